@@ -1,8 +1,10 @@
-/** `npm run bench -- <name> [--json]` */
+/** `npm run bench -- <name> [--json | --check | --update]` */
 import { breaker } from "./breaker.ts"
 import { classifier } from "./classifier.ts"
 import { compaction } from "./compaction.ts"
+import { delivery } from "./delivery.ts"
 import { failover } from "./failover.ts"
+import { compare, update } from "./figures.ts"
 import { guard } from "./guard.ts"
 import type { Report, Row } from "./measure.ts"
 import { machine, printed, rowsInto } from "./measure.ts"
@@ -18,6 +20,7 @@ const benches: Readonly<Record<string, Bench>> = {
   breaker: { what: "circuit breakers: ours, Effect's own, cockatiel, opossum", run: breaker },
   classifier: { what: "errors of the corpus, and hostile ones of up to 1 MB", run: classifier },
   compaction: { what: "tier 1 on 10,000 messages, beside LangChain and the AI SDK", run: compaction },
+  delivery: { what: "the outbox, beside raw JetStream and raw appends with fsync", run: delivery },
   failover: { what: "a model without I/O, raw and behind Failover.layer", run: failover },
   guard: { what: "the loop detector: asked before a tool call, told after it", run: guard },
   sqlite: { what: "SQLite in a worker thread: the event loop, and groups of inserts", run: sqlite },
@@ -25,32 +28,41 @@ const benches: Readonly<Record<string, Bench>> = {
 }
 
 const usage = [
-  "Usage: npm run bench -- <name> [--json]",
+  "Usage: npm run bench -- <name> [--json | --check | --update]",
   "",
   ...Object.entries(benches).map(([name, { what }]) => `  ${name.padEnd(15)}${what}`),
   "",
-  '--json prints one object: { "machine", "rows": [{ "name", "ns", "ratio", "spread" }] }'
+  '--json prints one object: { "machine", "rows": [{ "name", "ns", "ratio", "spread" }] }',
+  "--check compares the ratios with bench/figures.json, and fails where one is more than 15 % above; --update tracks them"
 ].join("\n")
 
+const modes = ["--json", "--check", "--update"]
 const args = process.argv.slice(2)
-const json = args.includes("--json")
-const [name, ...rest] = args.filter((arg) => arg !== "--json")
+const [mode, secondMode] = args.filter((arg) => modes.includes(arg))
+const [name, ...rest] = args.filter((arg) => !modes.includes(arg))
 const bench = name !== undefined && Object.hasOwn(benches, name) ? benches[name] : undefined
-if (name === undefined && !json) {
+if (name === undefined && mode === undefined) {
   console.log(usage)
-} else if (bench === undefined || rest.length > 0) {
+} else if (name === undefined || bench === undefined || rest.length > 0 || secondMode !== undefined) {
+  const extra = secondMode === undefined ? rest : [...rest, secondMode]
   const problem =
     name === undefined
       ? "Which bench?"
       : bench === undefined
         ? `There is no bench named "${name}".`
-        : `"${rest.join(" ")}" is too much.`
+        : `"${extra.join(" ")}" is too much.`
   console.error(`${problem}\n\n${usage}`)
   process.exitCode = 2
-} else if (json) {
+} else if (mode === undefined) {
+  await bench.run(printed)
+} else {
   const rows: Array<Row> = []
   await bench.run(rowsInto(rows))
-  console.log(JSON.stringify({ machine: machine(), rows }))
-} else {
-  await bench.run(printed)
+  if (mode === "--json") console.log(JSON.stringify({ machine: machine(), rows }))
+  else if (mode === "--update") update(name, rows)
+  else {
+    const { lines, isSlower } = compare(name, rows)
+    console.log(lines.length === 0 ? "No ratio moved by more than 15 %." : lines.join("\n"))
+    if (isSlower) process.exitCode = 1
+  }
 }

@@ -27,6 +27,8 @@ const says: Readonly<Record<string, RegExp>> = {
     /^first process\n\[[^\n]*\] ERROR [^\n]*#FIRST: the account has no money[^\n]*\n {2}asked: FIRST, SECOND\nsecond process\n {2}FIRST is out for another 30 min\n {2}asked: SECOND\n$/,
   "ai-sdk.ts":
     /^(searched for rivers\nThe Nile flows north, through eleven countries, to the sea\.\nanswered by anthropic\/claude-sonnet-4-5#good( in attempt 2)?\n){2}$/,
+  "delivery.ts":
+    /^(?:This example needs nats-server on the PATH\.|The broker is up: an order is safe at the broker\.\nThe broker is down: three orders are safe in the store\.\nThe broker is up again: billing has them\.\nIn order, none missing: yes)\n$/,
   "session-death.ts":
     /^worker: answers\nSessionDied\nworker is dead \(probe\)\.[\s\S]*\nworker: sent to the new one\nSessionDied\npane: dead\n(PingUnavailable: no-such-tmux cannot be started\n)+other pane: unknown\n$/,
   "browser-session.ts":

@@ -3,7 +3,12 @@ import base from "./stryker.config.json" with { type: "json" }
 
 export default {
   ...base,
-  mutate: ["packages/agent/src/failover/decide/CallState.ts"],
+  mutate: [
+    "packages/agent/src/failover/decide/CallState.ts",
+    "packages/agent/src/failover/decide/CallLimits.ts",
+    "packages/agent/src/failover/decide/CutAnswer.ts",
+    "packages/agent/src/failover/decide/MidStream.ts"
+  ],
   vitest: { configFile: "tools/vitest.failover.config.ts" },
   // The properties of the model test share calls that the first of them makes: no test covers a mutant by itself.
   coverageAnalysis: "all"

@@ -1,8 +1,8 @@
 /**
- * One line for an event: what `Outlast.layerLog` writes to the log and `outlast demo` prints.
+ * Formats one line for an event, as `Outlast.layerLog` logs it and `outlast demo` prints it.
  *
- * The line of an event is part of its definition, in the file of its union. An event that has no definition is named by its
- * tag and its subject, so that an event of a later version or of another package still gives a readable line. Pure.
+ * The line of an event is part of its definition, in the file of its union. An event without a definition is named by
+ * its tag and its subject, so that an event of a later version or of another package still gives a readable line. Pure.
  */
 import type { ResilienceEvents, Warnings } from "@outlast/resilience"
 import { EventDefinition, Metrics } from "@outlast/resilience"
@@ -40,7 +40,7 @@ export const definitions: EventDefinition.EventDefinitions<Event> = {
   ...Agent.definitions
 }
 
-/** The line, or `undefined` for an event that repeats what another one says. */
+/** The line, or `undefined` for an event that repeats another one. */
 export const of = (event: ResilienceEvents.ResilienceEvent): Warnings.Line | undefined => {
   const line = EventDefinition.lineOf(definitions, event)
   return line === undefined ? undefined : { ...line, text: line.text.replaceAll(/\s*\n\s*/g, " ") }

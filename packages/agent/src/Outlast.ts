@@ -1,18 +1,19 @@
 /**
- * What a user asks of a call: why it failed, who answered and what it cost; a log of every attempt
- * ({@link layerLog}); and a stream that says more than `LanguageModel.streamText` can.
+ * Answers about a call: why it failed, which target answered, and what it cost. The module also has a log of every
+ * attempt ({@link layerLog}), and a stream with more information than `LanguageModel.streamText`.
  *
- * {@link streamText} takes the same options over the same layer. Beside the parts of the answer it has two of its own:
- * a `Notice` when another model answers than before, and a `Rewind` when the text so far is void and the answer begins
- * anew (`midStream: "restart"`). Nothing else is ever taken back. It fails with the typed failure itself.
+ * {@link streamText} takes the same options over the same layer. Besides the parts of the answer its stream has two
+ * parts of its own: a `Notice` when another model takes over, and a `Rewind` when the text so far is void and the
+ * answer begins again (`midStream: "restart"`). Nothing else is ever retracted. The stream fails with the typed
+ * failure itself.
  *
- * With a `schema` the answer is an object, and the stream shows it as it comes: a `PartialObject` for each piece, and at
- * the end the `WholeObject`, decoded. An object is never continued: a stream that breaks after something was shown begins
- * anew or fails. effect/ai has no stream of an object.
+ * With a `schema` the answer is an object. The stream has a `PartialObject` for each piece of it, and at the end
+ * the decoded `WholeObject`. An object is never continued: a stream that breaks after something was shown begins
+ * again or fails. effect/ai has no such stream.
  *
- * **Gotcha** Over a layer that is not Outlast's there are neither notices nor rewinds, and nobody tells the model the schema.
+ * **Gotcha** A layer that is not Outlast's sends no notices and no rewinds, and does not give the model the schema.
  *
- * **Example** (Reading both, and a stream that may begin anew)
+ * **Example** (The target and cost of a call, its failure, and a stream that may begin again)
  *
  * ```ts
  * const response = yield* LanguageModel.generateText({ prompt })
@@ -53,25 +54,25 @@ export type { Notice } from "./failover/decide/Notice.ts"
 export type { Rewind } from "./failover/call/Surface.ts"
 
 export interface StreamOptions {
-  /** What happens when the stream breaks after text was seen. Default: as the policy says. */
+  /** Behaviour when the stream breaks after text was shown. Default: the policy decides. */
   readonly midStream?: MidStream | undefined
 }
 
-/** Asks for an object. */
+/** Options for an answer that is an object. */
 export interface ObjectOptions<S extends Schema.Top> {
-  /** What the answer must be. Not with a toolkit. */
+  /** Schema of the answer. Cannot be combined with a toolkit. */
   readonly schema: S
-  /** What the model is told that it is called. Default: the identifier of the schema, or `object`. */
+  /** Name of the object for the model. Default: the identifier of the schema, or `object`. */
   readonly objectName?: string | undefined
 }
 
-/** The object as far as it has come: unchecked, not decoded, its last string perhaps not whole. */
+/** The object so far: unchecked and not decoded. The last string may be incomplete. */
 export interface PartialObject {
   readonly type: "partial-object"
   readonly value: unknown
 }
 
-/** The whole object, decoded. It stands before the `finish` part. */
+/** The complete, decoded object. Precedes the `finish` part. */
 export interface WholeObject<A> {
   readonly type: "object"
   readonly value: A
@@ -86,8 +87,8 @@ type WithToolkit<Tools extends Record<string, Tool.Any>> = LanguageModel.Generat
 /**
  * `LanguageModel.streamText` with notices, rewinds and typed failures: see the header.
  *
- * Errors: `CallFailure` when all recovery has failed, and what the tools of the toolkit declare. Throws an
- * `InvalidOption` (a `RangeError`) for an unknown option, and for a `midStream` that does not exist.
+ * Errors: `CallFailure` when all recovery has failed, and the failures that the tools of the toolkit declare.
+ * Throws an `InvalidOption` (a `RangeError`) for an unknown option, and for an unknown `midStream`.
  */
 export const streamText: {
   <S extends Schema.Top, O extends WithoutToolkit>(
@@ -116,7 +117,7 @@ export const streamText: {
   Options.fields("Outlast.streamText", all, checks)
   const { midStream, schema, objectName, ...options } = all
   if (schema === undefined) {
-    // The overloads state the types that the options imply; here they are erased.
+    // The overloads state the types that the options imply. They are erased here.
     return open(LanguageModel.streamText(options as WithoutToolkit), { midStream }) as never
   }
   const noToolkit = options.toolkit === undefined
@@ -128,7 +129,7 @@ export const streamText: {
 
 type AllOptions = LanguageModel.GenerateTextOptions<{}> & StreamOptions & Partial<ObjectOptions<Schema.Top>>
 
-/** Shows the object that the text of an answer is, and what there is of it so far. */
+/** Parses the text of an answer as an object, and shows the object so far. */
 const withObjects = <A extends { readonly type: string; readonly delta?: string }, R>(
   parts: Stream.Stream<A, CallFailure, R>,
   format: ObjectAnswer.ObjectFormat
@@ -172,11 +173,11 @@ const checks: Options.Checks<AllOptions> = {
 }
 
 /**
- * Writes one line for each event to Effect's log: attempts, failures, waits, cooldowns, switches, answers. Failures are
- * warnings, or errors where only a person can help; everything else has the level Info.
+ * Writes one line for each event to Effect's log: attempts, failures, waits, cooldowns, switches, answers. The
+ * level is Warning for failures, Error where only a person can help, and Info for everything else.
  *
- * Put it under the chain and the program. It takes the events of the surrounding `ResilienceEvents` layer, or makes
- * one. The warnings that are written without any layer are off then: the lines of the events say the same.
+ * Provide this layer to the chain and the program. It uses the events of the surrounding `ResilienceEvents` layer,
+ * or creates one. The default warnings are then off, because the lines of the events repeat them.
  *
  * **Example** (A log of every attempt)
  *
@@ -213,5 +214,5 @@ const typed = <E>(error: E): Effect.Effect<Failing<E>> =>
         onNone: () => Classifier.failure(error),
         onSome: Effect.succeed<CallFailure>
       })
-    : // What is no AiError is what the tools declare.
+    : // An error other than AiError is one that the tools declare.
       Effect.succeed(error as Exclude<E, AiError.AiError>)

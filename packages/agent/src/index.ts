@@ -1,6 +1,6 @@
 /**
- * LLM agents that outlast their providers: what most programs need. Each layer has a subpath with all of its modules, such
- * as `@outlast/agent/guard`.
+ * LLM agents that outlast their providers: the modules that most programs need. Each layer has a subpath with all
+ * of its modules, such as `@outlast/agent/guard`.
  */
 export * as Agent from "./loop/Agent.ts"
 export * as AgentEvent from "./loop/AgentEvent.ts"

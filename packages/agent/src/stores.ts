@@ -1,4 +1,7 @@
-/** Where cooldowns and limits outlive the process or are shared. Apart from the layers, because they need more of effect. */
+/**
+ * Stores that keep cooldowns and limits beyond the process or share them. They have their own subpath, because they
+ * import more of effect.
+ */
 export * as KeyValueChainStore from "./failover/chain/KeyValueChainStore.ts"
 export * as LimitStore from "./limiter/LimitStore.ts"
 export * as RedisChainStore from "./failover/chain/RedisChainStore.ts"

@@ -1,6 +1,5 @@
 /**
- * What the tests of calls, streams and runs share: virtual time, a record of the events, and a target whose
- * every part is written down.
+ * Fixtures for calls, streams and runs: virtual time, a record of the events, and a target with scripted parts.
  */
 import { Clock, Duration, Effect, Fiber, Option, Redacted, Stream } from "effect"
 import type { AiError, Response } from "effect/ai"
@@ -13,16 +12,16 @@ import type { FaultPlan } from "@outlast/testing"
 export const key = (name: string) => KeySource.value(name, Redacted.make(`secret-of-${name}`))
 export const policy = RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive)
 
-/** Circuits that open at five consecutive failures, and that no call passes as a last resort. */
+/** Circuits that open after five consecutive failures, and that allow no call as a last resort. */
 export const consecutive = {
   circuits: { trip: { consecutive: { failures: 5 } } },
   lastResort: false
 } as const satisfies Partial<RecoveryPolicy.RecoveryPolicy>
 
-/** The policy with cooldowns that the failures of one call open. */
+/** The policy with cooldowns that the failures of a single call can open. */
 export const provenByOneCall = (policy: RecoveryPolicy.RecoveryPolicy): RecoveryPolicy.RecoveryPolicy => ({
   ...policy,
-  // Object.entries forgets the key type; the keys are those of `rows`.
+  // Object.entries forgets the key type. The keys are those of `rows`.
   rows: Object.fromEntries(
     Object.entries<RecoveryPolicy.Row>(policy.rows).map(([name, row]) => [
       name,
@@ -40,7 +39,7 @@ export const rateLimited = (seconds: number): FaultPlan.Fault => ({
 })
 export const status = (code: number): FaultPlan.Fault => ({ type: "status", status: code })
 
-/** Runs an effect in virtual time, far enough for everything to end. */
+/** Runs an effect in virtual time, far enough for it to end. */
 export const inTime = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const fiber = yield* Effect.forkChild(effect)
@@ -48,7 +47,7 @@ export const inTime = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     return yield* Fiber.join(fiber)
   })
 
-/** What an effect gives, and the milliseconds of virtual time that it took. */
+/** The result of an effect, and the milliseconds of virtual time that it took. */
 export const timed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const began = yield* Clock.currentTimeMillis
@@ -60,7 +59,7 @@ export const recording = () => {
   const events: Array<FailoverEvent.FailoverEvent> = []
   const layer = ResilienceEvents.layerHandler((event) =>
     Effect.sync(() => {
-      // Beside the failover only its circuits publish in these tests.
+      // Besides the failover only circuits publish events in these tests.
       if (!event._tag.startsWith("Circuit")) events.push(event as FailoverEvent.FailoverEvent)
     })
   )
@@ -84,7 +83,7 @@ export const text = {
   start: (id = "0"): Part => ({ type: "text-start", id }),
   delta: (delta: string, id = "0"): Part => ({ type: "text-delta", id, delta }),
   end: (id = "0"): Part => ({ type: "text-end", id }),
-  /** A whole block. */
+  /** A complete block. */
   block: (delta: string, id = "0"): ReadonlyArray<Part> => [
     text.start(id),
     text.delta(delta, id),
@@ -125,12 +124,12 @@ export const finish = (reason: Response.FinishReason = "stop", tokens = 1): Resp
 })
 
 // -----------------------------------------------------------------------------
-// A target whose every part is written down
+// A target with scripted parts
 // -----------------------------------------------------------------------------
 
 export const failure = (reason: FailoverReason.FailoverReason) =>
   ProviderFailure.local("test", reason, undefined)
-/** A rate limit that names its end. */
+/** A rate limit with a Retry-After. */
 export const limited = (seconds: number) =>
   new ProviderFailure.ProviderFailure({
     reason: new FailoverReason.RateLimit(),
@@ -140,7 +139,10 @@ export const limited = (seconds: number) =>
   })
 export const serverError = failure(new FailoverReason.ServerError())
 
-/** A stream of these parts; a number is so many milliseconds before the next part. Without a finish it is cut. */
+/**
+ * A stream of these parts. A number is a wait before the next part, in milliseconds. Without a finish the stream is
+ * cut.
+ */
 export const say = (...items: ReadonlyArray<Part | number>): Stream.Stream<Part> => {
   const batches: Array<{ readonly wait: number; readonly parts: Array<Part> }> = [{ wait: 0, parts: [] }]
   for (const item of items) {
@@ -158,11 +160,11 @@ export const say = (...items: ReadonlyArray<Part | number>): Stream.Stream<Part>
 type Answer = Effect.Effect<Array<Response.PartEncoded>, ProviderFailure.ProviderFailure>
 
 export interface Played extends ProviderModel.TargetSpec {
-  /** What has reached it so far. */
+  /** The requests so far. */
   readonly requests: ReadonlyArray<{ readonly time: number; readonly request: ProviderModel.ProviderRequest }>
 }
 
-/** Request n gets stream or answer n; the last one stands for all that follow. */
+/** Request n gets stream or answer n. The last one is used for all further requests. */
 export const played = (options: {
   readonly streams?: ReadonlyArray<Stream.Stream<Part, ProviderFailure.ProviderFailure>>
   readonly answers?: ReadonlyArray<Answer>
@@ -194,10 +196,10 @@ export const played = (options: {
 
 export const timesOf = ({ requests }: Played) => requests.map(({ time }) => time)
 
-/** A whole answer. */
+/** A complete answer. */
 export const answer = (said: string, reason: Response.FinishReason = "stop", tokens = 1): Answer =>
   Effect.succeed([{ type: "text", text: said }, finish(reason, tokens)])
 
-/** What the parts of a stream say, joined. */
+/** The text of the parts of a stream, joined. */
 export const textOf = (parts: Iterable<{ readonly type: string; readonly delta?: unknown }>): string =>
   [...parts].map((part) => (part.type === "text-delta" ? String(part.delta) : "")).join("")

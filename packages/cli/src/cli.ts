@@ -1,17 +1,19 @@
 /**
  * The `outlast` command and its subcommands.
  */
-import { Console, Data, Effect, Runtime } from "effect"
+import { Console, Data, Effect, Option, Runtime } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import manifest from "../package.json" with { type: "json" }
 import * as Classify from "./classify/Classify.ts"
 import * as Compact from "./compact/Compact.ts"
 import * as Demo from "./demo/Demo.ts"
 import * as Timeline from "./demo/Timeline.ts"
+import * as Dlq from "./dlq/Dlq.ts"
 import * as Doctor from "./doctor/Doctor.ts"
 import * as Explain from "./explain/Explain.ts"
 import { presetNames } from "./explain/Preset.ts"
 import * as Guard from "./guard/Guard.ts"
+import { UsageError } from "./UsageError.ts"
 
 /** The run ended without success, and has been reported. */
 class Unsuccessful extends Data.TaggedError("Unsuccessful")<{}> {
@@ -178,17 +180,33 @@ const doctor = Command.make(
       Flag.withDescription("A tool or extension that is skipped is an error"),
       Flag.withDefault(false)
     ),
+    nats: text("nats").pipe(
+      Flag.withDescription(
+        "Examine the streams of --subject at this NATS server, for example localhost:4222"
+      ),
+      Flag.optional
+    ),
+    subject: text("subject").pipe(
+      Flag.withDescription("A subject that is published; may be repeated. With --nats"),
+      Flag.atLeast(0)
+    ),
     json: Flag.Boolean("json").pipe(Flag.withDescription("Print one JSON object"), Flag.withDefault(false))
   },
-  Effect.fn(function* (options) {
+  Effect.fn(function* ({ nats, subject, ...options }) {
     const node = { version: process.versions.node, needed: manifest.engines.node }
-    if (!(yield* Doctor.run({ ...options, node }))) return yield* new Unsuccessful()
+    if (Option.isSome(nats) !== subject.length > 0) {
+      const message = "--nats and --subject go together."
+      yield* Console.error(`outlast doctor: ${message}`)
+      return yield* new UsageError({ message })
+    }
+    const streams = { nats: Option.getOrUndefined(nats), subjects: subject }
+    if (!(yield* Doctor.run({ ...options, ...streams, node }))) return yield* new Unsuccessful()
     // A timer or a connection left open by a user module would keep the process running.
     if (options.files.length > 0) yield* exit
   })
 ).pipe(
   Command.withDescription(
-    "Is this configuration complete? Looks at Node, at the keys of the providers, and at what the tools and extensions of your modules and manifests require: which are offered, which are skipped, and why. Sends nothing and shows no value."
+    "Is this configuration complete? Looks at Node, at the keys of the providers, and at what the tools and extensions of your modules and manifests require: which are offered, which are skipped, and why. With --nats, also at the streams of the subjects that you publish. Sends nothing to a provider and shows no value."
   )
 )
 
@@ -228,11 +246,109 @@ const compact = Command.make(
   )
 )
 
+const dlqStore = {
+  store: text("store").pipe(
+    Flag.withDescription(
+      "The outbox: a SQLite file, or a postgres:// address. Default: OUTLAST_STORE in the environment"
+    ),
+    Flag.optional
+  ),
+  prefix: text("prefix").pipe(
+    Flag.withDescription("First part of the names of its tables"),
+    Flag.withDefault("outlast")
+  ),
+  json: Flag.Boolean("json").pipe(
+    Flag.withDescription("Print JSON: one object a line, or one for the whole"),
+    Flag.withDefault(false)
+  )
+}
+const dlqFilter = {
+  subject: text("subject").pipe(
+    Flag.withDescription('A subject, or a pattern: "*" is one part, ">" the rest'),
+    Flag.optional
+  ),
+  reason: Flag.Literals("reason", Dlq.reasons).pipe(Flag.withDescription("Why it is dead"), Flag.optional),
+  since: text("since").pipe(
+    Flag.withDescription("Died since: 30m, 12h, 7d ago, or a date such as 2026-11-23T08:00:00Z"),
+    Flag.optional
+  ),
+  olderThan: text("older-than").pipe(Flag.withDescription("Died before: as --since"), Flag.optional),
+  limit: Flag.Int("limit").pipe(Flag.withDescription("At most so many"), Flag.optional)
+}
+const dlqIds = Argument.String("id").pipe(
+  Argument.filter(isGiven, empty),
+  Argument.withDescription("Numbers of dead letters, or ids of their events"),
+  Argument.atLeast(0)
+)
+const dlqEverything = Flag.Boolean("all").pipe(
+  Flag.withDescription("Every dead letter: needed where no id and no filter is given"),
+  Flag.withDefault(false)
+)
+const dryRun = Flag.Boolean("dry-run").pipe(
+  Flag.withDescription("Say how many it would be, and change nothing"),
+  Flag.withDefault(false)
+)
+
+/** A store that fails is no mistake in the arguments: it ends with 1. */
+const reported = <E extends { readonly message: string }, R>(effect: Effect.Effect<boolean, E, R>) =>
+  effect.pipe(
+    Effect.tapError((error) => Console.error(`outlast dlq: ${error.message}`)),
+    Effect.mapError((error) => (error instanceof UsageError ? error : new Unsuccessful())),
+    Effect.flatMap((done) => (done ? Effect.void : new Unsuccessful()))
+  )
+
+const dlq = Command.make("dlq").pipe(
+  Command.withDescription(
+    "Dead letters of an outbox: events that could not be delivered, which are kept until they are replayed or removed."
+  ),
+  Command.withSubcommands([
+    Command.make(
+      "list",
+      {
+        ...dlqStore,
+        ...dlqFilter,
+        replayed: Flag.Boolean("replayed").pipe(
+          Flag.withDescription("Also those that were replayed"),
+          Flag.withDefault(false)
+        )
+      },
+      (options) => reported(Dlq.list(options))
+    ).pipe(Command.withDescription("Lists dead letters, the newest first, without their bodies.")),
+    Command.make(
+      "show",
+      {
+        ...dlqStore,
+        id: Argument.String("id").pipe(
+          Argument.filter(isGiven, empty),
+          Argument.withDescription("Number of the dead letter, or id of its event")
+        ),
+        body: Flag.Boolean("body").pipe(
+          Flag.withDescription("Print the body as well, which may hold what is not for everyone"),
+          Flag.withDefault(false)
+        )
+      },
+      (options) => reported(Dlq.show(options))
+    ).pipe(Command.withDescription("Shows one dead letter with its history.")),
+    Command.make(
+      "replay",
+      { ids: dlqIds, ...dlqStore, ...dlqFilter, all: dlqEverything, dryRun },
+      (options) => reported(Dlq.replay(options))
+    ).pipe(
+      Command.withDescription(
+        "Puts dead letters back into the outbox, behind what their subjects have stored, all or none. A running outbox publishes them at its next sweep."
+      )
+    ),
+    Command.make("purge", { ids: dlqIds, ...dlqStore, ...dlqFilter, all: dlqEverything, dryRun }, (options) =>
+      reported(Dlq.purge(options))
+    ).pipe(Command.withDescription("Removes dead letters for good."))
+  ])
+)
+
 /** Returns colours for a terminal, unless they are turned off. */
 const paintFor = (isTerminal: boolean | undefined, noColor: string | undefined): Timeline.Paint =>
   isTerminal === true && (noColor === undefined || noColor === "") ? Timeline.coloured : Timeline.uncoloured
 
 export const outlast = Command.make("outlast").pipe(
   Command.withDescription("Resilience for LLM agents"),
-  Command.withSubcommands([demo, classify, compact, doctor, explain, guard])
+  Command.withSubcommands([demo, classify, compact, dlq, doctor, explain, guard])
 )

@@ -1,3 +1,3 @@
-/** Outlast on one machine. Each namespace is one module of the folder that its path names. */
+/** Outlast on one machine: SQLite in a worker thread, and a lock between processes. */
 export * as SqliteClient from "./sqlite/SqliteClient.ts"
 export * as StoreLock from "./lock/StoreLock.ts"

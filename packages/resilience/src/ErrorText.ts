@@ -88,4 +88,4 @@ const framesOf = ({ stack }: Error): ReadonlyArray<string> => {
 
 /** Matches files of these packages, installed or in their repository. */
 const outlast =
-  /[\\/](?:@outlast|packages)[\\/](?:resilience|agent|providers|testing|node)[\\/](?:src|dist)[\\/]/
+  /[\\/](?:@outlast|packages)[\\/](?:resilience|agent|providers|testing|node|delivery)[\\/](?:src|dist)[\\/]/

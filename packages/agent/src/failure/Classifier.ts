@@ -1,9 +1,9 @@
 /**
  * Turns anything that was thrown into a {@link ProviderFailure}.
  *
- * The error and its causes (5 deep) are normalised to `ErrorFacts`; then an ordered table of rules is walked, what
- * says most first (`DefaultRules`). A rule looks at the deepest cause first. The first rule that matches decides,
- * and its id stands in the evidence. What no rule knows is `Unknown`. Never throws.
+ * The error and its causes (5 deep) are normalised to `ErrorFacts`. Then an ordered table of rules is walked, the
+ * most specific rules first (`DefaultRules`). A rule looks at the deepest cause first. The first rule that matches
+ * decides, and its id is in the evidence. An error that no rule matches is `Unknown`. Never throws.
  *
  * **Example** (A rule of your own in front)
  *
@@ -43,17 +43,17 @@ export const Rules: Context.Reference<ReadonlyArray<Rule>> = Context.Reference<R
   { defaultValue: () => defaultRules }
 )
 
-/** The table that ships. */
+/** The built-in table. */
 export const layer: Layer.Layer<never> = Layer.succeed(Rules, defaultRules)
 
 /**
- * Puts rules in front of the table that is there: they decide before any other.
+ * Puts rules in front of the surrounding table, so that they decide before any other rule.
  *
- * Two of these merged side by side (`Layer.mergeAll`) do not add up: each extends the table that it finds, and one
+ * Two such layers merged side by side (`Layer.mergeAll`) do not add up: each extends the surrounding table, and one
  * of them is lost. Give all rules to one layer, or provide one layer to the other:
  * `Layer.provide(layerWith(first), layerWith(general))`.
  *
- * Throws an `InvalidOption` (a `RangeError`) for what is no list of rules.
+ * Throws an `InvalidOption` (a `RangeError`) if `rules` is not a list of rules.
  */
 export const layerWith = (rules: ReadonlyArray<Rule>): Layer.Layer<never> => {
   areRules("Classifier.layerWith", "rules", rules)
@@ -76,15 +76,15 @@ export interface Classified {
 
 export interface Hints {
   /**
-   * Default: {@link defaultRules}. The index of a table is made once for each array, so make the array once, not for
-   * each error.
+   * Default: {@link defaultRules}. A table is indexed once for each array, so create the array once, not for each
+   * error.
    */
   readonly rules?: ReadonlyArray<Rule> | undefined
-  /** Who answered, for example `openai`: some sentences mean different things from different providers. */
+  /** Name of the provider, for example `openai`. Some sentences mean different things from different providers. */
   readonly provider?: string | undefined
 }
 
-/** The verdict on facts. Pure and total: a rule that throws does not match. */
+/** Classifies facts. Pure. A rule that throws does not match. */
 export const classify = (chain: Chain, { rules = defaultRules, provider = "" }: Hints = {}): Classified => {
   const status = chain.find((facts) => facts.status !== undefined)?.status
   const requestId = requestIdOf(chain)
@@ -118,13 +118,13 @@ const requestIdOf = (chain: Chain): string | undefined => {
 }
 
 export interface Options extends Hints {
-  /** Where it happened; its provider is the default of {@link Hints.provider}. */
+  /** Target that failed, and whose provider is the default of {@link Hints.provider}. */
   readonly target?: TargetRef | undefined
-  /** What must not appear in the failure. */
+  /** Keys and texts of the prompt that are removed from the failure. */
   readonly secrets?: Redaction.Secrets | undefined
 }
 
-/** Even to ask for a prototype may throw. */
+/** `instanceof` may throw, e.g. for a revoked proxy. */
 const isFailure = (error: unknown): error is ProviderFailure => {
   try {
     return error instanceof ProviderFailure
@@ -133,7 +133,7 @@ const isFailure = (error: unknown): error is ProviderFailure => {
   }
 }
 
-/** Classifies an error, and keeps the provider's sentence without secrets. Pure: see {@link failure}. */
+/** Classifies an error and keeps the provider's sentence without secrets. Pure: see {@link failure}. */
 export const failureOf = (error: unknown, options: Options = {}): ProviderFailure => {
   if (isFailure(error)) return error
   const chain = Facts.fromUnknown(error)
@@ -146,7 +146,7 @@ export const failureOf = (error: unknown, options: Options = {}): ProviderFailur
     evidence: { ...evidence, matched: clean(evidence.matched), requestId: clean(evidence.requestId) },
     retryAfter,
     target: options.target,
-    // Who knows more secrets than we do scrubs again (`ProviderFailure.at`), and cuts to what is shown.
+    // A caller that knows more secrets scrubs again (`ProviderFailure.at`) and cuts to the length that is shown.
     detail: Redaction.scrub(
       chain[0].message,
       options.secrets === undefined ? maxBody : maxDetail,
@@ -155,6 +155,6 @@ export const failureOf = (error: unknown, options: Options = {}): ProviderFailur
   })
 }
 
-/** The same with the table of {@link Rules}, which users extend. */
+/** As {@link failureOf}, with the table of {@link Rules}, which users extend. */
 export const failure = (error: unknown, options: Options = {}): Effect.Effect<ProviderFailure> =>
   Effect.map(Rules, (rules) => failureOf(error, { rules, ...options }))

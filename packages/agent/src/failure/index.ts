@@ -1,4 +1,6 @@
-/** What went wrong: the classifier, its facts and rules, the reasons, and the errors that a program sees. */
+/**
+ * Classification of failures: the classifier, its facts and rules, the reasons, and the errors that a program sees.
+ */
 export * as AnswerFacts from "./facts/AnswerFacts.ts"
 export * as CallFailed from "./reasons/CallFailed.ts"
 export * as CallFailure from "./reasons/CallFailure.ts"

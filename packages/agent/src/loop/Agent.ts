@@ -1,24 +1,24 @@
 /**
- * The agent loop as one Effect program: ask the model, run the tools it asks for, until it answers.
+ * The agent loop as one Effect program: ask the model, run the tools it asks for, repeat until it answers.
  *
- * It works over any `LanguageModel`; over `Failover.layer` it outlasts failing providers. Model calls resolve
- * no tools by themselves: tools run after a complete answer, all calls of a turn together, each with a time
- * limit, and their results are in the transcript in the order of the calls. `run` asks for whole answers, `stream`
- * shows them as they come.
+ * The loop works over any `LanguageModel`. Over `Failover.layer` it outlasts failing providers. Tools run only
+ * after a complete answer: all calls of a turn concurrently, each with a time limit. Their results are in the
+ * transcript in the order of the calls. `run` asks for complete answers, `stream` shows them as they arrive.
  *
- * **Composition.** Inside of `SafetyGuard.run` every call of the model and of a tool asks the guard first, and a run that
- * a tool of another run begins is a sub-agent of it.
+ * **Composition.** Inside `SafetyGuard.run` the guard checks every model call and tool call first. A run that a
+ * tool of another run starts is a sub-agent of that run.
  *
- * **Compaction.** A run inside of `Compaction.layer` makes its conversation fit before each ask, and once more when a
- * provider refuses it all the same; what was made goes on as the transcript. No type says so: a program with long
- * conversations needs the layer, or the option `compaction`, which does without a layer; its own model summarises then.
- * The window is that of the target that answered last (`Targets`), or what `ContextWindows` knows; where nobody knows
- * it, the run says so once and waits for the refusal. Over a chain with a `compact` of its own refusals are left to it.
+ * **Compaction.** Inside `Compaction.layer` a run shortens its conversation before each call if it does not fit the
+ * window, and once more if a provider still rejects it. The compacted conversation becomes the transcript. No type
+ * requires this: a program with long conversations needs the layer, or the option `compaction`, which works without
+ * a layer and summarises with the run's own model. The window is that of the target that answered last (`Targets`),
+ * or the one that `ContextWindows` knows. If the window is unknown, the run warns once and compacts only after a
+ * rejection. A chain with its own `compact` handles rejections itself.
  *
- * **What it does not do.** By itself it has no guard against loops and no compaction, and it does not survive its
- * process.
+ * **Limits.** Without these layers the loop has no guard against repetition and no compaction. A run does not
+ * survive its process.
  *
- * **Gotcha** In a cut answer (`finish: length`) no tool runs: the model is told, and may ask again.
+ * **Gotcha** In a cut answer (`finish: length`) no tool runs. The model is informed, and may repeat the call.
  *
  * **Example** (An agent with tools)
  *
@@ -27,7 +27,7 @@
  * outcome.models // => [{ target: "anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY", turns: 6, share: 1, ... }]
  * ```
  *
- * **Example** (As long as it takes)
+ * **Example** (An agent with compaction)
  *
  * ```ts
  * program.pipe(Effect.provide(Compaction.layer({ summariser: { model: haiku } })))
@@ -70,28 +70,31 @@ import type { Bounds, Transition } from "./Transition.ts"
 import { transition } from "./Transition.ts"
 
 export interface Options<Tools extends Record<string, Tool.Any>> {
-  /** The task, or a conversation to go on from. */
+  /** The task, or a conversation to continue. */
   readonly prompt: Prompt.RawInput
   /** Default: no tools. */
   readonly toolkit?: Toolkit.Toolkit<Tools> | undefined
-  /** Turns at most. Default {@link defaults}`.maxTurns`: 50. */
+  /** Turns of the run, at most. Default {@link defaults}`.maxTurns`: 50. */
   readonly maxTurns?: number | undefined
-  /** US dollars at most, checked after each turn. Default: no limit. Calls without a known price count nothing. */
+  /**
+   * US dollars of the run, at most, checked after each turn. Default: no limit. Calls without a known price count
+   * as 0.
+   */
   readonly maxCost?: number | undefined
   /** Time limit of one tool call. Default {@link defaults}`.toolTimeout`: 2 minutes. */
   readonly toolTimeout?: Duration.Input | undefined
-  /** How many tool calls of a turn run at once. Default {@link defaults}`.toolConcurrency`: 8. */
+  /** Number of tool calls of a turn that run concurrently. Default {@link defaults}`.toolConcurrency`: 8. */
   readonly toolConcurrency?: number | undefined
   /**
-   * What happens when a stream breaks after text was seen: `stream` only. Default: as the policy of the model's layer
-   * says.
+   * Behaviour when a stream breaks after text was shown; for `stream` only. Default: the policy of the model's
+   * layer decides.
    */
   readonly midStream?: MidStream | undefined
-  /** Decides on calls of tools that need approval. Default: they are refused. */
+  /** Approves or rejects calls of tools that need approval. Default: they are rejected. */
   readonly approve?: Settings["approve"]
   /**
-   * Makes the conversation fit: with the `Compaction` around the run, or without one, and then the run's own model summarises.
-   * Default: with the one around the run, and not at all where there is none; `false`: not at all.
+   * Compacts the conversation when it does not fit: with the `Compaction` around the run, otherwise with the run's
+   * own model as the summariser. Default: only with a surrounding `Compaction`. `false`: never.
    */
   readonly compaction?: Compacting.Options | false | undefined
 }
@@ -99,8 +102,8 @@ export interface Options<Tools extends Record<string, Tool.Any>> {
 export const defaults = { maxTurns: 50, toolTimeout: "2 minutes", toolConcurrency: 8 } as const
 
 /**
- * What a stream of a run consists of: the model's parts, results of tools, and what the loop says. A `Rewind` takes
- * back what the turn has shown so far; it is not in the transcript.
+ * A part of a run's stream: a part of the model's answer, a tool result, or a notice of the loop. A `Rewind`
+ * retracts what the turn has shown so far; the retracted part is not in the transcript.
  */
 export type Part =
   | Response.StreamPart<Record<string, Tool.Any>>
@@ -110,7 +113,7 @@ export type Part =
   | { readonly type: "transition"; readonly turn: number; readonly transition: Transition }
   | { readonly type: "outcome"; readonly outcome: Outcome }
 
-/** Failures that tools declare; what the model can be told is told to it instead. */
+/** Failures that tools declare. An `AiError` is excluded, because the model gets it as a result. */
 export type ToolFailure<Tools extends Record<string, Tool.Any>> = Exclude<
   Tool.HandlerError<Tools[keyof Tools]>,
   AiError.AiError
@@ -124,10 +127,11 @@ export type Services<Tools extends Record<string, Tool.Any>> =
 /**
  * Runs an agent to its end.
  *
- * Errors: `AgentFailed` with the transcript, and the call's failure when the model cannot be reached any more, or
- * `CannotFit` or `ContextExhausted` when the conversation cannot be made to fit; failures that a tool declares with
- * `failureMode: "error"`, with the transcript in their cause (`AgentFailed.transcriptOf`), as defects have it. Throws
- * an `InvalidOption` (a `RangeError`) for an option that is unknown or not allowed.
+ * Errors: `AgentFailed` with the transcript, whose reason is the failure of the last call, or `CannotFit` or
+ * `ContextExhausted` when the conversation does not fit and cannot be compacted further. A failure that a tool
+ * declares with `failureMode: "error"` keeps its type; its cause has the transcript (`AgentFailed.transcriptOf`),
+ * as has the cause of a defect. Throws an `InvalidOption` (a `RangeError`) for an option that is unknown or out of
+ * range.
  */
 export const run = <Tools extends Record<string, Tool.Any> = {}>(
   options: Options<Tools>
@@ -145,12 +149,12 @@ export const run = <Tools extends Record<string, Tool.Any> = {}>(
 /**
  * Runs an agent and shows it as it works. The last part is the outcome. Errors as {@link run}.
  *
- * At most {@link bufferSize} parts wait for the consumer; then the run waits.
+ * A queue of {@link bufferSize} parts decouples the consumer. The run waits while the queue is full.
  */
 export const stream = <Tools extends Record<string, Tool.Any> = {}>(
   options: Options<Tools>
 ): Stream.Stream<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
-  // Wrong limits are reported where they are written, as `run` does.
+  // Out-of-range limits throw here, where they are written, as in `run`.
   boundsOf(options)
   return Stream.callback<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>>(
     (queue) => {
@@ -160,7 +164,7 @@ export const stream = <Tools extends Record<string, Tool.Any> = {}>(
             ? Effect.void
             : Effect.asVoid(ActiveTime.resting(Queue.offer(queue, part)))
         )
-      /** Of the answer under way. */
+      /** True when a part of the current answer was shown. */
       let shown = false
       return loop(options, {
         ask: (prompt, toolkit) =>
@@ -189,15 +193,15 @@ export const stream = <Tools extends Record<string, Tool.Any> = {}>(
 
 export const bufferSize = 64
 
-/** Calls are returned as the model made them: the loop checks and runs them after a complete answer. */
+/** Returns calls as the model made them. The loop checks and runs them after a complete answer. */
 const unresolved = { disableToolCallResolution: true, toolCallValidation: "deferred" } as const
 
-/** What says nothing of the answer itself. */
+/** Part types without content of the answer. */
 const preamble: ReadonlySet<string> = new Set(["response-metadata", "notice"])
 
 const nothing = (): Array<Response.AnyPart> => []
 
-/** What the model has said in a turn, after one more part of the stream. */
+/** The parts of a turn's answer after one more part of the stream. */
 const said = (
   parts: Array<Response.AnyPart>,
   part: Response.AnyPart | Notice | Rewind
@@ -207,18 +211,18 @@ const said = (
   return parts
 }
 
-/** How a run asks the model, and who watches it. */
+/** The difference between `run` and `stream`: how the model is asked, and who receives the parts. */
 interface Surface {
   readonly ask: (
     prompt: Prompt.Prompt,
     toolkit: Toolkit.WithHandler<{}>
   ) => Effect.Effect<ReadonlyArray<Response.AnyPart>, AiError.AiError, LanguageModel.LanguageModel>
   readonly emit: (part: Part) => Effect.Effect<void>
-  /** The consumer has seen something of the answer under way: it cannot be asked for again. */
+  /** True when the consumer has seen a part of the current answer, which then cannot be requested again. */
   readonly hasShown: () => boolean
 }
 
-/** An answer, and the prompt that it is an answer to. */
+/** An answer and its prompt. */
 interface Asked {
   readonly parts: ReadonlyArray<Response.AnyPart>
   readonly prompt: Prompt.Prompt
@@ -239,7 +243,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
     )
     const model = GuardedModel.ambient(own)
     const branch = yield* current
-    /** What an interruption was for. */
+    /** Publishes the transition of an interrupted run: stopped by the guard, or `transition`. */
     const aborted = (turn: number, transition: Transition) =>
       Effect.suspend(() =>
         publish({
@@ -277,7 +281,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
         isSaid = true
         return Effect.andThen(
           publish({ _tag: "ContextWindowUnknown", turn, model }),
-          // Nobody may be listening to events.
+          // A program may have no consumer of events.
           Effect.logWarning(unknownWindow(model))
         )
       })
@@ -295,7 +299,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
           )
         )
       )
-    /** What `made` makes of a prompt goes on, and the run says so where it is another one. */
+    /** Runs a compaction, and publishes `compacted` if it changed the prompt. */
     const replaced = <P extends Prompt.Prompt | undefined>(
       turn: number,
       before: Prompt.Prompt,
@@ -396,14 +400,14 @@ const loop = <Tools extends Record<string, Tool.Any>>(
   return Subagent.run(running)
 }
 
-/** The provider refused the content, in the request or in the answer. */
+/** True when the provider rejected the content, in the request or in the answer. */
 const isRefused = (reason: Reason): boolean =>
   reason._tag === "ProviderFailure" && reason.reason._tag === "ContentPolicy"
 
 const unknownWindow = (model: string | undefined): string =>
-  `Agent: nobody knows the window of ${model ?? "the model"}: the conversation is compacted only when a provider refuses it. Set compaction.window, or provide ContextWindows.`
+  `Agent: the context window of ${model ?? "the model"} is unknown, so the conversation is compacted only when a provider rejects it. Set compaction.window, or provide ContextWindows.`
 
-/** A defect has the conversation so far in its cause, as that of a tool has: it says what tools have done. */
+/** Adds the conversation so far to the cause of a defect, because it shows which tools have run. */
 const keeping =
   (prompt: Prompt.Prompt) =>
   <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
@@ -411,7 +415,7 @@ const keeping =
       Effect.failCause(Cause.hasDies(cause) ? leaving(cause, new Transcript(prompt)) : cause)
     )
 
-/** What the run has come to, for the transitions that end it. */
+/** Status of a run for the transitions that end it. */
 const statuses: Partial<Record<Transition, Outcome["status"]>> = {
   answer_cut: "cut",
   answer_refused: "refused",
@@ -420,8 +424,8 @@ const statuses: Partial<Record<Transition, Outcome["status"]>> = {
 }
 
 /**
- * The tools, twice without their types: offered to the model, whose calls come back unchecked, and with their
- * handlers, which are found by name. The types are in the signature of `run`.
+ * The tools of a run: `offered` to the model, whose calls come back unchecked, and `handlers`, which are found by
+ * name. Both have erased types: the signature of `run` has the types.
  */
 const handlersOf = <Tools extends Record<string, Tool.Any>>(
   toolkit: Toolkit.Toolkit<Tools> | undefined
@@ -433,7 +437,7 @@ const handlersOf = <Tools extends Record<string, Tool.Any>>(
   toolkit === undefined
     ? Effect.map(Toolkit.empty, (kit) => ({ offered: kit, handlers: kit as unknown as Kit }))
     : Effect.gen(function* () {
-        // What it needs and does not have can only fail.
+        // A tool whose required service is absent could only fail, so it is not offered.
         const met = Requirements.isAnnotated(toolkit)
           ? (yield* Requirements.offered(toolkit)).toolkit
           : toolkit
@@ -441,7 +445,7 @@ const handlersOf = <Tools extends Record<string, Tool.Any>>(
         return { offered: kit as unknown as Toolkit.WithHandler<{}>, handlers: kit as unknown as Kit }
       })
 
-/** Reasons after which an answer is whole; after any other its tool calls may be cut. */
+/** Finish reasons of a complete answer. After any other reason its tool calls may be cut. */
 const complete: ReadonlySet<Response.FinishReason> = new Set<Response.FinishReason>([
   "stop",
   "tool-calls",

@@ -1,5 +1,5 @@
 /**
- * What happens in a run: the loop's part of the resilience events. No event has content of the conversation.
+ * The loop's part of the resilience events. No event has content of the conversation.
  */
 import { EventDefinition } from "@outlast/resilience"
 import type { Transition } from "./Transition.ts"
@@ -8,7 +8,7 @@ export interface AgentTransition {
   readonly _tag: "AgentTransition"
   /** Unix time in milliseconds. */
   readonly at: number
-  /** From 1. */
+  /** Number of the turn, from 1. */
   readonly turn: number
   readonly transition: Transition
 }
@@ -18,9 +18,9 @@ export interface ToolFinished {
   readonly at: number
   readonly turn: number
   readonly tool: string
-  /** The result is an error for the model. */
+  /** True when the result is an error for the model. */
   readonly isFailure: boolean
-  /** Milliseconds. */
+  /** Duration of the call in milliseconds. */
   readonly elapsed: number
 }
 
@@ -28,7 +28,7 @@ export interface ContextWindowUnknown {
   readonly _tag: "ContextWindowUnknown"
   readonly at: number
   readonly turn: number
-  /** `undefined`: nobody knows its name, either. */
+  /** Name of the model; `undefined` if unknown. */
   readonly model: string | undefined
 }
 

@@ -1,7 +1,7 @@
 /**
- * How a run fails: why, and the conversation so far.
+ * The error of a run that failed: the reason and the conversation so far.
  *
- * The reason is the call's own failure, or that of compaction: `CannotFit` and `ContextExhausted` say in numbers what
+ * The reason is the failure of the call or of compaction. `CannotFit` and `ContextExhausted` say in numbers what
  * does not fit, and what to do.
  *
  * **Example** (Going on after the failure)
@@ -26,7 +26,7 @@ import type { Transcript } from "../conversation/Transcript.ts"
 
 export type Reason = CallFailure | CannotFit | ContextExhausted
 
-/** The conversation does not fit: as it is, it will not fit the next time, either. */
+/** True when the conversation does not fit. Running it again unchanged would fail again. */
 export const isTooLong = (reason: Reason): boolean =>
   reason._tag === "CannotFit" || reason._tag === "ContextExhausted" || overflowOf(reason) !== undefined
 
@@ -34,15 +34,15 @@ export class AgentFailed extends Data.TaggedError("AgentFailed")<{
   readonly reason: Reason
   /** The turn that failed, from 1. */
   readonly turn: number
-  /** Legal as a prompt: every tool call in it has its result. */
+  /** The conversation so far, usable as a prompt: every tool call in it has its result. */
   readonly transcript: Transcript
 }> {
   override get message(): string {
-    const next = isTooLong(this.reason) ? "." : "; run again with it as the prompt to go on."
+    const next = isTooLong(this.reason) ? "." : "; to continue, run again with it as the prompt."
     return `The run failed in turn ${this.turn}. ${this.reason.message}\nThe conversation so far is in \`transcript\`${next}`
   }
 
-  /** For loggers: leaves out the conversation. */
+  /** The form for loggers, without the conversation. */
   override toJSON(): unknown {
     const { _tag, message, reason, turn } = this
     return { _tag, message, reason, turn }
@@ -51,16 +51,19 @@ export class AgentFailed extends Data.TaggedError("AgentFailed")<{
 
 ErrorText.printedOnce(AgentFailed)
 
-/** Where a run that a tool or a defect ended left its conversation. */
+/** Annotation of a cause: the conversation of a run that a tool or a defect ended. */
 class Left extends Context.Service<Left, Transcript>()("@outlast/agent/loop/AgentFailed/Left") {}
 
-/** The cause, with the conversation so far, in place of that of a sub-agent. It is not printed. */
+/**
+ * Annotates the cause with the conversation so far, replacing that of a sub-agent. Printing the cause does not show
+ * it.
+ */
 export const leaving = <E>(cause: Cause.Cause<E>, transcript: Transcript): Cause.Cause<E> =>
   Cause.annotate(cause, Context.make(Left, transcript), { overwrite: true })
 
 /**
- * The conversation of a run that a tool ended with the failure that it declares, or that a defect ended: of a tool, a
- * model, a store or an option. Those keep their own type, so the transcript stands in the cause.
+ * Returns the conversation of a run that ended with a tool's declared failure, or with a defect of a tool, a model,
+ * a store or an option. Such failures keep their own type, so the transcript is an annotation of the cause.
  *
  * **Example** (Going on after a tool has failed)
  *

@@ -1,22 +1,23 @@
 /**
- * Checks a tool call before it may run: a tool of that name exists, its arguments are JSON, and they fit its schema.
+ * Checks a tool call before it may run: a tool of that name exists, its arguments are JSON, and they match its
+ * schema.
  *
- * What is wrong is said to the model, with the place and with what is expected there, so that it can call again. It is
- * no failure of the provider. The arguments are decoded by the tool's own schema; a tool that has a JSON Schema only,
- * such as that of an MCP server, is checked by `JsonShape`.
+ * An invalid call is reported to the model, with the position and the expected value, so that the model can correct
+ * the call. The provider is not blamed for it. The tool's own schema decodes the arguments. A tool with only a JSON
+ * Schema, such as that of an MCP server, is checked by `JsonShape`.
  */
 import { Effect, Schema } from "effect"
 import { Tool } from "effect/ai"
 import * as JsonShape from "../conversation/JsonShape.ts"
 
-/** A call that may run. */
+/** A valid call. */
 export interface Checked {
   readonly tool: Tool.Any
-  /** The arguments, decoded. */
+  /** The decoded arguments. */
   readonly params: unknown
 }
 
-/** The call's tool and arguments. Fails with a text for the model. */
+/** Resolves the call's tool and decodes its arguments. Fails with a text for the model. */
 export const check = (
   tools: Readonly<Record<string, Tool.Any>>,
   { name, params }: { readonly name: string; readonly params: unknown }
@@ -27,7 +28,7 @@ export const check = (
     const offered = names.length === 0 ? "No tool is available." : `The tools are: ${names.join(", ")}.`
     return Effect.fail(`The call was not run: there is no tool ${JSON.stringify(name)}. ${offered}`)
   }
-  // Only arguments that could not be read are a text.
+  // Arguments are a string only if they could not be parsed.
   if (typeof params === "string") return Effect.fail(wrong(notJson(params)))
   if (Tool.isDynamic(tool) && tool.jsonSchema !== undefined) {
     const misfit = JsonShape.misfit(tool.jsonSchema, params)
@@ -38,14 +39,14 @@ export const check = (
   return Schema.decodeUnknownEffect(tool.parametersSchema)(params, { errors: "all" }).pipe(
     Effect.map((decoded) => ({ tool, params: decoded })),
     Effect.mapError(({ message }) => wrong(message))
-    // The schema's services are the handler's, which `Agent.run` asks for.
+    // The services of the schema are those of the handler, which the type of `Agent.run` requires.
   ) as Effect.Effect<Checked, string>
 }
 
 const wrong = (problem: string): string =>
   `The call was not run, because its arguments are wrong. ${problem.slice(0, maxProblem)}`
 
-/** Characters; a schema may have many fields. */
+/** Length of the problem in the message, at most, in characters. A schema may have many fields. */
 const maxProblem = 2_000
 
 const notJson = (text: string): string => {

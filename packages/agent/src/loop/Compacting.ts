@@ -1,12 +1,12 @@
 /**
- * Compaction inside of one run: before each ask, after a refusal, for results as they come, and what is learned from
- * the answers.
+ * Compaction inside one run: before each call, after a rejection, for tool results as they arrive, and learning
+ * token counts from answers.
  *
- * It finds out which window counts (`NextModel`), and knows the run as one conversation of its own, so that runs which
- * begin alike, such as sub-agents, do not take each other for the same.
+ * `NextModel` determines the window. Each run is a conversation of its own, so that runs with the same beginning,
+ * such as sub-agents, do not share summaries.
  *
- * **What it does not do.** It decides nothing about the run: the loop asks it, and says what comes of it. Without a
- * window that anybody knows it only acts when a provider has refused.
+ * **Limits.** The loop decides about the run, and calls this module. Without a known window it compacts only after
+ * a rejection.
  */
 import { Effect, Option } from "effect"
 import type { Prompt, Response, Tool } from "effect/ai"
@@ -28,22 +28,22 @@ import type { NextModel } from "./NextModel.ts"
 import * as NextModels from "./NextModel.ts"
 
 export interface Options {
-  /** Tokens of input and output together. Default: as is known of the model that is going to answer. */
+  /** Tokens of input and output together. Default: the known window of the next model. */
   readonly window?: number | undefined
-  /** Messages that must stay, beside those that `Marks.pin` has marked. Default: none. */
+  /** Selects messages that must stay, besides those marked by `Marks.pin`. Default: none. */
   readonly pinned?: ((message: Prompt.Message) => boolean) | undefined
-  /** Identifiers that no summary may lose. Default: none. */
+  /** Identifiers that every summary must keep. Default: none. */
   readonly required?: ReadonlyArray<string> | undefined
   /**
-   * Without a `Compaction` around the run: its own model summarises what is cut, if the means that need no model are
-   * not enough. Default true.
+   * Without a surrounding `Compaction`: the run's own model summarises what is cut, if cheaper means are not
+   * enough. Default true.
    */
   readonly summarise?: boolean | undefined
 }
 
 const { is } = Check
 
-/** The checks of its fields. */
+/** Checks of the fields of {@link Options}. */
 export const checks: Check.Checks<Options> = {
   window: Kind.count,
   pinned: is.fn("(message) => boolean"),
@@ -51,7 +51,7 @@ export const checks: Check.Checks<Options> = {
   summarise: is.flag
 }
 
-/** What a run has taken to fit. */
+/** Number of compactions of a run, and the usage of their summaries. */
 export interface Compactions {
   readonly times: number
   readonly summaries: Spent
@@ -59,10 +59,10 @@ export interface Compactions {
 
 export const none: Compactions = { times: 0, summaries: nothingSpent }
 
-/** Runs so far, by the service that compacts them: their names are the same in each run of a test. */
+/** Number of runs by compaction service. Counting by service gives the same run names in each run of a test. */
 const runs = new WeakMap<Compaction.Service, number>()
 
-/** The compaction of a run that begins with `prompt`; `undefined`: it has none. */
+/** Opens the compaction of a run that begins with `prompt`; `undefined` if it has none. */
 export const open = (
   options: Options | false | undefined,
   tools: ReadonlyArray<Tool.Any>,
@@ -74,7 +74,7 @@ export const open = (
     const around = Option.getOrUndefined(yield* Effect.serviceOption(Compaction.Compaction))
     if (around === undefined && options === undefined) return undefined
     const summariser = options?.summarise === false ? undefined : { model }
-    // It prepares nothing in the background that a scope would have to end.
+    // A compaction made here prepares nothing in the background, so its scope can close at once.
     const compaction = around ?? (yield* Effect.scoped(Compaction.make({ summariser })))
     const run = (runs.get(compaction) ?? 0) + 1
     runs.set(compaction, run)
@@ -86,11 +86,11 @@ export class Compacting {
   readonly #options: Options
   readonly #tools: ReadonlyArray<Tool.Any>
   readonly #conversation: string
-  /** Who answered the last turn; `undefined` before the first. */
+  /** Target of the last answer; `undefined` before the first. */
   #answered: Option.Option<Answered> | undefined
-  /** The window that counts in this turn. */
+  /** Context window of the current turn, in tokens. */
   #window: number | undefined
-  /** Compactions that this turn may still have because a provider has refused. */
+  /** Compactions left in this turn after a rejection. */
   #left = 0
   #taken = none
 
@@ -106,12 +106,15 @@ export class Compacting {
     this.#conversation = conversation
   }
 
-  /** What it has taken so far. */
+  /** Compactions of the run so far. */
   get taken(): Compactions {
     return this.#taken
   }
 
-  /** The prompt of a turn, made to fit: the same object where it does. `unknown` hears that nobody knows the window. */
+  /**
+   * Compacts the prompt of a turn if it does not fit; otherwise returns the same object. `unknown` runs if the
+   * window is unknown.
+   */
   fit(
     prompt: Prompt.Prompt,
     unknown: (model: string | undefined) => Effect.Effect<void>
@@ -130,8 +133,8 @@ export class Compacting {
   }
 
   /**
-   * A smaller prompt after a call has failed because this one was too long; `undefined`: it failed for another reason,
-   * the layer below has compacted already, or it has been done often enough in this turn.
+   * Returns a smaller prompt after a provider rejected this one as too long. `undefined` if the call failed for
+   * another reason, if the chain has already compacted, or if the turn has used up its compactions.
    */
   shrink(
     prompt: Prompt.Prompt,
@@ -148,7 +151,7 @@ export class Compacting {
     })
   }
 
-  /** What came of a turn, with no result larger than the policy allows. */
+  /** Shortens the results of a turn that are larger than the policy allows. */
   admit(messages: Prompt.Prompt): Effect.Effect<Prompt.Prompt> {
     return Effect.gen({ self: this }, function* () {
       const window = this.#window
@@ -158,7 +161,7 @@ export class Compacting {
     })
   }
 
-  /** Takes note of who answered, and of what was counted where that was this prompt and nothing else. */
+  /** Records the target that answered. Learns its token count if it is for exactly this prompt. */
   answered(prompt: Prompt.Prompt, parts: ReadonlyArray<Response.AnyPart>): Effect.Effect<void> {
     return Effect.gen({ self: this }, function* () {
       const by = answeredBy(parts)
@@ -174,7 +177,7 @@ export class Compacting {
     const { pinned, required } = this.#options
     return {
       window,
-      // Some models may answer as long as their window: half of it is left to the conversation.
+      // Some models may answer as long as their window. Half of the window is kept for the conversation.
       outputLimit: Math.min(outputLimit, Math.floor(window / 2)),
       tools: this.#tools,
       model: name,
@@ -185,7 +188,10 @@ export class Compacting {
     }
   }
 
-  /** Of a prompt that was too large, where nobody knows for what: as the provider says, or as it is counted. */
+  /**
+   * Estimated window after a rejection without a known window: the largest of the sizes that the provider stated
+   * and the counted tokens.
+   */
   #sizeOf(
     { content }: Prompt.Prompt,
     { name }: NextModel,
@@ -205,17 +211,17 @@ export class Compacting {
   }
 }
 
-/** What the provider said of the sizes, if a call failed because its prompt was too long. */
+/** The overflow with its sizes, if a call failed because its prompt was too long. */
 export const overflowOf = (failure: CallFailure): ContextOverflow | undefined =>
   failure._tag === "ProviderFailure" && failure.reason._tag === "ContextOverflow" ? failure.reason : undefined
 
-/** The target that has refused. */
+/** The target that rejected the prompt. */
 const refusing = (failure: CallFailure): Option.Option<NextModels.Asked> | undefined =>
   failure._tag === "ProviderFailure" && failure.target !== undefined
     ? Option.some({ target: failure.target.id, model: failure.target.model })
     : undefined
 
-/** Other attempts may have had more or less to read, and tools that the provider ran have added to it. */
+/** True when the reported token count is for one prompt: a single attempt, without tools run by the provider. */
 const isOfOnePrompt = (by: Option.Option<Answered>, parts: ReadonlyArray<Response.AnyPart>): boolean =>
   !Option.exists(by, ({ attempts }) => attempts > 1) &&
   !parts.some((part) => part.type === "tool-call" && part.providerExecuted === true)

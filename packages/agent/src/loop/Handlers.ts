@@ -1,21 +1,21 @@
 /**
- * The handlers of a toolkit, checked where a run begins.
+ * Checks the handlers of a toolkit at the start of a run.
  *
- * TypeScript reports a missing handler, and one that returns no Effect, when it compiles. JavaScript learns it here:
- * the first before the model is asked, the second when the tool is called.
+ * TypeScript reports a missing handler, or one that does not return an Effect, at compile time. For JavaScript a
+ * missing handler fails before the model is asked, and the other when the tool is called.
  */
 import { Context } from "effect"
 import type { Tool, Toolkit } from "effect/ai"
 import { MissingService, Options as Check } from "@outlast/resilience"
 
-/** A handler as it stands in the context, under the id of its tool. */
+/** A handler in the context, under the id of its tool. */
 interface Handler {
   readonly handler: (...args: ReadonlyArray<unknown>) => unknown
 }
 
 /**
- * The context with handlers that must return an Effect. Throws a `MissingService` that names the tools whose handlers
- * are not in it.
+ * Returns the context with handlers that check that an Effect is returned. Throws a `MissingService` with the names
+ * of the tools without a handler.
  */
 export const checked =
   <Tools extends Record<string, Tool.Any>, R>({ tools }: Toolkit.Toolkit<Tools>) =>
@@ -23,7 +23,7 @@ export const checked =
     const handlers = new Map<string, unknown>()
     const missing: Array<string> = []
     for (const tool of Object.values<Tool.Any>(tools)) {
-      // effect/ai puts nothing else under the id of a tool.
+      // The id of a tool is the key of its handler only.
       const own = context.mapUnsafe.get(tool.id) as Handler | undefined
       if (own !== undefined) handlers.set(tool.id, { ...own, handler: returning(tool.name, own) })
       else if (needsHandler(tool)) missing.push(tool.name)
@@ -35,7 +35,7 @@ export const checked =
     return Context.merge(context, Context.makeUnsafe<never>(handlers))
   }
 
-/** A tool of the provider may run there. */
+/** False for a tool that the provider runs. */
 const needsHandler = (tool: Tool.Any): boolean =>
   !("requiresHandler" in tool) || tool.requiresHandler === true
 

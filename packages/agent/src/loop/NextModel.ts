@@ -1,12 +1,12 @@
 /**
- * What is known of the model that is going to answer: how large its window is, and how much of that its answer takes.
+ * Predicts which model answers next: its context window, and the length that its answer may have.
  *
- * Over `Failover.layer` the `Targets` of the chain know. They are believed until an answer shows that another model
- * gave it: a program may have a chain around it and ask somebody else. Of any other model `ContextWindows` may know
- * something, if the model has a name: the one of who answered, or `Model.ModelName` of effect/ai.
+ * Over `Failover.layer` the chain's `Targets` have this. They are used until another model answers: a program may
+ * have a chain around it and still ask a different model. For such a model `ContextWindows` may know the window by
+ * name. The name is that of the model that answered, or `Model.ModelName` of effect/ai.
  *
- * **What it does not do.** It cannot foresee a switch: where a target with a smaller window steps in, its provider
- * refuses, and the conversation is compacted then.
+ * **Limits.** A switch cannot be foreseen: when a target with a smaller window takes over, its provider rejects the
+ * conversation, and it is compacted then.
  */
 import { Effect, Option } from "effect"
 import { Model } from "effect/ai"
@@ -17,24 +17,27 @@ import type { TargetStatus } from "../failover/chain/Targets.ts"
 import { Targets } from "../failover/chain/Targets.ts"
 
 export interface NextModel {
-  /** `undefined`: it has none that anybody has said. */
+  /** Name of the model; `undefined` if it has no known name. */
   readonly name: string | undefined
-  /** Tokens of input and output together; `undefined`: nobody knows. */
+  /** Tokens of input and output together; `undefined` if unknown. */
   readonly window: number | undefined
-  /** Tokens that its answer may have: as `OutputLimit` says, else as the model can; `undefined`: nobody knows. */
+  /** Tokens that the answer may have: from `OutputLimit`, otherwise the model's maximum; `undefined` if unknown. */
   readonly outputLimit: number | undefined
   readonly bindsThinking: boolean
-  /** Its calls compact by themselves what does not fit. */
+  /** True when the chain compacts an oversized conversation by itself. */
   readonly compacts: boolean
 }
 
-/** A target, by its id, and the name of its model. */
+/** The target that was asked: its id and the name of its model. */
 export interface Asked {
   readonly target: string
   readonly model: string
 }
 
-/** `last` answered before, or has refused; none: somebody of whom nothing is known; `undefined`: nobody was asked yet. */
+/**
+ * Predicts the next model. `last` is the target that answered or rejected the last call. `none` means a model
+ * outside of the chain, `undefined` that no call was made yet.
+ */
 export const of = (last: Option.Option<Asked> | undefined): Effect.Effect<NextModel> =>
   Effect.gen(function* () {
     const targets = Option.getOrUndefined(yield* Effect.serviceOption(Targets))
@@ -50,13 +53,13 @@ export const of = (last: Option.Option<Asked> | undefined): Effect.Effect<NextMo
     }
   })
 
-/** The name of the model that was asked, as far as somebody says it. */
+/** Name of the model that was asked, if known. */
 export const nameOf = (asked: Option.Option<Asked>): Effect.Effect<string | undefined> =>
   Option.isSome(asked)
     ? Effect.succeed(asked.value.model)
     : Effect.map(Effect.serviceOption(Model.ModelName), Option.getOrUndefined)
 
-/** The target that answered last, unless it is out; at first the first that is not. */
+/** The target that answered last, unless it is unavailable; before the first call, the first ready target. */
 const chosen = (
   all: ReadonlyArray<TargetStatus>,
   last: Option.Option<Asked> | undefined
@@ -67,7 +70,7 @@ const chosen = (
   return same === undefined || same.state === "ready" ? same : (ready ?? same)
 }
 
-/** What providers have said when they refused, `Compaction` takes into account by itself. */
+/** The window of a model. Windows learned from rejections are added by `Compaction` itself. */
 const windowOf = (
   name: string | undefined,
   { contextWindow }: ModelInfo

@@ -1,5 +1,5 @@
 /**
- * How a run ended, and what it took.
+ * The outcome of a run: how it ended, and its usage and cost.
  */
 import { Option } from "effect"
 import type { Response } from "effect/ai"
@@ -8,7 +8,7 @@ import { answeredBy } from "../conversation/Answered.ts"
 import type { Compactions } from "./Compacting.ts"
 import type { Transcript } from "../conversation/Transcript.ts"
 
-/** What one target contributed. */
+/** One target's part of a run. */
 export interface ModelShare {
   /** The id of the target; `"unknown"` for a model that did not come through Outlast. */
   readonly target: string
@@ -16,11 +16,11 @@ export interface ModelShare {
   /** The share of the run's turns, from 0 to 1. */
   readonly share: number
   readonly usage: Usage
-  /** US dollars; absent where a price is not known. */
+  /** US dollars; absent if the price is unknown. */
   readonly costUsd: number | undefined
 }
 
-/** Tokens. What a provider did not report counts as 0. */
+/** Tokens. A count that the provider did not report is 0. */
 export interface Usage {
   readonly inputTokens: number
   readonly cachedInputTokens: number
@@ -30,27 +30,28 @@ export interface Usage {
 export interface Outcome {
   /**
    * - `completed`: the model ended by itself
-   * - `cut`: its last answer is not whole (`finishReason` says why)
-   * - `refused`: the provider refused the content, and the model is none of Outlast's: a call of theirs fails then
+   * - `cut`: the last answer is incomplete (`finishReason` says why)
+   * - `refused`: the provider rejected the content, over a model that is not Outlast's; over Outlast's models the
+   *   run fails instead
    * - `turn_limit`, `cost_limit`: a limit ended the run
    */
   readonly status: "completed" | "cut" | "refused" | "turn_limit" | "cost_limit"
   /** The text of the last answer. */
   readonly text: string
-  /** Why the last answer ended; `length` is a cut answer. */
+  /** Finish reason of the last answer; `length` is a cut answer. */
   readonly finishReason: Response.FinishReason
   readonly turns: number
   readonly toolCalls: number
-  /** Calls of tools that a guard did not let run: how many, and the last 100 of them, oldest first. */
+  /** Tool calls that a guard blocked: their number, and the last 100 of them, oldest first. */
   readonly blockedCalls: number
   readonly blocked: ReadonlyArray<BlockedCall>
-  /** In the order in which they first answered. */
+  /** Each target's part, in the order in which the targets first answered. */
   readonly models: ReadonlyArray<ModelShare>
-  /** Of all turns, without summaries. */
+  /** Usage of all turns, without summaries. */
   readonly usage: Usage
-  /** How often the conversation was made to fit, and what the summaries took. */
+  /** Number of compactions, and the usage of their summaries. */
   readonly compactions: Compactions
-  /** US dollars of all turns and summaries with a known price; absent where there is none. */
+  /** US dollars of all turns and summaries with a known price; absent if no price is known. */
   readonly costUsd: number | undefined
   readonly transcript: Transcript
 }
@@ -61,14 +62,14 @@ interface Row {
   readonly costUsd: number | undefined
 }
 
-/** What a run has taken so far, by target. Immutable. */
+/** Usage of a run so far, by target. Immutable. */
 export type Tally = ReadonlyMap<string, Row>
 
 export const emptyTally: Tally = new Map()
 
 const noUsage: Usage = { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0 }
 
-/** The tally with one more answer. */
+/** Adds one answer to the tally. */
 export const count = (tally: Tally, parts: ReadonlyArray<Response.AnyPart>): Tally => {
   const by = answeredBy(parts)
   const target = Option.match(by, { onNone: () => "unknown", onSome: ({ target }) => target })
@@ -86,7 +87,7 @@ export const count = (tally: Tally, parts: ReadonlyArray<Response.AnyPart>): Tal
   })
 }
 
-/** The parts of an outcome that say what it took. */
+/** The usage fields of an outcome. */
 export const totals = (
   tally: Tally,
   compactions: Compactions

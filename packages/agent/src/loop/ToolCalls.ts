@@ -1,9 +1,9 @@
 /**
  * Runs the tool calls of one complete answer.
  *
- * Every call gets a result, so that the transcript stays legal: an unknown tool, arguments that are no JSON or do not
- * fit, a timeout, a refused approval and a call that the guard blocks are error results that the model reads. A failure
- * that a tool declares with `failureMode: "error"` ends the run, as it does in effect/ai.
+ * Every call gets a result, so that the transcript stays valid. An unknown tool, invalid arguments, a timeout, a
+ * rejected approval and a call that the guard blocks become error results, which the model reads. A failure that a
+ * tool declares with `failureMode: "error"` ends the run, as in effect/ai.
  */
 import type { Cause } from "effect"
 import { Clock, Duration, Effect, Option, Stream, Tracer } from "effect"
@@ -20,11 +20,11 @@ type Call = Response.ToolCallPart<string, unknown>
 type Result = Response.ToolResultPart<string, unknown, unknown>
 
 export interface Settings {
-  /** Each call's time limit. */
+  /** Time limit of each call. */
   readonly timeout: Duration.Duration
-  /** How many calls of a turn run at once. */
+  /** Number of calls of a turn that run concurrently. */
   readonly concurrency: number
-  /** Asked for tools that need approval; without it they are refused. */
+  /** Approves calls of tools that need approval. Without it they are rejected. */
   readonly approve:
     | ((call: { readonly tool: string; readonly params: unknown }) => Effect.Effect<boolean>)
     | undefined
@@ -33,14 +33,14 @@ export interface Settings {
 /** A turn whose tools run. */
 export interface Running {
   readonly kit: Kit
-  /** The answer is whole: its calls may run. */
+  /** True when the answer is complete, so that its calls may run. */
   readonly whole: boolean
   /** The conversation before the answer. */
   readonly messages: ReadonlyArray<Prompt.Message>
   readonly settings: Settings
-  /** Hears of every call that the guard does not let run. */
+  /** Called for every call that the guard blocks. */
   readonly blocked: (call: Omit<BlockedCall, "turn">) => void
-  /** Hears of every result as it comes, with the milliseconds that it took. */
+  /** Called for every result as it arrives, with its duration in milliseconds. */
   readonly finished: (result: Result, elapsed: number) => Effect.Effect<void>
 }
 
@@ -53,8 +53,8 @@ const guarded = (kit: Kit, { id, name, params }: Call) => ({
 })
 
 /**
- * The results of all calls of an answer, in the order of the calls. When a tool ends the run, `ended` gets the
- * results that the transcript needs: of those that had one, and an error for the others.
+ * Returns the results of all calls of an answer, in the order of the calls. When a tool ends the run, `ended` gets
+ * the results that the transcript needs: the finished ones, and an error for each of the others.
  */
 export const runCalls = <E, R>(
   calls: ReadonlyArray<Call>,
@@ -88,7 +88,7 @@ export const runCalls = <E, R>(
   )
 }
 
-/** The result of one call. `E` are the failures that the tools declare. */
+/** Runs one call. `E` are the failures that the tools declare. */
 const runCall = <E, R>(
   kit: Kit,
   call: Call,
@@ -109,7 +109,7 @@ const runCall = <E, R>(
       })
     )
     return last
-    // The kit's own types are erased here; `Agent.run` states them.
+    // The kit's own types are erased here. The signature of `Agent.run` has them.
   }) as Effect.Effect<Result, E, R>
 
 const asked = ({ approve }: Settings, call: Call): Effect.Effect<boolean> => {
@@ -118,7 +118,7 @@ const asked = ({ approve }: Settings, call: Call): Effect.Effect<boolean> => {
   return Check.returned("Agent", "approve", answer, "an Effect<boolean>")
 }
 
-/** A result without running anything. */
+/** An error result for a call that does not run. */
 const refused = (call: Call, type: string, reason: string): Result => {
   const result = { type, reason }
   return Response.makePart("tool-result", {
@@ -138,7 +138,7 @@ const timedOut = (call: Call, limit: Duration.Duration): Result =>
 const handle = (kit: Kit, call: Call) =>
   Effect.scoped(
     Effect.useSpan(`tool ${call.name}`, { kind: "internal" }, (span) =>
-      // Never: the params were not checked, `handle` decodes them and fails with an AiError.
+      // `never`: the arguments are unchecked. `handle` decodes them and fails with an AiError.
       kit.handle(call.name, call.params as never, call.id).pipe(
         Stream.unwrap,
         Stream.filter((result) => !result.preliminary),
@@ -167,7 +167,7 @@ const handle = (kit: Kit, call: Call) =>
     )
   )
 
-/** effect/ai writes a call's parameters into the span; they are content of the conversation. */
+/** Removes the arguments that effect/ai writes into the span, because they are content of the conversation. */
 const withoutParameters = (span: Tracer.Span): Tracer.Span =>
   new Proxy(span, {
     get: (target, key) => {
@@ -181,7 +181,7 @@ const withoutParameters = (span: Tracer.Span): Tracer.Span =>
     }
   })
 
-/** A check that dies refuses. */
+/** Runs the tool's approval check. A check that dies rejects the call. */
 const needsApproval = (
   { tool: { needsApproval }, params }: CallCheck.Checked,
   call: Call,
@@ -193,6 +193,6 @@ const needsApproval = (
     return Effect.isEffect(answer) ? answer : Effect.succeed(answer)
   }).pipe(
     Effect.catchDefect(() => Effect.succeed(true))
-    // The check's services are the handler's, which `Agent.run` asks for.
+    // The services of the check are those of the handler, which the type of `Agent.run` requires.
   ) as Effect.Effect<boolean>
 }

@@ -1,7 +1,7 @@
 /**
- * What happens after a turn: pure.
+ * Decides what happens after a turn. Pure.
  *
- * A turn is one call and the tools that it asked for. `transition` names what comes next; every name is an
+ * A turn is one call and the tools that it asked for. A `Transition` names what comes next, and is published as an
  * event of the run.
  */
 import type { Response } from "effect/ai"
@@ -9,44 +9,47 @@ import type { Response } from "effect/ai"
 export type Transition =
   /** The model ended by itself, without asking for a tool. */
   | "completed"
-  /** The answer is not whole: the output limit cut it, or the provider gave no reason for its end. */
+  /** The answer is incomplete: the output limit cut it, or the provider gave no finish reason. */
   | "answer_cut"
-  /** The provider refused the content, in the request or in the answer. */
+  /** The provider rejected the content, in the request or in the answer. */
   | "answer_refused"
-  /** Tools have run, or the provider paused: the model is asked again. */
+  /** Tools have run, or the provider paused. The model is asked again. */
   | "next_turn"
-  /** Another model answered than in the turn before; stands beside what comes next. */
+  /** The answer came from another model than the one before. Published in addition to the next transition. */
   | "model_switched"
-  /** The conversation was made to fit, before the call or after it was refused; stands beside what comes next. */
+  /**
+   * The conversation was compacted, before the call or after a rejection. Published in addition to the next
+   * transition.
+   */
   | "compacted"
-  /** The conversation does not fit, and nothing that may be cut is left, or a provider still refuses. */
+  /** The conversation does not fit: nothing more may be cut, or a provider still rejects it. */
   | "context_exhausted"
-  /** The run has had all its turns. */
+  /** The run has used all its turns. */
   | "turn_limit"
-  /** The run has spent its money, or the guard around it has stopped. */
+  /** The run has used up its budget, or the surrounding guard has stopped it. */
   | "guard_stopped"
-  /** The call failed and all recovery with it. */
+  /** The call failed, and so did all recovery. */
   | "model_failed"
-  /** A tool failed in a way that it declares as the end of the run, or died. */
+  /** A tool failed with a failure that ends the run, or with a defect. */
   | "tool_failed"
-  /** The run was interrupted while the model answered, or while the conversation was made to fit for it. */
+  /** The run was interrupted while the model answered or the conversation was compacted. */
   | "aborted_streaming"
   /** The run was interrupted while tools ran. */
   | "aborted_tools"
 
-/** What the run may spend. */
+/** Limits of the run. */
 export interface Bounds {
   readonly maxTurns: number
-  /** US dollars; calls without a known price count nothing. */
+  /** US dollars. Calls without a known price count as 0. */
   readonly maxCost: number | undefined
 }
 
 /** A turn that ended. */
 export interface Turn {
-  /** From 1. */
+  /** Number of the turn, from 1. */
   readonly number: number
   readonly finish: Response.FinishReason
-  /** Calls that were answered with a result, executed or refused. */
+  /** Tool calls of the answer, executed or rejected. */
   readonly toolCalls: number
   /** US dollars of the run so far. */
   readonly costUsd: number
@@ -61,7 +64,7 @@ export const transition = ({ maxTurns, maxCost }: Bounds, turn: Turn): Transitio
 const ending = (finish: Response.FinishReason): Transition => {
   switch (finish) {
     case "stop":
-    // A call that the provider ran itself, and nothing behind it.
+    // The provider ran these calls itself, and no text follows them.
     case "tool-calls":
       return "completed"
     case "content-filter":

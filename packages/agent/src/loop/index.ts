@@ -1,4 +1,4 @@
-/** The agent: turns of model and tools until it is done. */
+/** The agent loop: turns of model and tools until the task is done. */
 export * as Agent from "./Agent.ts"
 export * as AgentEvent from "./AgentEvent.ts"
 export * as AgentFailed from "./AgentFailed.ts"

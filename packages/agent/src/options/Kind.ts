@@ -1,8 +1,8 @@
 /**
- * The checks for `Options.fields` that several modules of the agent have in common: values of effect/ai, and of Outlast
- * itself. A value of another kind is named by what it is, so that "got a Layer" stands where a service belongs.
+ * Checks for `Options.fields` that several modules of the agent share: values of effect/ai and of Outlast itself.
+ * The error for a value of the wrong kind names its kind, e.g. "got a Layer" where a service belongs.
  *
- * A message never shows what an object holds.
+ * Messages never show the content of an object.
  */
 import { Context, Duration, Effect, Layer, Stream } from "effect"
 import { Prompt, Tool } from "effect/ai"
@@ -16,11 +16,11 @@ const { is } = Options
 // Kinds of values
 // -----------------------------------------------------------------------------
 
-/** A value whose members can be looked at. */
+/** True for a value whose properties can be read. */
 export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null
 
-/** A string with more than blanks. */
+/** True for a string with more than white space. */
 const isText = (value: unknown): boolean => typeof value === "string" && value.trim() !== ""
 
 const has = (value: unknown, ...members: ReadonlyArray<string>): boolean =>
@@ -33,7 +33,7 @@ const isToolkit = (value: unknown): boolean => has(value, "tools", "toLayer")
 const isTool = (value: unknown): boolean =>
   Tool.isUserDefined(value) || Tool.isProviderDefined(value) || Tool.isDynamic(value)
 
-/** The kind of a value that is easily taken for another; `undefined` where its own text says enough. */
+/** Kind of a value that is easily mistaken for another; `undefined` if printing the value is clear enough. */
 const nameOf = (value: unknown): string | undefined => {
   if (Context.isKey(value)) return `the service key ${value.key.split("/").at(-1) ?? ""}`
   if (Layer.isLayer(value)) return "a Layer"
@@ -63,14 +63,14 @@ const wrong = (module: string, field: string, value: unknown, allowed: string): 
 // Checks
 // -----------------------------------------------------------------------------
 
-/** A value for which `holds`. */
+/** Requires a value for which `holds` is true. */
 export const where =
   (holds: (value: unknown) => boolean, noun: string): Options.Check =>
   (module, field, value) => {
     if (!holds(value)) throw wrong(module, field, value, noun)
   }
 
-/** As {@link where}, for what may hold a prompt: a text is not shown. */
+/** As {@link where}, for values that may hold a prompt: a string is not shown in the error. */
 const unshown =
   (holds: (value: unknown) => boolean, noun: string): Options.Check =>
   (module, field, value) => {
@@ -86,7 +86,7 @@ const unshown =
     }
   }
 
-/** A list. `item` checks each element. */
+/** Requires a list. `item` checks each element. */
 export const list =
   (item: Options.Check, noun: string): Options.Check =>
   (module, field, value) => {
@@ -94,18 +94,18 @@ export const list =
     is.list(item)(module, field, value)
   }
 
-/** A service or another object with these members. `noun` says what it is and how to get one. */
+/** Requires an object with these members. `noun` says what it is and how to get one. */
 export const having = (noun: string, ...members: ReadonlyArray<string>): Options.Check =>
   where((value) => has(value, ...members) && nameOf(value) === undefined, noun)
 
-/** `false`, for none, or what `other` allows. `other` says so in its words. */
+/** Allows `false`, for none, or what `other` allows. The text of `other` must mention `false`. */
 export const orFalse =
   (other: Options.Check): Options.Check =>
   (module, field, value) => {
     if (value !== false) other(module, field, value)
   }
 
-/** A plain object: no list, Layer, model or Effect. `then` checks it further. */
+/** Requires a plain object: not a list, Layer, model or Effect. `then` checks it further. */
 export const plain =
   (noun: string, then: Options.Check = is.anything): Options.Check =>
   (module, field, value) => {
@@ -115,11 +115,11 @@ export const plain =
     then(module, field, value)
   }
 
-/** An object with these fields and no other. `noun` says what it is. */
+/** Requires an object with these fields and no other. `noun` says what it is. */
 export const object = <O extends object>(noun: string, checks: Options.Checks<O>): Options.Check =>
   plain(noun, is.object<O>(checks))
 
-/** Runs another module's `validate`. The fields that its error names get the path of this field in front. */
+/** Runs another module's `validate`, and prefixes the fields in its error with the path of this field. */
 export const nested =
   (validate: (value: unknown, module: string) => void): Options.Check =>
   (module, field, value) => {
@@ -128,7 +128,7 @@ export const nested =
     } catch (error) {
       if (!(error instanceof InvalidOption)) throw error
       const said = error.message.slice(error.message.indexOf(": ") + 2)
-      // An unknown field is quoted, the path of another is not.
+      // The message quotes an unknown field, but not the path of a known one.
       const message = `${module}: ${field}${said.startsWith('"') ? ": " : "."}${said}`
       throw new InvalidOption(module, `${field}.${error.field}`, error.value, error.allowed, message)
     }
@@ -142,14 +142,14 @@ const durationWithin = (range: Options.DurationRange): Options.Check => {
   }
 }
 
-/** A duration within the range, by default from zero on; an infinite one is allowed. */
+/** Requires a duration within the range, by default from zero. An infinite one is allowed. */
 export const duration = (range: Options.DurationRange = {}): Options.Check =>
   durationWithin({ max: Duration.infinity, ...range })
 
-/** A duration within the range that ends. */
+/** Requires a finite duration within the range. */
 export const finiteDuration = (range: Options.DurationRange = {}): Options.Check => durationWithin(range)
 
-/** A duration that is not zero. */
+/** Requires a duration above zero. */
 export const positiveDuration: Options.Check = duration({ min: "1 millis" })
 
 const isBackoff = (value: unknown): boolean =>
@@ -157,7 +157,7 @@ const isBackoff = (value: unknown): boolean =>
 
 export const backoff: Options.Check = (module, field, value) => {
   where(isBackoff, "a Backoff, for example Backoff.exponential()")(module, field, value)
-  // `isBackoff` has seen the tag; the other fields are checked here.
+  // `isBackoff` has checked the tag. The other fields are checked here.
   const spec = value as Backoff.Backoff
   if (spec._tag === "Exponential") {
     duration()(module, `${field}.initial`, spec.initial)
@@ -168,21 +168,21 @@ export const backoff: Options.Check = (module, field, value) => {
   nested((_, owner) => Backoff.validate(spec, owner))(module, field, spec)
 }
 
-/** A sum of money. */
+/** Requires an amount of money above 0. */
 export const dollars: Options.Check = where(
   (value) => typeof value === "number" && value > 0,
   "above 0 US dollars"
 )
 
-/** An amount of at least 1: tokens, calls. */
+/** Requires an integer of at least 1: tokens, calls. */
 export const count: Options.Check = is.integer({ min: 1 })
 
-/** An amount that may be 0. */
+/** Requires an integer of at least 0. */
 export const countOrNone: Options.Check = is.integer({ min: 0 })
 
 export const name: Options.Check = where(isText, "a text that is not empty")
 
-/** A name that is shown, of a provider or a model: a key in its place is refused, and not shown. */
+/** Requires a public name, of a provider or a model. A key is rejected, and not shown. */
 export const publicName: Options.Check = (module, field, value) => {
   name(module, field, value)
   if (typeof value !== "string" || !(isKey(value.trim()) || holdsKey(value))) return
@@ -220,7 +220,7 @@ const content = unshown(
 
 const messageKind = unshown(isObject, 'a message, for example { role: "user", content }')
 
-/** The parts of a message are left to effect/ai. */
+/** Checks the role of a message. effect/ai checks its parts. */
 const message: Options.Check = (module, field, value) => {
   messageKind(module, field, value)
   if (!isObject(value)) return
@@ -228,15 +228,15 @@ const message: Options.Check = (module, field, value) => {
   content(module, `${field}.content`, value["content"])
 }
 
-/** The messages of a list are looked at, too; another iterable may be read only once. */
+/** Checks the messages of a list, too. Another iterable may allow only one read. */
 export const prompt: Options.Check = (module, field, value) => {
   isPrompt(module, field, value)
   if (Array.isArray(value)) is.list(message)(module, field, value)
 }
 
-/** For functions that do not turn a text into a prompt. */
+/** Requires a Prompt, for functions that do not accept a string. */
 export const madePrompt: Options.Check = unshown(Prompt.isPrompt, "a Prompt, as Prompt.make gives it")
 
-/** An object that has a prompt or a message in it, whatever else. */
+/** Requires an object that holds a prompt or a message. */
 export const carrier = (noun: string): Options.Check =>
   unshown((value) => isObject(value) && !Array.isArray(value) && nameOf(value) === undefined, noun)

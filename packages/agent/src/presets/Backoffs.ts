@@ -1,15 +1,15 @@
 /**
- * How long five known systems wait, between attempts and with an open circuit, as specifications of `Backoff`.
+ * Waits of five known systems, between attempts and while a circuit is open, as specifications of `Backoff`.
  *
- * Each follows its system's document; where the code differs, or the document is silent, it is said. How often they
- * repeat, and what a server's Retry-After does, is a matter of the policy and not of these.
+ * Each follows its system's document. Comments note where the code differs or the document has a gap. The number of
+ * retries and the effect of Retry-After belong to the policy.
  */
 import { Backoff } from "@outlast/resilience"
 
 /**
- * CodeBuddy: 1.5 s → 3 s → 6 s, exact.
+ * CodeBuddy: 1.5 s → 3 s → 6 s, without jitter.
  *
- * The document names no cap, because it repeats twice; here it is 5 minutes, which the ninth retry would reach.
+ * The document has no cap, because it retries twice. Here the cap is 5 minutes, which the ninth retry would reach.
  */
 export const codebuddy: Backoff.Backoff = Backoff.exponential({
   initial: "1500 millis",
@@ -21,8 +21,9 @@ export const codebuddy: Backoff.Backoff = Backoff.exponential({
 /**
  * DECISION_037: 1, 2, 4, 8, 16 s, at most 30 s, ±20 %.
  *
- * The code adds jitter after the cap, so up to 36 s; the document says "capped at 30s", and that holds here. Its five
- * retries do not come near. The code's second formula for rate limits (2 s, cap 60 s, ±25 %) is not in the document.
+ * The code adds jitter after the cap, which gives up to 36 s. The document says "capped at 30s", and that applies
+ * here. Its five retries stay below the cap. The code's second formula for rate limits (2 s, cap 60 s, ±25 %) is
+ * not in the document.
  */
 export const decision037: Backoff.Backoff = Backoff.exponential({
   initial: "1 second",
@@ -31,13 +32,14 @@ export const decision037: Backoff.Backoff = Backoff.exponential({
   jitter: 0.2
 })
 
-/** DECISION_037: a task is started again after 1, 2 and 4 minutes, exact. */
+/** DECISION_037: a task is restarted after 1, 2 and 4 minutes, without jitter. */
 export const decision037Restart: Backoff.Backoff = Backoff.sequence(["1 minute", "2 minutes", "4 minutes"])
 
 /**
- * learn-claude-code s11: `min(500 · 2^n, 32000)` ms and 0 to 25 % of it more, n from 0.
+ * learn-claude-code s11: `min(500 · 2^n, 32000)` ms plus 0 to 25 % of it, with n from 0.
  *
- * The addition comes after the cap, in document and code: 500 to 625 ms at first, 32 to 40 s from the seventh retry on.
+ * The jitter is added after the cap, in the document and in the code: 500 to 625 ms at first, 32 to 40 s from the
+ * seventh retry on.
  */
 export const s11: Backoff.Backoff = Backoff.exponential({
   initial: "500 millis",
@@ -49,8 +51,8 @@ export const s11: Backoff.Backoff = Backoff.exponential({
 /**
  * nexo-rs: "1 s → 60 s, jittered exponential" for rate limits.
  *
- * The code's jitter is decorrelated, with factor 2, and that is taken over. Its first wait is exactly 1 s; the document
- * wants every wait jittered, and so is the first one here.
+ * The jitter is decorrelated with factor 2, as in the code. The code's first wait is exactly 1 s. The document
+ * wants every wait jittered, so the first one is jittered here.
  */
 export const nexoRateLimit: Backoff.Backoff = Backoff.exponential({
   initial: "1 second",
@@ -67,7 +69,7 @@ export const nexoServerError: Backoff.Backoff = Backoff.exponential({
   jitter: "decorrelated"
 })
 
-/** nexo-rs: a circuit is open for 10 s, twice as long each time, at most 120 s, exact. */
+/** nexo-rs: a circuit is open for 10 s, twice as long each time, at most 120 s, without jitter. */
 export const nexoCircuit: Backoff.Backoff = Backoff.exponential({
   initial: "10 seconds",
   factor: 2,
@@ -75,5 +77,5 @@ export const nexoCircuit: Backoff.Backoff = Backoff.exponential({
   jitter: 0
 })
 
-/** claw0: the next key at once, without a wait. */
+/** claw0: the next key is used at once, without a wait. */
 export const claw0: Backoff.Backoff = Backoff.constant(0)

@@ -1,22 +1,22 @@
 /**
- * claw0's "resilience" (section 9): the next key at once, then the fallback models; a conversation that is too long is
- * compacted. It never waits.
+ * claw0's "resilience" (section 9). A failure moves to the next key at once, then to the fallback models. A
+ * conversation that is too long is compacted. Calls never wait.
  *
- * Its profiles are the keys of the first entry of the chain, in their order; its fallback models are the entries
- * behind it.
+ * Its profiles are the keys of the first entry of the chain, in their order. Its fallback models are the entries
+ * after the first.
  *
- * **Where it differs** from the document, and how the document is read:
+ * **Differences** from the document, and how it is interpreted:
  *
- * - Cooldowns are those of its list (300, 120, 60 s). In its walk-through a rate limit gets the default of 300 s.
- * - What it does not know has no cooldown in the list; 120 s are the code's. A cancel is unknown there, too, and goes
- *   to the next key; here it stops.
- * - A profile cools for all models. Here it does so where the key itself is refused or out of money; for the rest it
- *   cools for the model alone, so that a fallback model can be asked with the same keys. The code gets there by
- *   clearing cooldowns before it asks them.
- * - Three compactions are followed by an attempt each, in one call. There it is three for each key, and behind the
- *   third the key is given up. After the last one the call goes to a target with a larger window, or fails: no healthy
- *   key is blamed for a long conversation.
- * - A success clears what covers its target; there the end of the cooldown stays.
+ * - Cooldowns are those of its list (300, 120, 60 s). In its walk-through a rate limit has the default of 300 s.
+ * - The list has no cooldown for an unknown failure; 120 s is the code's. A cancel is unknown in the document and
+ *   moves to the next key; here it stops.
+ * - In the document a profile cools down for all models. Here it does so only if the key itself is rejected or out
+ *   of credit. After other failures it cools down for the one model, so that a fallback model can use the same
+ *   keys. The code achieves this by clearing cooldowns before it asks the fallback models.
+ * - A call makes at most three compactions, each followed by an attempt. The document allows three for each key,
+ *   and drops the key after the third. Here the call then moves to a target with a larger window, or fails: no
+ *   healthy key is blamed for a long conversation.
+ * - A success clears the cooldowns that cover its target. In the document a cooldown lasts until its end.
  * - A single key without a fallback model has no cooldown.
  *
  * {@link runCap} is its limit of turns.
@@ -30,13 +30,13 @@ import { defaults as ladder } from "../recovery/Truncation.ts"
 import type { Claw0Class } from "./Vocabulary.ts"
 import * as Vocabulary from "./Vocabulary.ts"
 
-/** The six classes of the document, and the one that must stop. */
+/** The six classes of the document, and `cancelled`, which stops the call. */
 export type Class = Claw0Class | "cancelled"
 
-/** An answer has 8,096 tokens; what is cut stays cut. */
+/** Output limit of 8,096 tokens. A cut answer stays cut. */
 export const truncation: Truncation = { ...ladder, start: 8_096, raises: 0, continuations: 0 }
 
-/** How often one run may ask the model, with so many keys: `min(max(24 + 8·N, 32), 160)`. For `Agent`'s `maxTurns`. */
+/** Turns of one run, at most, for a number of keys: `min(max(24 + 8·N, 32), 160)`. Use it as `maxTurns` of `Agent`. */
 export const runCap = (keys: number): number =>
   Math.min(Math.max(24 + 8 * Options.integer("Claw0", "keys", keys, { min: 0 }), 32), 160)
 
@@ -55,7 +55,7 @@ export const policy: RecoveryPolicy<Class> = {
     cancelled: { ...next, then: "stop" }
   },
   maxAttempts: runCap(1),
-  // The document has none; it never waits, so that only failing attempts use it up.
+  // The document has no deadline. Calls never wait, so only slow failing attempts use this one up.
   deadline: Duration.minutes(30),
   maxCompactions: 3,
   circuits: false,

@@ -1,34 +1,36 @@
 /**
- * CodeBuddy's "self-healing execution", its layers 1 to 3: a failing stream is tried again twice, with a nudge; then
- * its provider cools for as long as the reason says, and the next one answers. {@link limits} are those of its guard.
+ * CodeBuddy's "self-healing execution", its layers 1 to 3. A failing stream is retried twice, with a nudge. Then
+ * its provider cools down for a time that depends on the reason, and the next one answers. {@link limits} has the
+ * limits of its guard.
  *
- * **Where it differs** from the document:
+ * **Differences** from the document:
  *
- * - Its two retries give the first two waits of "1.5 s → 3 s → 6 s". The third comes with {@link withRetries}`(3)`:
- *   the number is configurable there, too.
- * - Its table of reasons has no word for what its second layer knows. `unknown` is cut: what is transient (500) is
- *   `server_error`, with the cooldown of `unknown`; what must never be repeated (a cancel) is `cancelled`; a
- *   conversation that does not fit is `too_long`: it is layer 4's work, and no provider cools for it.
- * - Errors of the safety guard are never retried there. Here they never come to be a provider's failure.
- * - The code fixes its nudges so that no error text reaches the model, the document wants them to tell what happened.
- *   Both hold: the reason is told in words of ours. A nudge also goes along when retries are used up and the next
- *   provider is asked.
- * - The cooldown is that of the provider at its endpoint, for all of its keys and models. A chain of one provider has
- *   none: in the code, too, that one is asked as a last resort.
- * - Any provider is probed before its cooldown ends, not only the first. A cooldown of 30 s can be probed at once. A
- *   probe that fails is neither retried nor followed by a second one, and does not begin the cooldown again.
- * - When all providers cool, each is asked once more, the soonest first. The document is silent; the code asks the
- *   primary.
+ * - Its two retries use the first two waits of "1.5 s → 3 s → 6 s". {@link withRetries}`(3)` adds the third; the
+ *   number is configurable there, too.
+ * - Its table of reasons is coarser than its second layer, so `unknown` is split. A transient failure (500) is
+ *   `server_error`, with the cooldown of `unknown`. A failure that must never be repeated (a cancel) is
+ *   `cancelled`. A conversation that does not fit is `too_long`: layer 4 handles it, and no provider cools down for
+ *   it.
+ * - The document never retries errors of the safety guard. Here they are never failures of a provider.
+ * - The code fixes its nudges so that no error text reaches the model; the document wants nudges to say what
+ *   happened. Here a nudge states the reason in fixed words, which satisfies both. A nudge is also sent when
+ *   retries are used up and the next provider is asked.
+ * - A cooldown applies to the provider at its endpoint, for all of its keys and models. A chain of one provider has
+ *   no cooldown: the code, too, asks it as a last resort.
+ * - Any provider is probed before its cooldown ends, not only the first. A cooldown of 30 s can be probed at once.
+ *   A probe that fails is not retried, is not followed by a second probe, and does not restart the cooldown.
+ * - When all providers are cooling down, each is asked once more, the soonest to be available first. The document
+ *   does not cover this; the code asks the primary.
  *
- * The document has no deadline for a call; here it is the ten minutes of the safety guard.
+ * The document has no deadline for a call. Here the deadline is the ten minutes of the safety guard.
  *
- * Of the guard: the document stops "above" four edits of a file, and so does this; its code stops at the fourth. Its
- * caps count names whatever the calls bring, and tools that only read have none. Beside them the loop detector watches,
- * as everywhere; `loops: false` leaves it out.
+ * Guard: the document stops "above" four edits of a file, and so does this preset; its code stops at the fourth.
+ * Its caps count calls by tool name, whatever the arguments. Tools that only read have no cap. The loop detector
+ * also runs; `loops: false` turns it off.
  *
- * The document has no limit on turns. A guard has one always: here it is above the limit on events, of which each turn
- * has one at least, so that tool calls and events are what a run is stopped for. (`Agent.run` has a `maxTurns` of its own,
- * 50.) Its time limit is absolute: waits for a cooldown and for a person count.
+ * The document has no limit on turns, but a guard always has one. Here that limit is above the limit on events.
+ * Each turn has at least one event, so tool calls and events stop a run first. (`Agent.run` has its own `maxTurns`,
+ * 50.) The time limit is absolute: waits for a cooldown and for a person count.
  *
  * **Example** (Its guard, with a cap of one's own)
  *
@@ -49,7 +51,7 @@ import * as Backoffs from "./Backoffs.ts"
 import type { CodebuddyReason } from "./Vocabulary.ts"
 import * as Vocabulary from "./Vocabulary.ts"
 
-/** The eight reasons of the document, and what its recovery of streams tells apart in `unknown`. */
+/** The eight reasons of the document, with `unknown` split as its stream recovery needs. */
 export type Class = CodebuddyReason | "server_error" | "too_long" | "cancelled"
 
 const classOf = ({ reason }: ProviderFailure): Class => {
@@ -67,15 +69,15 @@ const classOf = ({ reason }: ProviderFailure): Class => {
 
 const cooldown = (length: Duration.Input): CooldownRule => steady("endpoint", length)
 
-/** What a retry tells the model: what happened, and the second time that it should come to an end. */
+/** Text of a nudge: what happened, and on the second retry a request to finish. */
 export const nudge = ({ inWords, attempt }: NudgeContext): string =>
   attempt <= 2
     ? `Something outside of our conversation went wrong for a moment: ${inWords}. Carry on from where you were and finish your answer.`
     : `It went wrong again: ${inWords}. Give your final answer now, from what you have found out so far.`
 
 /**
- * The policy with so many retries of a stream, where the document has 2. Throws an `InvalidOption` (a `RangeError`) for a
- * number that is not whole, or below 0.
+ * The policy with another number of retries of a stream; the document has 2. Throws an `InvalidOption` (a
+ * `RangeError`) for a number that is not an integer or below 0.
  */
 export const withRetries = (maxRetries: number): RecoveryPolicy<Class> => {
   Check.integer("Codebuddy", "maxRetries", maxRetries, { min: 0 })
@@ -105,7 +107,7 @@ export const withRetries = (maxRetries: number): RecoveryPolicy<Class> => {
       too_long: { ...base, then: "grow" },
       cancelled: { ...base, then: "stop" }
     },
-    // Three for each of the eight providers that its settings list.
+    // Three attempts for each of the eight providers that its settings list.
     maxAttempts: 8 * (1 + maxRetries),
     deadline: taskTimeout,
     patience: taskTimeout,
@@ -123,7 +125,7 @@ const taskTimeout = Duration.minutes(10)
 
 export const policy: RecoveryPolicy<Class> = withRetries(2)
 
-/** The numbers that its settings have, under their names; each has the default and the range of the document. */
+/** The settings of its guard, under their own names, with the document's defaults and ranges. */
 export interface GuardSettings {
   /** Default 2,000; 500 to 10,000. */
   readonly maxEventCount?: number | undefined
@@ -133,7 +135,10 @@ export interface GuardSettings {
   readonly maxDurationMinutes?: number | undefined
 }
 
-/** Its guard with other settings. Throws an `InvalidOption` (a `RangeError`) for a number out of its range. */
+/**
+ * The limits of its guard for other settings. Throws an `InvalidOption` (a `RangeError`) for an out-of-range
+ * number.
+ */
 export const withSettings = (settings: GuardSettings) => {
   Check.fields("Codebuddy", settings, settingChecks)
   const { maxEventCount = 2_000, maxToolInvocations = 400, maxDurationMinutes = 10 } = settings
@@ -153,5 +158,5 @@ const settingChecks: Check.Checks<GuardSettings> = {
   maxDurationMinutes: Check.is.number({ min: 1, max: 60 })
 }
 
-/** The limits of its guard. */
+/** The limits of its guard with default settings. */
 export const limits = withSettings({})

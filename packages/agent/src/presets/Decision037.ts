@@ -1,25 +1,26 @@
 /**
- * DECISION_037, "subagent fallback system hardening": the network is retried on the same model, a provider's error
- * moves to the next one at once.
+ * DECISION_037, "subagent fallback system hardening". A network failure is retried on the same model; an error of
+ * the provider moves to the next model at once.
  *
- * Retries are counted for each target until it succeeds, over all calls: a target whose five are used up is asked
- * once by each further call, and left.
+ * Retries are counted for each target over all calls, until it succeeds. A target whose five retries are used up is
+ * asked once by each further call, and then skipped.
  *
- * Its connection check before each attempt is `Failover.Options.isHealthy`: an attempt waits until it answers true.
+ * Its connection check before each attempt is `Failover.Options.isHealthy`: an attempt waits until the check is
+ * true.
  *
- * **Where it differs** from the document, and how the document is read:
+ * **Differences** from the document, and how it is interpreted:
  *
- * - In its sketch only rate limits count for the circuit, in the code only network failures. The document wins: so
- *   the five retries of a network failure all take place, and of a rate limit the fifth is refused by the circuit.
- * - There the wait before that retry is slept, and then refused. Here it is refused at once.
- * - What has failed for good on one model is thrown to the fallback loop around the sketch: with its retries used up
- *   a call moves to the next model. Permanent network failures and logic errors stop, as the document has it; the
- *   code goes on with the next model.
- * - A conversation that is still too long after one compaction moves only to a target whose window is larger.
- * - Where a connection is not healthy and another target's is, that one is asked instead of waiting.
- * - Retry-After is not read, as there.
+ * - In its sketch only rate limits count for the circuit; in the code only network failures do. The document wins:
+ *   all five retries of a network failure take place, and the circuit rejects the fifth retry of a rate limit.
+ * - The document waits before that fifth retry, and then rejects it. Here it is rejected at once.
+ * - In the sketch a failure that is final for one model is thrown to the surrounding fallback loop: a call whose
+ *   retries are used up moves to the next model. Permanent network failures and logic errors stop, as in the
+ *   document; the code continues with the next model.
+ * - A conversation that is still too long after one compaction moves only to a target with a larger window.
+ * - If one connection is unhealthy and another target's is healthy, that target is asked instead of waiting.
+ * - Retry-After is ignored, as in the document.
  *
- * The document has no deadline for a call; here it is half an hour, as for `RecoveryPolicy.background`.
+ * The document has no deadline for a call. Here the deadline is half an hour, as in `RecoveryPolicy.background`.
  */
 import { Duration } from "effect"
 import { Backoff } from "@outlast/resilience"
@@ -33,7 +34,10 @@ import * as Vocabulary from "./Vocabulary.ts"
 /** The six classes of the document. */
 export type Class = Decision037Class
 
-/** Per endpoint: opens at the fifth consecutive failure, whichever calls they are of, for five minutes; one success closes it. */
+/**
+ * A circuit for each endpoint. Opens after five consecutive failures, which may all belong to one call, for five
+ * minutes. One success closes it.
+ */
 export const circuits = {
   trip: { consecutive: { failures: 5, distinctCalls: 1 } },
   halfOpen: { successes: 1 },
@@ -57,7 +61,7 @@ export const policy: RecoveryPolicy<Class> = {
   ...background,
   classOf: ({ reason }) => Vocabulary.decision037(reason),
   rows: {
-    // Worth waiting for: a connection that is not healthy. An open circuit is not.
+    // A call waits for an unhealthy connection, but not for an open circuit.
     NetworkTransient: { ...transient, worthWaiting: true },
     NetworkPermanent: { ...base, then: "stop" },
     ProviderRateLimit: { ...transient, circuit: "endpoint" },
@@ -65,7 +69,7 @@ export const policy: RecoveryPolicy<Class> = {
     LogicError: { ...base, then: "stop" },
     ContextLength: { ...base, then: "grow" }
   },
-  // For five models.
+  // Enough for five models.
   maxAttempts: 5 * (1 + retries),
   deadline,
   patience: deadline,

@@ -1,25 +1,26 @@
 /**
- * nexo-rs' "fault tolerance", the part about calls: rate limits five attempts, server errors three, any other 4xx
- * fails fast; a circuit for each provider below the retries.
+ * The part of nexo-rs' "fault tolerance" about calls. Rate limits get five attempts and server errors three; any
+ * other 4xx fails at once. Below the retries each provider has a circuit.
  *
- * **Where it differs** from the document, and how the document is read:
+ * **Differences** from the document, and how it is interpreted:
  *
- * - Retries live above the circuit, so each attempt passes it (`breaker: "inside"`). In the code it is the other way
- *   round.
- * - A circuit counts server errors and the network. The document calls rate limits and its like "failures that don't
- *   warrant flipping the breaker": of these a rate limit never does, the others only in a row. The code counts all.
- * - "Network blips" are retried, as the document has it and the code has not. It names no numbers for them; here they
- *   are those of server errors.
- * - A rate limit is waited out for as long as the server says, or for the backoff where that is longer, but never
- *   more than 60 s: that fails, and tells when.
- * - A half-open circuit lets one call through at a time, where the code lets through all.
- * - nexo-rs knows one target. In a chain of several a call moves to the next one when its attempts are used up, or
- *   when the circuit is open.
+ * - Retries are above the circuit, so each attempt passes through it (`breaker: "inside"`). In the code the order
+ *   is reversed.
+ * - Server errors and network failures count for a circuit. The document calls rate limits and similar failures
+ *   "failures that don't warrant flipping the breaker". Here a rate limit never counts, and the others count only
+ *   as consecutive failures. The code counts all of them.
+ * - "Network blips" are retried, as in the document but not in the code. The document has no numbers for them; here
+ *   they use those of server errors.
+ * - The wait after a rate limit is the longer of the server's wait and the backoff, at most 60 s. A longer wait
+ *   fails the call, and the failure says when to retry.
+ * - A half-open circuit allows one call at a time. The code allows all.
+ * - nexo-rs has a single target. In a chain of several, a call moves to the next target when its attempts are used
+ *   up or the circuit is open.
  *
- * The document has no deadline for a call; here it is half an hour. `circuits` and `circuitsOf` are also there for a
- * breaker of your own, which has `trip` and `reset`.
+ * The document has no deadline for a call. Here the deadline is half an hour. `circuits` and `circuitsOf` also
+ * configure a separate breaker, which has `trip` and `reset`.
  *
- * **Example** (An operator's hand on the circuits)
+ * **Example** (Resetting a circuit by hand)
  *
  * ```ts
  * const { policy, circuits, circuitsOf } = Presets.nexo
@@ -38,7 +39,7 @@ import type { TargetRef } from "../conversation/TargetRef.ts"
 import * as Backoffs from "./Backoffs.ts"
 import * as Vocabulary from "./Vocabulary.ts"
 
-/** What the document's table of retries tells apart. */
+/** The classes of the document's retry table. */
 export type Class = "rate_limit" | "server_error" | "network" | "not_retryable"
 
 const classOf = ({ reason }: ProviderFailure): Class => {
@@ -54,7 +55,10 @@ const classOf = ({ reason }: ProviderFailure): Class => {
   }
 }
 
-/** Opens at the fifth consecutive failure, whichever calls they are of, for 10 s, each time twice as long, at most 120 s; two successes close it. */
+/**
+ * Opens after five consecutive failures, which may all belong to one call. Open for 10 s, twice as long each time,
+ * at most 120 s. Two successes close the circuit.
+ */
 export const circuits = {
   trip: { consecutive: { failures: 5, distinctCalls: 1 } },
   halfOpen: { successes: 2 },
@@ -62,7 +66,7 @@ export const circuits = {
   maxRetryAfter: 0
 } satisfies CircuitBreaker.Options
 
-/** One circuit for each provider, under the provider's name, whatever its endpoints. */
+/** One circuit for each provider, under the provider's name, for all of its endpoints. */
 export const circuitsOf = ({ provider, model }: TargetRef): Circuits => ({
   endpoint: provider,
   model: `${model}@${provider}`
@@ -73,7 +77,7 @@ const failing: Row = {
   attempts: 3,
   repeatsBeforeEquivalent: 2,
   backoff: Backoffs.nexoServerError,
-  // The document speaks of it for rate limits only.
+  // The document mentions Retry-After for rate limits only.
   retryAfter: "ignored",
   circuit: "endpoint"
 }

@@ -1,9 +1,9 @@
 /**
- * Five known systems as policies, one namespace for each. Each has a `policy`, and what else of the system has a
- * number; where it differs from the system's document is written in its module.
+ * Five known systems as policies, one namespace for each. Each namespace has a `policy` and the other numbers of
+ * its system. The header of each module lists the differences from the system's document.
  *
- * They are for those who come from one of these systems, and for comparing: the default, `RecoveryPolicy.interactive`,
- * is what we would take.
+ * Use them to migrate from one of these systems, or to compare. For a new program use the default,
+ * `RecoveryPolicy.interactive`.
  *
  * **Example**
  *

@@ -1,21 +1,22 @@
 /**
- * learn-claude-code's s11, "error recovery": ten retries of a rate limit or an overload, the third overload in a row
- * switches to the fallback model; a cut answer gets room, then continuations; one compaction.
+ * learn-claude-code's s11, "error recovery". A rate limit or an overload is retried ten times; the third
+ * consecutive overload switches to the fallback model. A cut answer is repeated with a higher limit, then
+ * continued. A conversation that is too long is compacted once.
  *
  * The fallback model is the next model of the chain ({@link policy}), or the one that the environment variable
- * FALLBACK_MODEL_ID names ({@link fromConfig}). A chain without it goes on retrying.
+ * FALLBACK_MODEL_ID names ({@link fromConfig}). A chain without that model continues to retry.
  *
- * **Where it differs** from the document:
+ * **Differences** from the document:
  *
- * - Its ten retries are those of one request; here they are those of the call, raised limits and continuations
- *   included. Only a call that is both cut and refused again and again notices.
- * - A call begins with the first model of the chain; there the fallback model stays until the agent ends. From a
- *   fallback that is overloaded three times in a row as well, {@link policy} goes back.
+ * - Its ten retries apply to one request. Here they apply to the whole call, including raised limits and
+ *   continuations. Only a call that is both cut and rejected many times is affected.
+ * - A call begins with the first model of the chain. In the document the fallback model stays until the agent ends.
+ *   When the fallback, too, is overloaded three times in a row, {@link policy} switches back.
  * - A switch is not delayed. The document does not say whether it is.
- * - Retry-After takes priority up to the deadline, which there is none of in the document: half an hour here.
- * - `LanguageModel.streamText` cannot take back what it has shown: there an answer is continued by the other model.
- *   `Outlast.streamText` says `Rewind`, and clears what was shown of it.
- * - Of transient failures only 429 and 529 are handled, as the document says of itself; the others are raised.
+ * - Retry-After takes priority up to the deadline, which is half an hour here. The document has no deadline.
+ * - `LanguageModel.streamText` cannot retract what it has shown, so the other model continues the answer there.
+ *   `Outlast.streamText` sends a `Rewind`, and the answer begins again.
+ * - Of transient failures only 429 and 529 are handled, as the document says of itself. The others fail the call.
  *
  * **Example** (The fallback model from the environment)
  *
@@ -36,10 +37,13 @@ import * as Backoffs from "./Backoffs.ts"
 import type { S11Class } from "./Vocabulary.ts"
 import * as Vocabulary from "./Vocabulary.ts"
 
-/** What the document recovers from, and all the rest. */
+/** The failures that the document recovers from, and `unrecoverable` for all others. */
 export type Class = S11Class
 
-/** From 8,000 to 64,000 tokens once, three continuations; three gains under 500 tokens in a row are the last. */
+/**
+ * Raises the limit once from 8,000 to 64,000 tokens, then continues up to three times. Ends after three consecutive
+ * continuations of fewer than 500 tokens.
+ */
 export const truncation: Truncation = {
   start: 8_000,
   raiseTo: 64_000,
@@ -77,7 +81,8 @@ const switchingTo = (to: Row["to"]): RecoveryPolicy<Class> => ({
   rows: {
     rate_limit: transient,
     overloaded: { ...transient, switchAfter: 3, to, midStream: "restart" },
-    // What is still too long then is raised, whatever windows the others have.
+    // If the conversation is still too long after compaction, the call fails, whatever windows the other targets
+    // have.
     prompt_too_long: { ...base, then: "grow", to: nowhere },
     unrecoverable: { ...base, then: "stop" }
   },
@@ -94,16 +99,16 @@ const switchingTo = (to: Row["to"]): RecoveryPolicy<Class> => ({
   notices: told
 })
 
-/** The fallback model is the next one of the chain that is another. */
+/** The policy with the next different model of the chain as the fallback. */
 export const policy: RecoveryPolicy<Class> = switchingTo("other-model")
 
-/** The fallback models are these, by the names that they have in the chain; none: it goes on retrying. */
+/** The policy with these fallback models, by their names in the chain. Without names it continues to retry. */
 export const withFallback = (...models: ReadonlyArray<string>): RecoveryPolicy<Class> => {
   Kind.names("S11", "models", models)
   return switchingTo(models)
 }
 
-/** {@link withFallback} with what FALLBACK_MODEL_ID says, if it is set. */
+/** {@link withFallback} with the model that FALLBACK_MODEL_ID names, if it is set. */
 export const fromConfig: Config.Config<RecoveryPolicy<Class>> = Config.map(
   Config.option(Config.NonEmptyString("FALLBACK_MODEL_ID")),
   (model) => withFallback(...Option.toArray(model))

@@ -1,20 +1,20 @@
 /**
- * The classes that five known systems sort provider failures into, as pure mappings from our reasons.
+ * Pure mappings from failover reasons to the classes of five known systems.
  *
- * A preset speaks the words of its system with these; the classifier stays ours. Each mapping is total over the
- * reasons. Where a system's document and its code disagree, the document wins; where both are silent,
- * or where following them would do harm, it is written at the mapping.
+ * The presets use these classes; the classifier does not change. Each mapping covers all reasons. Where a
+ * system's document and its code disagree, the document wins. The comment of a mapping says where both have a gap,
+ * or where following them would do harm.
  *
- * It does not hold the systems' pattern lists (what they would have said about a given text), nor what they do
- * about a class: that is a `RecoveryPolicy`.
+ * Not included are the systems' pattern lists (the class that a system would give to a text), and what a system
+ * does about a class: see `RecoveryPolicy`.
  */
 import { Options } from "@outlast/resilience"
 import type { FailoverReason, ReasonTag } from "../failure/reasons/FailoverReason.ts"
 
-/** Reasons that a table leaves out are what the system makes of what it does not know. */
+/** Reasons that a table leaves out have the system's class for unknown failures. */
 type Table<Class> = { readonly [Tag in ReasonTag]?: Class }
 
-/** CodeBuddy, layer 1: which cooldown a provider gets. */
+/** CodeBuddy, layer 1: decides the cooldown of a provider. */
 export type CodebuddyReason =
   | "auth"
   | "rate_limit"
@@ -37,18 +37,18 @@ const codebuddyReasons: Table<CodebuddyReason> = {
 }
 
 /**
- * CodeBuddy's eight reasons.
+ * Maps to CodeBuddy's eight reasons.
  *
- * - "quota exceeded" is a rate limit in the document and billing in the code. Here it follows what the classifier
- *   found it to be: a limit per unit of time is `rate_limit`, one of money `billing`.
- * - A broken connection is `overloaded`, as in the code; the document does not mention it.
- * - 500 is `unknown`, as in both: neither lists it.
- * - `format` is documented and produced by nothing in the code; here it is produced, for requests too.
+ * - "quota exceeded" is a rate limit in the document and billing in the code. Here the classifier decides: a limit
+ *   per unit of time is `rate_limit`, a limit of money is `billing`.
+ * - A broken connection is `overloaded`, as in the code. The document does not mention it.
+ * - 500 is `unknown`: neither the document nor the code lists it.
+ * - `format` is documented, but the code never produces it. Here it is produced, for requests too.
  */
 export const codebuddy = (reason: FailoverReason): CodebuddyReason =>
   codebuddyReasons[reason._tag] ?? "unknown"
 
-/** CodeBuddy, layer 2: whether the same stream is tried again. */
+/** CodeBuddy, layer 2: decides whether a stream is retried. */
 export type CodebuddyRecovery = "transient" | "permanent"
 
 const codebuddyTransient: ReadonlySet<ReasonTag> = new Set<ReasonTag>([
@@ -60,18 +60,19 @@ const codebuddyTransient: ReadonlySet<ReasonTag> = new Set<ReasonTag>([
 ])
 
 /**
- * CodeBuddy's transient and permanent. What the safety guard stopped is permanent, whatever its reason.
+ * Maps to CodeBuddy's transient and permanent. A stop by the safety guard is permanent, whatever its reason.
  *
- * - What nobody knows is permanent, as in the code; the document does not say.
- * - The code lists 502 and 503, but neither 504 nor 529: both are transient here, as their like.
- * - The code repeats a failed certificate check, because its text has "network" or "fetch failed" in it; here it
- *   is permanent. It calls a connection that was "aborted" permanent, as if the user had cancelled; here that is
- *   transient, and only `Cancelled` is a cancel.
+ * - An unknown failure is permanent, as in the code. The document does not mention it.
+ * - The code lists 502 and 503, but neither 504 nor 529. Here both are transient, because they are similar.
+ * - The code retries a failed certificate check, because its text contains "network" or "fetch failed". Here the
+ *   failure is permanent.
+ * - The code calls an "aborted" connection permanent, as if the user had cancelled. Here it is transient, and only
+ *   `Cancelled` is a cancel.
  */
 export const codebuddyRecovery = (
   reason: FailoverReason,
   options: {
-    /** The error came from the safety guard. Default `false`. */
+    /** True when the error came from the safety guard. Default `false`. */
     readonly fromSafetyGuard?: boolean | undefined
   } = {}
 ): CodebuddyRecovery => {
@@ -105,19 +106,19 @@ const decision037Classes: Table<Decision037Class> = {
 }
 
 /**
- * DECISION_037's six classes.
+ * Maps to DECISION_037's six classes.
  *
- * - Used up credit is a rate limit, as in the code; the document has no class for it.
- * - 529 is not in the code's list; here it is `NetworkTransient`, like the 503 that it stands for.
- * - A malformed request is `ProviderError` ("bad request"), a malformed answer the default, `LogicError`.
- * - The code repeats "request aborted"; what the caller cancelled is `LogicError` here, and stops.
+ * - Used-up credit is a rate limit, as in the code. The document has no class for it.
+ * - 529 is not in the code's list. Here it is `NetworkTransient`, like the similar 503.
+ * - A malformed request is `ProviderError` ("bad request"). A malformed answer has the default, `LogicError`.
+ * - The code retries "request aborted". Here a cancel by the caller is `LogicError`, which stops.
  */
 export const decision037 = (reason: FailoverReason): Decision037Class =>
   reason._tag === "Format" && reason.side === "response"
     ? "LogicError"
     : (decision037Classes[reason._tag] ?? "LogicError")
 
-/** learn-claude-code s11: what it recovers from, and all the rest. */
+/** learn-claude-code s11: the failures it recovers from, and `unrecoverable` for all others. */
 export type S11Class = "rate_limit" | "overloaded" | "prompt_too_long" | "unrecoverable"
 
 const s11Classes: Table<S11Class> = {
@@ -127,16 +128,16 @@ const s11Classes: Table<S11Class> = {
 }
 
 /**
- * learn-claude-code's three classes; `unrecoverable` is none of them: the error is raised.
+ * Maps to learn-claude-code's three classes, and to `unrecoverable`, which fails the call.
  *
- * - The document counts network blips among what is transient, and says that it handles only 429 and 529: network
- *   failures and time limits are raised.
- * - Any text with "429" in it is a rate limit in the code; one that says that the money is gone is raised here.
- * - Overloads that come as 502 or 503 count as 529 does.
+ * - The document counts network blips as transient, but says that it handles only 429 and 529. Network failures and
+ *   timeouts are `unrecoverable`.
+ * - Any text with "429" is a rate limit in the code. A text that reports used-up credit is `unrecoverable` here.
+ * - Overloads with status 502 or 503 count as 529 does.
  */
 export const s11 = (reason: FailoverReason): S11Class => s11Classes[reason._tag] ?? "unrecoverable"
 
-/** nexo-rs: whether a call to the model is repeated. */
+/** nexo-rs: decides whether a call to the model is retried. */
 export type NexoClass = "retryable" | "not_retryable"
 
 const nexoRetryable: ReadonlySet<ReasonTag> = new Set<ReasonTag>([
@@ -148,17 +149,17 @@ const nexoRetryable: ReadonlySet<ReasonTag> = new Set<ReasonTag>([
 ])
 
 /**
- * nexo-rs' retryable or not: "429, 5xx, network blips", and no other 4xx.
+ * Maps to nexo-rs' retryable or not: "429, 5xx, network blips", and no other 4xx.
  *
- * - The code does not repeat network blips and its own time limits; the document does, and wins.
- * - 408 is a 4xx, but a time limit before it is that: retryable.
- * - A subscription's window that is used up (429, status "rejected") is not repeated by the code. Here it is a
- *   rate limit with a long wait, and it is the policy's `maxWait` that keeps a call from sleeping it out.
+ * - The document retries network blips and its own timeouts; the code does not. The document wins.
+ * - 408 is a 4xx, but also a timeout: retryable.
+ * - The code does not retry after a used-up subscription window (429, status "rejected"). Here it is a rate limit
+ *   with a long wait, and the policy's `maxWait` keeps a call from waiting that long.
  */
 export const nexo = (reason: FailoverReason): NexoClass =>
   nexoRetryable.has(reason._tag) ? "retryable" : "not_retryable"
 
-/** claw0. */
+/** The classes of claw0. */
 export type Claw0Class = "rate_limit" | "auth" | "timeout" | "billing" | "overflow" | "unknown"
 
 const claw0Classes: Table<Claw0Class> = {
@@ -170,9 +171,9 @@ const claw0Classes: Table<Claw0Class> = {
 }
 
 /**
- * claw0's six classes, as its document has them.
+ * Maps to the six classes of claw0's document.
  *
- * - "quota" is billing in the document unless the text also has "rate" or "key" in it; here a limit per unit of
- *   time is `rate_limit`, whatever its words.
+ * - "quota" is billing in the document, unless the text also has "rate" or "key" in it. Here a limit per unit of
+ *   time is `rate_limit`, whatever its wording.
  */
 export const claw0 = (reason: FailoverReason): Claw0Class => claw0Classes[reason._tag] ?? "unknown"

@@ -1,15 +1,14 @@
 /**
  * An effect/ai `EmbeddingModel` with retries, a circuit, a time limit and a deadline.
  *
- * Batches stay batches: calls of `embed` that are made together are one request, and it is the request that is
- * repeated, not each call. Failures are classified as those of language models are, so that a provider's Retry-After
- * counts, and leave as `CallFailed`: `Outlast.failureOf(error)` has the typed failure, and a retry around it does not
- * repeat it.
+ * Batches stay batches: concurrent calls of `embed` are one request, and the request is retried, not each call.
+ * Failures are classified as those of language models, so a provider's Retry-After is used. They leave as
+ * `CallFailed`: `Outlast.failureOf(error)` returns the typed failure, and a surrounding retry does not repeat it.
  *
- * A rate limit says nothing about the circuit: the provider is well.
+ * A rate limit does not count for the circuit, because the provider is healthy.
  *
- * **What it does not do.** It has one provider and one key, and it splits no batch: vectors of another model would not
- * fit.
+ * **Limits.** There is one provider and one key, because vectors of another model would not be comparable. Batches
+ * are not split.
  *
  * **Example** (Behind the model of a provider)
  *
@@ -35,13 +34,13 @@ import * as Kind from "../options/Kind.ts"
 import type { RetryPolicy } from "./Toolkit.ts"
 import { circuit, circuitBreaker, retryChecks } from "./Toolkit.ts"
 
-/** See `Retry.Options` for what is not described here. Classes are the tags of reasons. */
+/** Options of retries: see `Retry.Options`. The classes are the tags of reasons. */
 export interface Policy extends RetryPolicy {
-  /** Who answers, for example `openai`: some sentences mean different things from different providers. */
+  /** Name of the provider, for example `openai`. Some sentences mean different things from different providers. */
   readonly provider?: string | undefined
-  /** Of one attempt. Default 1 minute; `false`: none. */
+  /** Time limit of one attempt. Default 1 minute; `false`: none. */
   readonly timeout?: Duration.Input | false | undefined
-  /** Its name. Default `embedding/<provider>`; `false`: none. */
+  /** Name of the circuit. Default `embedding/<provider>`; `false`: no circuit. */
   readonly circuit?: string | false | undefined
 }
 
@@ -61,7 +60,7 @@ const isModel = Kind.having(
   "resolver"
 )
 
-/** A model around a model. Throws an `InvalidOption` (a `RangeError`) for an option that is unknown or not allowed. */
+/** Wraps a model. Throws an `InvalidOption` (a `RangeError`) for an option that is unknown or out of range. */
 export const embedding = (
   model: EmbeddingModel.EmbeddingModel,
   policy: Policy = {}
@@ -79,7 +78,7 @@ export const embedding = (
     const callers = makeCallers()
     const { batchKey, collectWhile, delay, preCheck } = model.resolver
     const resolver = RequestResolver.makeWith<EmbeddingModel.EmbeddingRequest>({
-      // The same function: by it the runtime knows how keys compare.
+      // The same function object, because Effect's runtime looks up by it how keys compare.
       batchKey,
       collectWhile,
       delay,
@@ -107,7 +106,7 @@ export const embedding = (
   })
 }
 
-/** The layer of {@link embedding}: provide the plain model to it. */
+/** The layer of {@link embedding}. Provide the plain model to it. */
 export const layerEmbedding = (
   policy?: Policy
 ): Layer.Layer<
@@ -132,8 +131,8 @@ export const layerEmbedding = (
 // -----------------------------------------------------------------------------
 
 /**
- * Who waits for a batch. Effect lets a batch run on when all its callers are gone: with retries, that would be attempts
- * for nobody.
+ * Counts the callers that wait for a batch. Effect continues a batch after all its callers were interrupted; with
+ * retries, those attempts would be wasted.
  */
 const makeCallers = () => {
   const batches = new WeakMap<EmbeddingModel.EmbeddingRequest, Batch>()
@@ -194,7 +193,7 @@ const guardOf = (policy: Policy) => {
   }
 }
 
-/** What the circuit says, as a failure of the provider: it is why the circuit is open. */
+/** Converts a rejection by the circuit to a failure of the provider, which is why the circuit is open. */
 const refused = ({
   message,
   retryAfter

@@ -1,7 +1,7 @@
 /**
- * Resilience for what an agent uses besides language models: its tools, and models that embed.
+ * Resilience for tools and embedding models.
  *
- * Both stand on `Retry` and `CircuitBreaker` of `@outlast/resilience`, and publish their events.
+ * Both use `Retry` and `CircuitBreaker` of `@outlast/resilience`, and publish their events.
  */
 export { defaults as embeddingDefaults, embedding, layerEmbedding } from "./Embedding.ts"
 export type { Policy as EmbeddingPolicy } from "./Embedding.ts"

@@ -1,11 +1,11 @@
-/** What a resilient toolkit publishes of its own, beside the events of `Retry` and `CircuitBreaker`: plain data. */
+/** Events of a resilient toolkit, besides those of `Retry` and `CircuitBreaker`. Plain data. */
 import type { ResilienceEvents } from "@outlast/resilience"
 import { EventDefinition } from "@outlast/resilience"
 
 export interface ToolTimeout extends ResilienceEvents.ResilienceEvent {
   readonly _tag: "ToolTimeout"
   readonly tool: string
-  /** Milliseconds. */
+  /** Time limit in milliseconds. */
   readonly limit: number
 }
 

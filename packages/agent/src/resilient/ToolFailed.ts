@@ -1,8 +1,8 @@
 /**
- * How a resilient tool fails when it is not its handler that says so: it took too long, or its circuit is open.
+ * Failures of a resilient tool that do not come from its handler: it took too long, or its circuit is open.
  *
  * A tool with `failureMode: "return"` gives the sentence to the model. One with `failureMode: "error"` fails with
- * {@link ToolFailed}, an `AiError`: the type that effect/ai has for failures of tools beside the declared ones.
+ * {@link ToolFailed}, an `AiError`: effect/ai's type for failures of tools besides the declared ones.
  */
 import { Duration, Schema } from "effect"
 import { AiError } from "effect/ai"
@@ -10,11 +10,11 @@ import { ErrorText } from "@outlast/resilience"
 
 const id = (name: string) => `@outlast/agent/resilient/${name}`
 
-/** The handler was interrupted at its limit. */
+/** The handler was interrupted at its time limit. */
 export class ToolTimedOut extends Schema.TaggedError<ToolTimedOut>(id("ToolTimedOut"))("ToolTimedOut", {
   tool: Schema.String,
   limit: Schema.Duration,
-  /** Calling it again does no harm. */
+  /** True when the tool is safe to call again. */
   repeatable: Schema.Boolean
 }) {
   override get message(): string {
@@ -23,11 +23,11 @@ export class ToolTimedOut extends Schema.TaggedError<ToolTimedOut>(id("ToolTimed
   }
 }
 
-/** The handler was not called. */
+/** The handler was not called, because its circuit is open. */
 export class ToolRefused extends Schema.TaggedError<ToolRefused>(id("ToolRefused"))("ToolRefused", {
   tool: Schema.String,
   circuit: Schema.String,
-  /** Until it is called again, where that is known. */
+  /** Time until the circuit allows a call, if known. */
   retryAfter: Schema.optional(Schema.Duration)
 }) {
   override get message(): string {
@@ -40,7 +40,7 @@ export class ToolRefused extends Schema.TaggedError<ToolRefused>(id("ToolRefused
 export const Failure = Schema.Union([ToolTimedOut, ToolRefused])
 export type Failure = typeof Failure.Type
 
-/** Never retryable: what could be done was done. */
+/** Not retryable, because the retries are used up. */
 export class ToolFailed extends AiError.AiError.extend<ToolFailed>(id("ToolFailed"))({ failure: Failure }) {
   override get isRetryable(): boolean {
     return false

@@ -1,26 +1,26 @@
 /**
- * A toolkit whose handlers have a time limit, a circuit and, where that does no harm, retries.
+ * A toolkit whose handlers have a time limit, a circuit and, where safe, retries.
  *
- * It is a layer between the handlers and who calls them: programs, toolkits and handlers do not change. Around each
- * handler stand, from outside: retry, circuit, time limit. Every attempt is seen by the circuit `tool/<name>`.
+ * The layer wraps the handlers; programs, toolkits and handlers do not change. From outside to inside each handler
+ * has retry, circuit, time limit. The circuit `tool/<name>` counts every attempt.
  *
- * **Which tools are called again.** Only those that say that it does no harm, by effect/ai's own annotations:
- * `Tool.Readonly` or `Tool.Idempotent`. No policy can retry another tool: what it did before it failed is not known.
- * A `retry` in the policy of one tool is checked by its type, which {@link readonly} and {@link idempotent} mark, and
- * once more when the layer is made, because annotations are no types.
+ * **Tools that are retried.** Only tools that are annotated as safe to call again, with effect/ai's own
+ * `Tool.Readonly` or `Tool.Idempotent`. No policy can retry another tool, because its effects before the failure
+ * are unknown. A `retry` in the policy of one tool is checked by its type, which {@link readonly} and {@link
+ * idempotent} mark, and again when the layer is built, because annotations are not part of the type.
  *
- * **Which failures.** Timeouts; errors with `isRetryable: true`; what the `Classifier` takes for a rate limit, an
- * overload, a server or a network that failed. Others are the tool's answer: they are not repeated, and say nothing
- * about its circuit. `classify` decides otherwise. Defects count for the circuit and are never repeated.
+ * **Failures that are retried.** Timeouts, errors with `isRetryable: true`, and failures that the `Classifier`
+ * takes for a rate limit, an overload, a server error or a network failure. Other failures are the tool's answer:
+ * they are not retried and do not count for its circuit. `classify` overrides this. Defects count for the circuit
+ * and are never retried.
  *
- * **How failures leave.** What the handler failed with leaves as it came, after the last attempt. A timeout and an open
- * circuit leave as the tool's `failureMode` wants it: "return" tells the model in a sentence, "error" fails with
- * `ToolFailed`.
+ * **Errors.** The handler's own failure is returned unchanged after the last attempt. A timeout or an open circuit
+ * follows the tool's `failureMode`: "return" gives the model a sentence, "error" fails with `ToolFailed`.
  *
- * **What it does not do.** Arguments are checked before, results after: those failures pass it by. Preliminary results
- * of an attempt that failed have been seen.
+ * **Limits.** Arguments are checked before the handler and results after it, so failures of these checks are not
+ * retried. Preliminary results of a failed attempt have already been shown.
  *
- * **Example** (Searches are repeated, payments are not)
+ * **Example** (Searches are retried, payments are not)
  *
  * ```ts
  * const Search = Resilient.readonly(Tool.make("search", { … }))
@@ -51,25 +51,25 @@ const { is } = Check
 
 declare const repeatable: unique symbol
 
-/** The mark of a tool that may be called again. Only its type has it; the annotation is what counts at run time. */
+/** Type mark of a tool that may be called again. At run time the annotation counts. */
 export interface Repeatable {
   readonly [repeatable]: true
 }
 
-/**
- * Says of a tool that it changes nothing. The last thing to say of it: other methods of a tool give its type without
- * the mark.
- */
+/** Annotates a tool that changes nothing. Call this last: other methods of a tool return its type without the mark. */
 export const readonly = <T extends Tool.Any>(tool: T): T & Repeatable =>
-  // The annotated tool is of the same type.
+  // `annotate` returns the same type of tool.
   tool.annotate(Tool.Readonly, true) as unknown as T & Repeatable
 
-/** Says of a tool that a second call with the same arguments changes nothing more. As {@link readonly}. */
+/**
+ * Annotates a tool for which a second call with the same arguments changes nothing more. Call it last, as {@link
+ * readonly}.
+ */
 export const idempotent = <T extends Tool.Any>(tool: T): T & Repeatable =>
-  // As above.
+  // See `readonly`.
   tool.annotate(Tool.Idempotent, true) as unknown as T & Repeatable
 
-/** Whether a tool says that calling it again does no harm. */
+/** True when a tool is annotated as safe to call again. */
 const isRepeatable = ({ annotations }: Tool.Any): boolean =>
   Context.get(annotations, Tool.Readonly) || Context.get(annotations, Tool.Idempotent)
 
@@ -77,13 +77,13 @@ const isRepeatable = ({ annotations }: Tool.Any): boolean =>
 // Policy
 // -----------------------------------------------------------------------------
 
-/** How often, how late and how long a tool is called again: see `Retry.Options`. */
+/** Number, time and spacing of a tool's retries: see `Retry.Options`. */
 export interface RetryPolicy extends Pick<
   Retry.Options<never>,
   "attempts" | "attemptsPerClass" | "backoff" | "retryAfter" | "maxRetryAfter" | "deadline"
 > {}
 
-/** The checks of the fields of {@link RetryPolicy}. */
+/** Checks of the fields of {@link RetryPolicy}. */
 export const retryChecks: Check.Checks<RetryPolicy> = {
   attempts: Kind.count,
   attemptsPerClass: is.record(Kind.count, "attempts by class, for example { RateLimit: 5 }"),
@@ -94,28 +94,28 @@ export const retryChecks: Check.Checks<RetryPolicy> = {
 }
 
 export interface ToolPolicy<E = unknown> {
-  /** Of one attempt; the handler is interrupted. Default 1 minute; `false`: none. */
+  /** Time limit of one attempt, after which the handler is interrupted. Default 1 minute; `false`: none. */
   readonly timeout?: Duration.Input | false | undefined
-  /** Its name. Default `tool/<name>`; `false`: none. */
+  /** Name of the circuit. Default `tool/<name>`; `false`: no circuit. */
   readonly circuit?: string | false | undefined
-  /** What to do about a failure of the handler. Default: see the module. */
+  /** Decides what to do about a failure of the handler. Default: see the module. */
   readonly classify?: ((error: E) => Retry.Verdict) | undefined
 }
 
 export interface RepeatableToolPolicy<E = unknown> extends ToolPolicy<E> {
-  /** Default: that of all tools. */
+  /** Default: the policy of all tools. */
   readonly retry?: RetryPolicy | false | undefined
 }
 
-/** What the handler of a tool can fail with. */
+/** Failures that the handler of a tool may have. */
 export type HandlerFailure<T> = Tool.Failure<T> | AiError.AiError | AiError.AiErrorReason
 
 export interface Policy<Tools extends Record<string, Tool.Any>> extends Omit<ToolPolicy, "circuit"> {
-  /** For the tools that may be called again. Default: 3 attempts; `false`: none is called again. */
+  /** For the tools that may be called again. Default: 3 attempts; `false`: no retries. */
   readonly retry?: RetryPolicy | false | undefined
-  /** Whether tools have circuits. Default true. */
+  /** True if tools have circuits. Default true. */
   readonly circuits?: boolean | undefined
-  /** What differs for a tool. */
+  /** Options of single tools that differ from the others. */
   readonly tools?:
     | {
         readonly [Name in keyof Tools]?: Tools[Name] extends Repeatable
@@ -127,7 +127,7 @@ export interface Policy<Tools extends Record<string, Tool.Any>> extends Omit<Too
 
 const retry = Kind.orFalse(Kind.object("false, or a policy such as { attempts: 3 }", retryChecks))
 
-/** The name of one. */
+/** Checks the name of a circuit. */
 export const circuit = Kind.orFalse(
   Kind.where((value) => typeof value === "string" && value !== "", "false, or the name of a circuit")
 )
@@ -156,10 +156,10 @@ export const defaults = { timeout: "1 minute", retry: { attempts: 3 }, circuits:
 // -----------------------------------------------------------------------------
 
 /**
- * The handlers of a toolkit, made resilient: provide the plain ones to it.
+ * Makes the handlers of a toolkit resilient. Provide the plain handlers to this layer.
  *
- * Throws an `InvalidOption` (a `RangeError`) for an option that is unknown or not allowed, for a tool that the toolkit
- * does not have, and for `retry` of a tool that is not annotated as safe to call again.
+ * Throws an `InvalidOption` (a `RangeError`) for an option that is unknown or out of range, for a tool that the
+ * toolkit does not have, and for `retry` of a tool that is not annotated as safe to call again.
  */
 export const toolkit = <Tools extends Record<string, Tool.Any>>(
   self: Toolkit.Toolkit<Tools>,
@@ -172,12 +172,12 @@ export const toolkit = <Tools extends Record<string, Tool.Any>>(
     if (!Object.hasOwn(self.tools, name)) {
       throw invalid(
         `tools.${name}`,
-        `is no tool of the toolkit. Tools: ${Object.keys(self.tools).join(", ")}`
+        `is not a tool of the toolkit. Tools: ${Object.keys(self.tools).join(", ")}`
       )
     }
   }
   const guards = Object.values<Tool.Any>(self.tools).map(
-    // The types have seen to it that `classify` takes what the handler fails with.
+    // The types ensure that `classify` accepts the failures of the handler.
     (tool) => [tool, guardOf(tool, policy, own[tool.name] as RepeatableToolPolicy | undefined)] as const
   )
   return Layer.effectContext(
@@ -188,7 +188,7 @@ export const toolkit = <Tools extends Record<string, Tool.Any>>(
       const wrapped = new Map<string, unknown>()
       for (const [tool, guard] of guards) {
         const handler = around.mapUnsafe.get(tool.id) as AnyHandler | undefined
-        // Tools that run at the provider have none.
+        // Tools that run at the provider have no handler.
         if (handler === undefined) continue
         wrapped.set(tool.id, {
           ...handler,
@@ -203,7 +203,7 @@ export const toolkit = <Tools extends Record<string, Tool.Any>>(
             )
         })
       }
-      // Handlers stand in the context under the ids of their tools.
+      // The context has handlers under the ids of their tools.
       return Context.makeUnsafe<Tool.HandlersFor<Tools>>(wrapped)
     })
   )
@@ -213,14 +213,14 @@ export const toolkit = <Tools extends Record<string, Tool.Any>>(
 // Internal
 // -----------------------------------------------------------------------------
 
-/** The one of the environment. */
+/** The circuit breaker of the environment. */
 export const circuitBreaker = MissingService.get(
   CircuitBreaker.CircuitBreaker,
   "CircuitBreaker",
   "CircuitBreaker.layer()"
 )
 
-/** What effect/ai keeps of a handler. */
+/** The part of effect/ai's handler that is used here. */
 interface AnyHandler {
   readonly handler: (params: unknown, context: unknown) => Effect.Effect<unknown, unknown>
 }
@@ -256,7 +256,7 @@ const guardOf = (
       error instanceof ToolTimedOut ? Retry.again({ class: "Timeout" }) : (judge ?? classify(rules))(error),
     ...(circuit === false ? undefined : { breaker: { circuit } })
   })
-  // Options are checked where they are written.
+  // Out-of-range options throw here, where they are written.
   Retry.with(options([]))
   return (handler, rules) =>
     timed(tool.name, limit, mayRepeat, handler).pipe(
@@ -270,7 +270,7 @@ const guardOf = (
     )
 }
 
-/** The circuit's own word: `stopped` says that it is no failure of the handler. */
+/** True for a rejection by the circuit, which is not a failure of the handler. */
 const isRefusal = (
   failure: unknown
 ): failure is { readonly circuit: string; readonly retryAfter: Duration.Duration | undefined } =>
@@ -300,7 +300,7 @@ const timed = (
           )
       })
 
-/** An error that says so itself is believed; of others the classifier knows what passes. */
+/** Uses the error's own `isRetryable`. Other errors are classified. */
 const classify =
   (rules: ReadonlyArray<Classifier.Rule>) =>
   (error: unknown): Retry.Verdict =>
@@ -310,7 +310,7 @@ const classify =
       ? Retry.classify(error as Retry.SaysRetryable)
       : Passing.verdict(Classifier.failureOf(error, { rules }))
 
-/** As the tool's failure mode wants it: the sentence for the model, or an error of effect/ai. */
+/** Returns the failure as the tool's failure mode requires: a sentence for the model, or an error of effect/ai. */
 const leaving = (tool: Tool.Any, failure: ToolTimedOut | ToolRefused): unknown =>
   tool.failureMode === "error"
     ? fromFailure(failure)

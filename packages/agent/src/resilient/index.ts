@@ -1,3 +1,3 @@
-/** Tools, MCP servers and embeddings that are repeated when they fail. */
+/** Retries, circuits and time limits for tools, MCP servers and embeddings. */
 export * as Resilient from "./Resilient.ts"
 export * as ToolEvent from "./ToolEvent.ts"

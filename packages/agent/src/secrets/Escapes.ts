@@ -1,11 +1,11 @@
 /**
- * Undoes the escapes of JSON strings, however often they were escaped themselves.
+ * Undoes the escapes of JSON strings, at any level of repeated escaping.
  */
 
-// What follows a run of backslashes is optional, so that each run is read once: time in proportion to the text.
+// The part after a run of backslashes is optional. Each run is therefore read once, in linear time.
 const escapes = /\\+(?:u([0-9a-fA-F]{4})|([nrt])|(["'/]))?/g
 
-/** The plain text. A line break becomes a blank, several backslashes one. */
+/** Returns the plain text. A line break becomes a blank, several backslashes become one. */
 export const undo = (text: string): string =>
   text.includes("\\")
     ? text.replace(

@@ -1,23 +1,28 @@
 /**
- * Takes secrets and prompts out of a sentence before an error may carry it.
+ * Removes secrets and prompts from a sentence before an error may carry it.
  *
- * Providers echo what they were sent: a wrong key in a 401, a piece of the prompt in a 400, plain or in the
- * escapes of JSON or of a URL. Known secrets are replaced wherever they stand, also in Base64, and so are strings in
- * the form of a key, values that stand behind the name of a secret (`x-api-key: …`, `?key=…`, `"password": "…"`), who
- * asks in a URL, and what also stands in the prompt, in any case of its letters: {@link echo} bytes in a row, blanks
- * not counted, or a whole text that is shorter. A value behind a mere "key" or "token" is taken out if it looks
- * random. What a rule matched stands in the evidence; a sentence that is masked by mistake loses nothing but its
- * wording.
+ * Providers echo what they were sent: a wrong key in a 401, a piece of the prompt in a 400, plain or with the
+ * escapes of JSON or of a URL. These are replaced by {@link mask}:
+ *
+ * - known secrets wherever they occur, also in Base64;
+ * - strings in the form of a key;
+ * - values after the name of a secret (`x-api-key: …`, `?key=…`, `"password": "…"`), and after a mere "key" or
+ *   "token" if they look random;
+ * - the user info of a URL;
+ * - text that also occurs in the prompt, ignoring case: {@link echo} consecutive bytes, blanks not counted, or a
+ *   whole shorter text.
+ *
+ * The match of a rule is in the evidence, so a sentence that is masked by mistake loses nothing but its wording.
  */
 
 import { Base64 } from "effect/encoding"
 import * as Escapes from "./Escapes.ts"
 import * as KeyForm from "./KeyForm.ts"
 
-/** What stands in place of what was taken out. */
+/** Replacement for removed text. */
 export const mask = "[redacted]"
 
-// As in `KeyForm`, what follows an unbounded run is optional: the time grows with the text only.
+// As in `KeyForm`, the part after an unbounded run is optional, so that matching takes linear time.
 
 /** Names of headers, fields and parameters that hold a secret. */
 const names = [
@@ -28,15 +33,15 @@ const names = [
   "passw(?:or)?d|passphrase",
   "secret",
   "[?&](?:key|sig|signature)",
-  // AWS: in a header, and in a URL that was signed.
+  // AWS: in a header, and in a signed URL.
   "(?<![a-z0-9])(?:x-amz-)?(?:signature|credential)(?==)",
   "(?<![a-z0-9_-])token(?==)"
 ].join("|")
 
-/** What a header may have between its name and the secret. */
+/** Schemes that a header may have between its name and the secret. */
 const schemes = "bearer|basic|token|digest|negotiate|oauth|api-?key"
 
-/** What stands behind such a name, or behind "Bearer", when somebody writes about it. */
+/** Words that follow such a name, or "Bearer", in prose. They are not secrets. */
 const prose = `(?:${[
   "null|none|nil|true|false|undefined|empty|string|str|value|field|header|input|format|type|prefix",
   "keys?|tokens?|auth[a-z]{0,12}|credentials?|schemes?|realm|error|failed",
@@ -48,12 +53,12 @@ const prose = `(?:${[
 /** A name and its value: `api_key=…`, `x-api-key: …`, `"apiKey": "…"`; or a bearer's token. */
 const fields = new RegExp(
   String.raw`((?:(?:${names})["']?[ \t]{0,2}[:=：]>?\s{0,3}(?:(?:${schemes})[ \t]{1,4})?|(?<![a-z0-9])bearer[\s:=]{1,16}))` +
-    // Quoted, up to the quote; or a word, which is no mask, no list and no object.
+    // A quoted value up to its quote; or a word that is not a mask, a list or an object.
     String.raw`(?:(["'])(?:(?!\2)[^\\]|\\[^])+|(?!\[redacted\]|[[{]["'\s[{]|(?:${schemes})[ \t]|${prose})[^\s"',;&}\]\\][^\s"',;&}\]]*)`,
   "gi"
 )
 
-/** A key in the form in which it is kept in a file, up to its end, or to what cannot be a part of it. */
+/** A PEM key up to its end, or to the first character that cannot be a part of it. */
 const pem =
   /-----BEGIN [A-Z0-9 ]{1,40}-----(?:[A-Za-z0-9+/=\s\\:,]|-(?!----))*(?:-----END [A-Z0-9 ]{1,40}-----)?/g
 
@@ -61,46 +66,46 @@ const pem =
 const cookies =
   /(cookies?["']?[ \t]{0,2}[:=][ \t]{0,2}["']?)([\w.$-]{1,100}=[^\s;,"']*(?:;[ \t]{0,2}[\w.$-]{1,100}(?:=[^\s;,"']*)?)*)/gi
 
-/** A scheme that nobody knows, and what stands behind it. */
+/** An unknown authorization scheme and its value. */
 const otherSchemes =
   /(authorization["']?[ \t]{0,2}[:=：]>?\s{0,3}["']?)([a-z][\w-]{0,30}[ \t]{1,4})([^\s"',;]{4,})/gi
 
 /**
- * What may be a key behind a word for one: `"token": "…"`, "Incorrect API key … was given", "无效的令牌 …". It is
- * taken out only if it looks like one (`KeyForm.isRandom`): "invalid token count" is prose.
+ * A possible key after a word such as "key" or "token": `"token": "…"`, "Incorrect API key … was given", "无效的令牌 …".
+ * It is removed only if it looks random (`KeyForm.isRandom`), because "invalid token count" is prose.
  */
 const worded =
   /((?:keys?|tokens?|secrets?|credentials?|signature|password|令牌|密钥|秘钥|密码)(?:[ \t]{1,4}(?:is|was|of|id|provided|given|supplied|value))?["'”’]?[\s:：=>(（<[【「“‘"'`]{0,8})(?<![a-z0-9])([a-z0-9_*+/=~.-]{8,})/gi
 
-/** Who asks, in a URL. */
+/** User info in a URL. */
 const userInfo = /(:\/\/)[^\s/?#"'<>]+@/g
 
-/** Longer texts are cut before they are read, in characters: far behind what is kept of them. */
+/** Characters of a text that are read, at most. Far more than is kept. */
 const maxRead = 1_048_576
 
-/** How many bytes of UTF-8 in a row, blanks not counted, make an echo: a few words, or a few ideographs. */
+/** Consecutive bytes of UTF-8, blanks not counted, that make an echo: a few words, or a few ideographs. */
 export const echo = 16
 
-/** Characters of the prompt that are searched, at most: the newest texts, the last of a list, first. */
+/** Characters of the prompt that are searched, at most. The newest texts, the last of the list, come first. */
 export const maxPrompt = 1_048_576
 
-/** A text of the prompt that is shorter than this proves nothing when it is found. */
+/** Shorter texts of the prompt are ignored, because they also occur by chance. In characters. */
 const tooShort = 6
 
 export interface Secrets {
   /** Values that must not appear, for example the key of the attempt. Empty strings are ignored. */
   readonly values?: ReadonlyArray<string>
-  /** Texts of the prompt, the newest last. Of a very long one the newest {@link maxPrompt} characters are known. */
+  /** Texts of the prompt, the newest last. Only the newest {@link maxPrompt} characters are used. */
   readonly prompt?: ReadonlyArray<string>
 }
 
 /** `text` without the secrets, in one line, cut to `limit` characters. */
 export const scrub = (text: string, limit: number, secrets: Secrets = {}): string => {
-  // As it stands and without escapes: a quote may be a part of a secret, and a secret may be escaped.
+  // Both forms are masked, as given and unescaped: a quote may be part of a secret, and a secret may be escaped.
   let clean = maskSecrets(text.slice(0, maxRead), secrets)
   const plain = unescape(clean)
   if (plain !== clean) clean = maskSecrets(plain, secrets)
-  // Cut only then, or half a secret would stay at the edge.
+  // Cutting earlier could leave half a secret at the edge.
   if (clean.length > limit * 2) clean = clean.slice(0, limit * 2)
   // A server may quote a part of a key.
   clean = maskEchoes(clean, [...(secrets.prompt ?? []), ...(secrets.values ?? [])])
@@ -111,7 +116,8 @@ export const scrub = (text: string, limit: number, secrets: Secrets = {}): strin
 
 const maskSecrets = (text: string, { values = [] }: Secrets): string => {
   let clean = text
-  // The longest first: one may contain another. Hosts and some servers change the case.
+  // The longest value first, because one may contain another. Ignores case, because hosts and some servers change
+  // it.
   for (const value of values.toSorted((a, b) => b.length - a.length)) {
     if (value === "") continue
     clean = value.length < echo ? clean.replaceAll(value, mask) : clean.replace(inAnyCase(value), mask)
@@ -137,11 +143,11 @@ const inAnyCase = (value: string): RegExp =>
 /** Shorter values are not searched in Base64, in characters. */
 const shortestEncoded = 8
 
-/** The value in Base64, also for URLs, alone or behind other bytes: as the password of Basic credentials, for example. */
+/** Matches the value in Base64 or Base64url, alone or after other bytes, e.g. as the password of Basic credentials. */
 const inBase64 = (value: string): RegExp => {
   const forms = ["", " ", "  "].map((before) => {
     const encoded = Base64.encode(before + value)
-    // Its first and last character have bits of what stands beside it.
+    // The first and the last character also encode bits of the neighbouring bytes.
     const own = encoded
       .replace(/=+$/, "")
       .slice(Math.ceil((before.length * 4) / 3), encoded.endsWith("=") ? -1 : undefined)
@@ -150,7 +156,7 @@ const inBase64 = (value: string): RegExp => {
   return new RegExp(`(?:${forms.join("|")})[A-Za-z0-9+/_-]*={0,2}`, "g")
 }
 
-/** Undoes the escapes of JSON strings and of URLs, where there are any. */
+/** Undoes the escapes of JSON strings and of URLs, if there are any. */
 const unescape = (text: string): string => {
   const plain = Escapes.undo(text)
   return plain.includes("%") ? plain.replace(/(?:%[0-9a-fA-F]{2})+/g, decode) : plain
@@ -197,16 +203,16 @@ const maskEchoes = (text: string, prompt: ReadonlyArray<string>): string => {
   return masked
 }
 
-/** Every run of an error that is long enough to be an echo, in numbers. */
+/** Index of the runs of an error that are long enough to be an echo, by hash. */
 interface Runs {
   readonly chars: string
-  /** Where runs begin, by the number of all their characters. */
+  /** Positions where runs begin, by the hash of the whole run. */
   readonly places: Map<number, ReadonlyArray<number>>
-  /** How many of them were not found yet, by the number of their first characters. */
+  /** Number of runs that were not found yet, by the hash of their first {@link head} characters. */
   readonly heads: Uint16Array
 }
 
-/** So many characters every run has: none has more than three bytes. */
+/** Characters that every run has at least, because a character has at most three bytes. */
 const head = Math.ceil(echo / 3)
 const base = 31
 const lost = base ** head
@@ -233,8 +239,8 @@ const runsOf = (chars: string): Runs => {
 }
 
 /**
- * Finds the runs in a text, blanks not counted. Its characters are looked at through a window of {@link head} of
- * them, kept as one number: only where an error has such a head is a run compared. Each run is found once.
+ * Finds the runs in a text, blanks not counted. A rolling hash of {@link head} characters moves over the text. Only
+ * where the error has a run with such a beginning are the runs compared. Each run is found once.
  */
 const findRuns = (
   text: string,
@@ -281,7 +287,7 @@ const findRuns = (
 
 const blank = /\s/
 
-/** The end of the shortest run from `from` on that has {@link echo} bytes. */
+/** End of the shortest run from `from` on that has {@link echo} bytes. */
 const windowFrom = (chars: string, from: number): number | undefined => {
   let bytes = 0
   for (let i = from; i < chars.length; i++) {
@@ -293,14 +299,14 @@ const windowFrom = (chars: string, from: number): number | undefined => {
 
 const bytesOf = (code: number): number => (code < 0x80 ? 1 : code < 0x800 ? 2 : 3)
 
-/** The text in lower case, of the same length: what is found in it stands at the same place in the text. */
+/** The text in lower case with the same length, so that positions stay valid. */
 const folded = (text: string): string =>
-  // The lower case of the first is longer, and that of a sigma depends on what stands beside it.
+  // The lower case of "İ" is longer, and that of a sigma depends on its neighbours.
   text.replaceAll("İ", "i").toLowerCase().replaceAll("ς", "σ")
 
 const compact = (text: string): string => text.replace(/\s+/g, "")
 
-/** The text without blanks, and where each of its characters stood. */
+/** The text without blanks, and the original position of each character. */
 const compactWithPlaces = (
   text: string
 ): { readonly chars: string; readonly places: ReadonlyArray<number> } => {

@@ -1076,6 +1076,18 @@ describe("a cut answer", () => {
     { call: from4000 }
   )
   does(
+    "is taken back once when a repeat has streamed text and failed",
+    [cut(), fails(server, { commit: "text" }), fails(server), cancelled],
+    "Attempt m1 free; RaiseOutputLimit m1 to 64000; Attempt m1 +2000 rewind; Switch m2 (model cools 30000); GiveUp Cancelled",
+    { call: { rewindable: true, midStream: "restart", ...from4000 } }
+  )
+  does(
+    "is void for a refused limit, too, when a repeat has streamed text and failed",
+    [cut(), fails(server, { commit: "text" }), fails(malformed)],
+    "Attempt m1 free; RaiseOutputLimit m1 to 64000; Attempt m1 +2000 rewind; GiveUp Format",
+    { call: { rewindable: true, midStream: "restart", ...from4000 } }
+  )
+  does(
     "without text is not delivered when a continuation fails",
     [cut({ hasText: false }), fails(server, { elapsed: 120_000 })],
     'Attempt m1 free; Continue m1 "cut 2" free; GiveUp ServerError (model cools 30000)'

@@ -17,7 +17,7 @@ const thrownBy = (run: () => unknown): unknown => {
 }
 const ai = (reason: AiError.AiErrorReason) => AiError.make({ module: "Test", method: "generateText", reason })
 
-describe("what quotes an answer does not speak for itself", () => {
+describe("ignores words that an error only quotes from an answer", () => {
   const quotes = ["Rate limit handling", "overloaded_error: 529", "invalid api key 401"]
   for (const quote of quotes) {
     it(quote, () => {
@@ -43,7 +43,7 @@ describe("what quotes an answer does not speak for itself", () => {
   }
 })
 
-describe("a success is read only where it says that it is an error", () => {
+describe("finds an error in a success only in the shape of an error", () => {
   const words = "rate limit exceeded"
   const answers: ReadonlyArray<readonly [what: string, body: object]> = [
     [
@@ -74,14 +74,14 @@ describe("a success is read only where it says that it is an error", () => {
     })
   }
 
-  it("nor where an answer is thrown as it is", () => {
+  it("finds no error in an answer that is thrown as it is", () => {
     const answer = { choices: [{ message: { content: words } }], metadata: { error: words } }
     assert.strictEqual(tagOf(answer), "Unknown")
     assert.strictEqual(tagOf({ responseBody: JSON.stringify(answer) }), "Unknown")
     assert.strictEqual(Classifier.failureOf(answer).detail, "")
   })
 
-  it("the error of a success counts without what stands beside it", () => {
+  it("reads the error of a success without its sibling fields", () => {
     const error = { code: "rate_limit_exceeded", message: "Slow down" }
     for (const body of [
       { error, metadata: { error: "insufficient_quota" } },
@@ -101,7 +101,7 @@ describe("a success is read only where it says that it is an error", () => {
     )
   })
 
-  it("an event that is an error by its name may have any form", () => {
+  it("reads an event named `error` with data of any shape", () => {
     const responseBody = 'event: error\ndata: {"detail":"Slow down","data":{"code":"insufficient_quota"}}\n\n'
     const error = { statusCode: 200, message: "", responseBody }
     assert.strictEqual(textOf(error), "slow down")
@@ -109,14 +109,14 @@ describe("a success is read only where it says that it is an error", () => {
     assert.strictEqual(textOf(answered({ error: { code: 1 }, detail: "Slow down" })), "slow down")
   })
 
-  it("an error that was cut, but not an error that is none", () => {
+  it("reads an error that was cut, but not a field that says there is no error", () => {
     const cut = (body: string) => codesOf({ statusCode: 200, message: "", responseBody: body })
     assert.deepStrictEqual(cut('{"error":{"code":"insufficient_quota","mess'), ["insufficient_quota"])
     assert.deepStrictEqual(cut('{"error":null,"metadata":{"code":"insufficient_quota","mess'), [])
   })
 })
 
-describe("exceptions that are members of an AWS event stream", () => {
+describe("reads exceptions that are members of an AWS event stream", () => {
   const members = [
     ["throttlingException", "RateLimit"],
     ["internalServerException", "ServerError"],
@@ -136,14 +136,14 @@ describe("exceptions that are members of an AWS event stream", () => {
       assert.strictEqual(tagOf({ statusCode: 200, message: "", responseBody: stream }), reason)
     })
   }
-  it("modelStreamErrorException", () => {
+  it("reads modelStreamErrorException", () => {
     assert.deepStrictEqual(codesOf({ modelStreamErrorException: { message: "x" } }), [
       "modelstreamerrorexception"
     ])
   })
 })
 
-describe("the end of an answer that was stopped is a code", () => {
+describe("turns the finish reason of a stopped answer into a code", () => {
   const ends: ReadonlyArray<readonly [code: string, body: object]> = [
     ["end/safety", { promptFeedback: { blockReason: "SAFETY" } }],
     ["end/safety", { candidates: [{ finishReason: "SAFETY" }] }],
@@ -165,11 +165,11 @@ describe("the end of an answer that was stopped is a code", () => {
       assert.include(codesOf({ statusCode: 200, message: "", responseBody: stream }), code)
     })
   }
-  it("an AI SDK error's own", () => {
+  it("reads the finish reason of an AI SDK error", () => {
     const error = Object.assign(new Error("No object generated."), { finishReason: "content-filter" })
     assert.include(codesOf(error), "end/content_filter")
   })
-  it("but not that of one that is whole, cut by a limit, or asks for a tool", () => {
+  it("gives no code to an answer that is complete, cut by a limit, or asks for a tool", () => {
     for (const reason of [
       "stop",
       "end_turn",
@@ -185,7 +185,7 @@ describe("the end of an answer that was stopped is a code", () => {
   })
 })
 
-it("a number of MiniMax's is known as such, whoever passes it on", () => {
+it("prefixes MiniMax's numbers, even through a gateway", () => {
   const body = { base_resp: { status_code: 1002, status_msg: "slow down" } }
   for (const provider of ["minimax", "proxy", "zhipu", undefined]) {
     assert.strictEqual(Classifier.failureOf(answered(body), { provider }).reason._tag, "RateLimit")

@@ -93,7 +93,7 @@ describe("classifies", () => {
     })
   }
 
-  it("the response before the request where a body is both: side and status are kept", () => {
+  it("keeps the side and the status of an error that may be about the request or the response", () => {
     assert.deepInclude(Classifier.failureOf(http(200, "x")).reason, { side: "response" })
     assert.deepInclude(Classifier.failureOf(http(400)).reason, { side: "request" })
     assert.deepInclude(Classifier.failureOf(http(400, undefined, { "request-id": "req_1" })).evidence, {
@@ -102,14 +102,14 @@ describe("classifies", () => {
     })
   })
 
-  it("a chain of causes that bites its tail", () => {
+  it("handles a cyclic chain of causes", () => {
     const error = new Error("a")
     error.cause = Object.assign(new Error("b", { cause: error }), { code: "ECONNRESET" })
     assert.strictEqual(Classifier.failureOf(error).reason._tag, "Network")
     assert.strictEqual(Classifier.failureOf(error).evidence.depth, 1)
   })
 
-  it("a body that holds itself many times is looked at once", () => {
+  it("visits a body that contains itself many times only once", () => {
     const body: Array<unknown> = []
     for (let i = 0; i < 20; i++) body.push(body)
     assert.strictEqual(
@@ -118,13 +118,13 @@ describe("classifies", () => {
     )
   })
 
-  it("every rule of the table has an id of its own", () => {
+  it("gives every rule of the table a unique id", () => {
     const ids = Classifier.defaultRules.map(({ id }) => id)
     assert.strictEqual(new Set(ids).size, ids.length)
   })
 })
 
-describe("the wait that a server asked for", () => {
+describe("reads the wait that a server asked for", () => {
   const waits: ReadonlyArray<readonly [Record<string, string>, number | undefined]> = [
     [{ "retry-after": "7" }, 7_000],
     [{ "Retry-After": "7" }, 7_000],
@@ -148,7 +148,7 @@ describe("the wait that a server asked for", () => {
 })
 
 describe("Redaction", () => {
-  it("takes out known values, things in the form of a key, and echoes of the prompt", () => {
+  it("removes known values, strings in the form of a key, and echoes of the prompt", () => {
     const text =
       "Key abc123 or sk-ant-api03-aaaaaaaa is wrong for: please write a long poem about spring today"
     const clean = Redaction.scrub(text, 300, {
@@ -185,7 +185,7 @@ describe("Redaction", () => {
     })
   }
 
-  it("masks a key in the escapes of a URL, and one that the limit would cut", () => {
+  it("masks a key with URL escapes, and a key that the limit would cut", () => {
     assert.notInclude(Redaction.scrub("key=a%2Fb%2Bsecret", 300, { values: ["a/b+secret"] }), "secret")
     const failure = Classifier.failureOf({ message: `${"x".repeat(290)} my-private-credential-0123` })
     const target = { id: "t", provider: "p", model: "m", endpoint: "", key: "K" }

@@ -13,24 +13,24 @@ const sentences = readFileSync(new URL("./sentences.txt", import.meta.url), "utf
     return { expected, provider, message: rest.join("|") }
   })
 
-describe("the corpus", () => {
+describe("the classifier on the corpus", () => {
   const verdicts = cases.map((one) => ({ one, ...verdict(one) }))
 
-  it("strict: at least 98 %", () => {
+  it("gives the exact label to at least 98 % of the errors", () => {
     const wrong = verdicts
       .filter(({ one, label }) => label !== one.expected)
       .map(({ one, label }) => `${one.id}: ${label}`)
     assert.isAtMost(wrong.length / cases.length, 0.02, wrong.join("\n"))
   })
 
-  it("lenient: at least 99 %", () => {
+  it("gives an acceptable label to at least 99 % of the errors", () => {
     const wrong = verdicts
       .filter(({ one, label }) => label !== one.expected && one.alt?.includes(label) !== true)
       .map(({ one, label }) => `${one.id}: ${label}`)
     assert.isAtMost(wrong.length / cases.length, 0.01, wrong.join("\n"))
   })
 
-  it("every wait", () => {
+  it("reads every wait", () => {
     for (const { one, wait } of verdicts) assert.strictEqual(wait, one.retry_after_ms, one.id)
   })
 })
@@ -65,8 +65,8 @@ describe("every rule", () => {
   ]
   const chains = inputs.map(([error, provider]) => ({ chain: ErrorFacts.fromUnknown(error), provider }))
   /**
-   * Families of words and learned words come last and cover much of what the rules before them say, so those are
-   * judged without them, and families without learned words.
+   * Rules on families of words and on learned words come last and overlap with many earlier rules. Earlier rules
+   * are therefore judged without them, and families without learned words.
    */
   const isLearned = ({ id }: Classifier.Rule) => id.startsWith("words/")
   const isFamily = ({ id }: Classifier.Rule) => id.startsWith("family/")
@@ -81,7 +81,7 @@ describe("every rule", () => {
   )
   const json = (value: unknown) => JSON.stringify(value)
 
-  /** Whether a verdict of this rule would be another one with the rules given. */
+  /** True if a verdict of this rule would change with the given rules. */
   const changes = (rule: Classifier.Rule, rules: ReadonlyArray<Classifier.Rule>): boolean =>
     (before.get(tableFor(rule)) ?? []).some((was, i) => {
       const at = chains[i]
@@ -97,7 +97,7 @@ describe("every rule", () => {
     })
   }
 
-  it("has no phrase that no case needs: give it one (phrases.jsonl), or remove it", () => {
+  it("has no phrase without a case that needs it: add one (phrases.jsonl), or remove the phrase", () => {
     const idle: Array<string> = []
     for (const rule of Classifier.defaultRules) {
       for (const { phrase } of rule.parts ?? []) {
@@ -110,7 +110,7 @@ describe("every rule", () => {
     assert.deepStrictEqual(idle, [])
   })
 
-  it("has an id of its own and says why", () => {
+  it("has a unique id and a reason in `why`", () => {
     const ids = Classifier.defaultRules.map(({ id }) => id)
     assert.strictEqual(new Set(ids).size, ids.length)
     for (const { id, why } of Classifier.defaultRules) {
@@ -119,7 +119,7 @@ describe("every rule", () => {
     }
   })
 
-  it("decides every signal of the table", () => {
+  it("of the table decides its signal", () => {
     for (const [error, expected, provider] of signals) {
       const { reason, evidence } = Classifier.failureOf(error, { provider })
       assert.strictEqual(reason._tag, expected, `${evidence.rule}: ${json(error)}`)

@@ -5,7 +5,7 @@ import { fromFailure } from "#agent/failure/reasons/CallFailed"
 const { definitions, definitionOf, reasonTags } = FailoverReason
 
 describe("the definition of a reason", () => {
-  it("stands at its own tag, with samples of that tag", () => {
+  it("is found under its own tag, with samples of that tag", () => {
     for (const tag of reasonTags) {
       assert.isNotEmpty(definitions[tag].samples)
       for (const sample of definitions[tag].samples) {
@@ -22,7 +22,7 @@ describe("the definition of a reason", () => {
     assert.strictEqual(definitions.PermanentNetwork.label, "permanent_network")
   })
 
-  it("gives words for users and a reason of effect/ai for each sample", () => {
+  it("has a message for users and a reason of effect/ai for each sample", () => {
     for (const tag of reasonTags) {
       for (const reason of definitions[tag].samples) {
         const failure = ProviderFailure.local("test/sample", reason, undefined)

@@ -18,7 +18,7 @@ const data = (...events: ReadonlyArray<unknown>) =>
 const delta = (content: string) => ({ id: "c1", choices: [{ index: 0, delta: { content } }] })
 const unusable = ["Format", "status/response"]
 
-describe("an answer of events is no error, whatever it talks about", () => {
+describe("an answer of events is not an error, whatever it talks about", () => {
   const talk = [
     "error 401: invalid api key. Error code: 429, rate limit exceeded, overloaded_error",
     "This model's maximum context length is 4097 tokens. insufficient_quota",
@@ -47,7 +47,7 @@ describe("an answer of events is no error, whatever it talks about", () => {
     })
   }
 
-  it("the same as a page, or a piece of JSON, inside a success", () => {
+  it("finds no error in a page, or a piece of JSON, inside a success", () => {
     for (const body of [
       "<html>error code 401: overloaded_error</html>",
       'Sure: the body is {"type":"overloaded_error","status":429,"retry_after":5}',
@@ -58,14 +58,14 @@ describe("an answer of events is no error, whatever it talks about", () => {
     }
   })
 
-  it("codes of success are none", () => {
+  it("finds no error in a code of success", () => {
     for (const code of [0, 200, "0", "200"]) {
       const event = { code, message: "rate limit exceeded", choices: [{ delta: { content: "x" } }] }
       assert.deepStrictEqual(verdict(answered(data(event, event))), unusable)
     }
   })
 
-  it("a line that was cut decides nothing", () => {
+  it("ignores a line that was cut", () => {
     assert.deepStrictEqual(
       verdict(
         answered(`${data(delta("Hello"))}data: {"choices":[{"delta":{"content":"overloaded_error, status 429`)
@@ -75,7 +75,7 @@ describe("an answer of events is no error, whatever it talks about", () => {
   })
 })
 
-describe("an error among the events is found", () => {
+describe("finds an error among the events", () => {
   const overloaded = { type: "error", error: { type: "overloaded_error", message: "Overloaded" } }
   const parts: ReadonlyArray<readonly [what: string, part: string, reason: ReasonTag]> = [
     ["Anthropic's", `event: error\ndata: ${JSON.stringify(overloaded)}\n\n`, "Overloaded"],
@@ -126,21 +126,21 @@ describe("an error among the events is found", () => {
     })
   }
 
-  it("with its wait and its sentence, and without the answer", () => {
+  it("reads the wait and the sentence of the error, and not the answer", () => {
     const error = { code: 429, message: "Slow down", details: [{ retryDelay: "12s" }] }
     const failure = Classifier.failureOf(answered(data(delta("my long and private answer"), { error })))
     assert.deepStrictEqual(failure.retryAfter, Duration.seconds(12))
     assert.strictEqual(failure.detail, "Slow down")
   })
 
-  it("behind a megabyte of answer", () => {
+  it("finds an error after a megabyte of answer", () => {
     const body = data(...Array.from({ length: 15_000 }, () => delta("the answer goes on and on")), overloaded)
     assert.isAbove(body.length, 1_000_000)
     assert.strictEqual(verdict(answered(body))[0], "Overloaded")
   })
 })
 
-it("what MiniMax says in a success: a number of its own, and a sentence", () => {
+it("reads MiniMax's error in a success: its own number, and a sentence", () => {
   const body = (status_code: number, status_msg: string) =>
     JSON.stringify({ id: "x", choices: null, base_resp: { status_code, status_msg } })
   assert.strictEqual(verdict(answered(body(1008, "insufficient balance")))[0], "Billing")
@@ -150,7 +150,7 @@ it("what MiniMax says in a success: a number of its own, and a sentence", () => 
   assert.deepStrictEqual(verdict(answered(data({ base_resp: { status_code: 0, status_msg: "" } }))), unusable)
 })
 
-it("a sentence that begins like an event is a sentence", () => {
+it("treats a sentence that begins like an event as a sentence", () => {
   assert.strictEqual(verdict("data: connection reset by peer")[0], "Network")
   assert.strictEqual(verdict({ statusCode: 500, responseBody: "data: rate limit exceeded" })[0], "RateLimit")
 })

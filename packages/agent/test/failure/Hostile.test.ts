@@ -57,7 +57,7 @@ const fields = [
   "metadata"
 ]
 
-describe("only what is poisoned is lost", () => {
+describe("skips only the properties that throw", () => {
   for (const [name, make] of poisons) {
     it(`${name} in any field`, () => {
       for (const field of fields) {
@@ -89,19 +89,19 @@ describe("only what is poisoned is lost", () => {
       )
     })
 
-    it(`${name} beside others in an AggregateError`, () => {
+    it(`${name} among other errors of an AggregateError`, () => {
       const errors = [make(), { message: "", statusCode: 429 }, make()]
       assert.strictEqual(Classifier.failureOf(new AggregateError(errors, "x")).reason._tag, "RateLimit")
     })
 
-    it(`${name} itself`, () => {
+    it(`${name} as the error itself`, () => {
       for (const error of [make(), { cause: make() }, { statusCode: make() }]) {
         assert.include(FailoverReason.reasonTags, Classifier.failureOf(error).reason._tag)
       }
     })
   }
 
-  it("getters of one header and of one field", () => {
+  it("skips a getter that throws in a header or a field", () => {
     const headers = Object.defineProperties(
       {},
       {
@@ -117,7 +117,7 @@ describe("only what is poisoned is lost", () => {
   })
 })
 
-describe("what is large is bounded", () => {
+describe("limits the size of its facts", () => {
   const tree = (width: number, depth: number): Error =>
     depth === 0
       ? Object.assign(new Error("leaf"), { statusCode: 429 })
@@ -126,7 +126,7 @@ describe("what is large is bounded", () => {
           "branch"
         )
 
-  it("a tree of errors has 32 links at most, the outer ones first", () => {
+  it("reads 32 links of a tree of errors, the outer ones first", () => {
     const facts = ErrorFacts.fromUnknown(tree(5, 5))
     assert.isAtMost(facts.length, ErrorFacts.maxLinks)
     assert.strictEqual(ErrorFacts.maxLinks, 32)
@@ -137,14 +137,14 @@ describe("what is large is bounded", () => {
     assert.strictEqual(Classifier.failureOf(tree(5, 2)).reason._tag, "RateLimit")
   })
 
-  it("a chain of causes is still read to its fifth", () => {
+  it("reads five levels of causes", () => {
     let error: Error = Object.assign(new Error(""), { statusCode: 429 })
     for (let i = 0; i < 5; i++) error = new Error("outer", { cause: error })
     assert.deepInclude(Classifier.failureOf(error).evidence, { depth: 5, status: 429 })
     assert.strictEqual(Classifier.failureOf(new Error("outer", { cause: error })).reason._tag, "Unknown")
   })
 
-  it("a request id is 200 characters at most", () => {
+  it("drops a request id of more than 200 characters", () => {
     const idOf = (id: string) =>
       Classifier.failureOf({ message: "", statusCode: 429, headers: { "x-request-id": id } }).evidence
         .requestId
@@ -153,7 +153,7 @@ describe("what is large is bounded", () => {
     assert.strictEqual(idOf("x".repeat(1_000_000)), undefined)
   })
 
-  it("giant headers, names and codes are left out of the facts", () => {
+  it("leaves out oversized headers, names and codes", () => {
     const giant = "x".repeat(1_000_000)
     const [facts] = ErrorFacts.fromUnknown({
       name: giant,
@@ -169,7 +169,7 @@ describe("what is large is bounded", () => {
   })
 })
 
-describe("headers in any form", () => {
+describe("reads headers in any form", () => {
   const forms: ReadonlyArray<readonly [name: string, headers: unknown]> = [
     ["numbers", { "Retry-After": 7 }],
     ["lists of one", { "retry-after": ["7"] }],
@@ -212,7 +212,7 @@ describe("headers in any form", () => {
     })
   }
 
-  it("the raw headers of Node's response", () => {
+  it("reads the raw headers of Node's response", () => {
     const response = { statusCode: 429, rawHeaders: ["Retry-After", "7"] }
     assert.deepStrictEqual(Classifier.failureOf({ message: "", response }).retryAfter, Duration.seconds(7))
     const parsed = { ...response, headers: { "retry-after": "8" } }
@@ -223,7 +223,7 @@ describe("headers in any form", () => {
   })
 })
 
-describe("a wait as protobuf's Duration", () => {
+describe("reads a wait as protobuf's Duration", () => {
   const waits: ReadonlyArray<readonly [delay: unknown, millis: number | undefined]> = [
     [{ seconds: 12, nanos: 500_000_000 }, 12_500],
     [{ seconds: "12", nanos: 500_000_000 }, 12_500],

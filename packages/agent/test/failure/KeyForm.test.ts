@@ -4,12 +4,12 @@ import * as KeyForm from "#agent/secrets/KeyForm"
 import * as Redaction from "#agent/secrets/Redaction"
 import * as fc from "fast-check"
 
-/** So that no scanner takes a made-up key of these tests for a real one. */
+/** Assembles a made-up key, so that no scanner takes it for a real one. */
 const key = (...parts: ReadonlyArray<string>) => parts.join("")
 const tail = "a1B2c3D4e5F6g7H8i9J0"
 const hex = "a1b2c3d4e5f60718".repeat(2)
 
-/** Keys of vendors, as long as the real ones or shorter. */
+/** Keys of vendors, with the length of real ones or shorter. */
 const keys: Readonly<Record<string, string>> = {
   Anthropic: key("sk-ant-", "api03-", tail, "_", tail, "-AA"),
   "Anthropic, made up": key("sk-ant-", "secret"),
@@ -45,12 +45,12 @@ const keys: Readonly<Record<string, string>> = {
   JWT: key("eyJ", "hbGciOiJIUzI1NiJ9", ".eyJ", "zdWIiOiIxMjM0NTY3ODkwIn0", ".dozjgNryP4J3jVmNHl0w5N_XgL0")
 }
 
-/** Known only as a whole: inside of a name they could be a word or an id. */
+/** Keys that are detected only as a whole: inside a name they could be a word or an id. */
 const inOnly = new Set(["Anthropic, made up", "Azure OpenAI"])
 
 describe("the key of a vendor", () => {
   for (const [vendor, secret] of Object.entries(keys)) {
-    it(`of ${vendor} is no name, and is masked in a sentence that nobody warned of`, () => {
+    it(`of ${vendor} is rejected as a name, and masked in a sentence as an unknown secret`, () => {
       assert.isTrue(KeyForm.mayBeKey(secret), "as a name")
       assert.isTrue(KeyForm.isKey(secret), "as a model")
       if (!inOnly.has(vendor)) {
@@ -64,7 +64,7 @@ describe("the key of a vendor", () => {
     })
   }
 
-  it("without a prefix is masked behind its name", () => {
+  it("without a prefix is masked after the name of a field", () => {
     const mistral = "k3M9x2W8v5T4p6H7r2N8c9D4f1G5j7L0"
     const azure = `${tail}${tail}${tail}${tail}abcd`
     const aws = key("wJalrXUtnFEMI/K7MDENG", "/bPxRfiCYEXAMPLEKEY")
@@ -92,7 +92,7 @@ describe("the key of a vendor", () => {
 })
 
 describe("a name", () => {
-  it("as people write it is no key", () => {
+  it("that people would choose is not a key", () => {
     for (const name of [
       "ANTHROPIC_API_KEY",
       "ANTHROPIC_API_KEY_2",
@@ -122,7 +122,7 @@ describe("a name", () => {
     }
   })
 
-  it("made by chance is a key", () => {
+  it("of random characters is a key", () => {
     const chars = [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"]
     const word = (from: ReadonlyArray<string>, length: number) =>
       fc.array(fc.constantFrom(...from), { minLength: length, maxLength: length })
@@ -139,7 +139,7 @@ describe("a name", () => {
   })
 })
 
-it("the name of a model is no key", () => {
+it("the name of a model is not a key", () => {
   for (const model of [
     "claude-sonnet-4-5-20250929",
     "gpt-4o-2024-08-06",
@@ -168,7 +168,7 @@ it("the name of a model is no key", () => {
 describe("a known secret", () => {
   const secret = "opaque.value/with+odd=chars"
 
-  it("is masked where a server quotes a part of it or changes its case", () => {
+  it("is masked when a server quotes a part of it or changes its case", () => {
     for (const said of [
       `key ${secret.slice(0, 18)}… is wrong`,
       `ends with ${secret.slice(-18)}`,
@@ -180,8 +180,8 @@ describe("a known secret", () => {
     }
   })
 
-  it("is masked in Base64, alone or behind other bytes", () => {
-    // With bytes that differ in the form for URLs.
+  it("is masked in Base64, alone or after other bytes", () => {
+    // Some with bytes that Base64url encodes differently.
     for (const known of [secret, `${secret}?>~`, `${secret}~~`, `${secret}ÿ~~`]) {
       for (const text of [
         known,
@@ -202,7 +202,7 @@ describe("a known secret", () => {
     }
   })
 
-  it("is in no evidence of a failure at its target", () => {
+  it("is not in the evidence of a failure at its target", () => {
     const failure = new ProviderFailure.ProviderFailure({
       reason: new FailoverReason.Network(),
       evidence: { rule: "r", signal: "local", depth: 0, matched: `x ${secret}`, requestId: secret },
@@ -212,7 +212,7 @@ describe("a known secret", () => {
     assert.notInclude(JSON.stringify(failure.at(target, { values: [secret] })), secret)
   })
 
-  it("does not stop the classifier", () => {
+  it("does not break the classifier when it has special characters of regular expressions", () => {
     const failure = Classifier.failureOf(new Error("(a+b) [c"), {
       secrets: { values: ["(a+b)*[c] \\d{2,3}$^|"] }
     })
@@ -220,8 +220,9 @@ describe("a known secret", () => {
   })
 })
 
-// How long it takes is for `npm run bench -- classifier` to say; what grows faster than the text would not end here.
-describe("a megabyte of what a key begins with", () => {
+// These tests have no time limit: `npm run bench -- classifier` measures time. With more than linear time they
+// would not end.
+describe("reads a megabyte of the beginning of a key", () => {
   for (const part of [
     "AQ.",
     "ABSK",

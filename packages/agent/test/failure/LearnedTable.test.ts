@@ -1,4 +1,4 @@
-/** `UPDATE_WORDS=1 npx vitest run packages/agent/test/failure/LearnedTable.test.ts` writes the table anew. */
+/** `UPDATE_WORDS=1 npx vitest run packages/agent/test/failure/LearnedTable.test.ts` writes the table again. */
 import { readFileSync, writeFileSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
 import { Classifier } from "@outlast/agent"
@@ -9,7 +9,7 @@ import { learn, sourceOf, textOf } from "./learning.ts"
 
 const file = new URL("../../src/failure/rules/LearnedTable.ts", import.meta.url)
 
-/** All labelled errors but those of one set. */
+/** All labelled errors except those of one set. */
 const without = (left: string) => [
   ...cases,
   ...blinds.flatMap(({ name, cases }) => (name === left ? [] : cases)),
@@ -19,7 +19,7 @@ const without = (left: string) => [
 ]
 
 describe("the learned table", () => {
-  it("is what the labelled errors give, and small", { timeout: 60_000 }, () => {
+  it("matches the labelled errors, and is small", { timeout: 60_000 }, () => {
     const wanted = sourceOf(learn(without("")))
     if (process.env["UPDATE_WORDS"] === "1") writeFileSync(file, wanted)
     assert.strictEqual(readFileSync(file, "utf8"), wanted, "write it anew: UPDATE_WORDS=1")
@@ -27,10 +27,10 @@ describe("the learned table", () => {
   })
 })
 
-/** `LEARNED_SCORES=1` judges all sets and prints the scores. */
+/** `LEARNED_SCORES=1` evaluates all sets and prints the scores. */
 const isLong = process.env["LEARNED_SCORES"] === "1"
 
-describe("words that were learned without the errors they are judged on", () => {
+describe("words that were learned without the errors they are evaluated on", () => {
   for (const { name, cases } of blinds) {
     it.runIf(isLong || name === "blind-6")(`reads most of ${name}`, { timeout: 60_000 }, () => {
       const table = learn(without(name))
@@ -44,7 +44,7 @@ describe("words that were learned without the errors they are judged on", () => 
       assert.isAtLeast(alone.strict, 0.65)
       assert.isAtLeast(together.strict, before.strict)
       assert.isAtLeast(together.lenient, before.lenient)
-      // Nothing in the rules was written with this set in view.
+      // No rule was written with knowledge of this set.
       if (name === "blind-6") assert.isAtLeast(together.strict, before.strict + 0.05)
     })
   }

@@ -11,12 +11,12 @@ const table = {
 }
 
 describe("wordsOf", () => {
-  it("leaves out addresses, ids, numbers and words that every sentence has", () => {
+  it("skips URLs, ids, numbers and common words", () => {
     const text = "the model gpt-4o at https://host/v1 failed: 12 of 30, 503 (request id: req_9f3a)"
     assert.deepStrictEqual([...wordsOf(text)], ["model", "gpt", "failed", "503"])
   })
 
-  it("takes Chinese in pairs of characters", () => {
+  it("splits Chinese into pairs of characters", () => {
     assert.deepStrictEqual([...wordsOf("余额不足")], ["余额", "额不", "不足"])
   })
 
@@ -28,7 +28,7 @@ describe("wordsOf", () => {
 describe("reader", () => {
   const read = reader(table)
 
-  it("gives the label that the words speak for, and these words, the strongest first", () => {
+  it("returns the most likely label and its strongest words, in order", () => {
     assert.deepStrictEqual(read("an empty wallet"), {
       label: "billing",
       words: ["wallet", "empty"],
@@ -37,7 +37,7 @@ describe("reader", () => {
     })
   })
 
-  it("says nothing of a text without a known word", () => {
+  it("returns undefined for a text without a known word", () => {
     assert.isUndefined(read("moderate weather"))
     assert.isUndefined(read(""))
   })
@@ -62,14 +62,14 @@ describe("the learned rule", () => {
     })
   })
 
-  it("leaves alone what is short of support or margin, what has a status, and errors of no provider", () => {
+  it("does not match below the support or margin, with a status, or without a provider", () => {
     assert.strictEqual(rule("empty").rule, "none")
     assert.strictEqual(rule({ message: "Your wallet is empty", statusCode: 500 }).rule, "none")
     assert.strictEqual(rule("Your wallet is empty", "").rule, "none")
     assert.strictEqual(rule("TypeError: wallet is not a function").rule, "none")
   })
 
-  it("opens no longer cooldown than an unknown failure does", () => {
+  it("opens no longer cooldown than an unknown failure", () => {
     const policy = RecoveryPolicy.interactive
     const named = (label: string) =>
       learnedRule({ ...table, [label]: { bias: 0, words: `wallet ${9 * unit}` } })
@@ -85,7 +85,7 @@ describe("the learned rule", () => {
     assert.notDeepEqual(policy.rows.Billing.cooldown?.cap, unknown?.cap)
   })
 
-  it("never ends a call by itself: another model is asked", () => {
+  it("never ends a call: another model is asked", () => {
     const policy = RecoveryPolicy.interactive
     const filtered = learnedRule({ ...table, content_policy: { bias: 0, words: `obscene ${9 * unit}` } })
     const failure = Classifier.failureOf("How obscene", { rules: [filtered], provider: "other" })

@@ -1,4 +1,4 @@
-/** Images and files that a provider refuses, told from requests that are wrong for another reason. */
+/** Images and files that a provider rejects, as opposed to requests that are invalid for another reason. */
 import { assert, describe, it } from "@effect/vitest"
 import { Classifier } from "@outlast/agent"
 
@@ -55,7 +55,7 @@ const isMediaRefused = (statusCode: number, message: string): boolean => {
   return reason._tag === "Format" && reason.media === true
 }
 
-describe("a refused image or file", () => {
+describe("a rejected image or file", () => {
   for (const [status, message, source] of refused) {
     it(`is recognised in: ${message.slice(0, 70)} (${source})`, () => {
       assert.isTrue(isMediaRefused(status, message))

@@ -6,14 +6,14 @@ import { Classifier } from "@outlast/agent"
 import type { ReasonTag } from "#agent/failure/reasons/FailoverReason"
 
 const pairs: ReadonlyArray<readonly [status: number | undefined, message: string, reason: ReasonTag]> = [
-  // A filter that reassures about money.
+  // A content filter whose message mentions billing.
   [
     403,
     "x requires moderation. Your input was flagged for violence. No credits were charged.",
     "ContentPolicy"
   ],
   [402, "You have no credits.", "Billing"],
-  // A limit beside a time limit that was not exceeded.
+  // A rate limit next to a time limit that was not exceeded.
   [429, "Rate limit exceeded (timeout: 60s)", "RateLimit"],
   [429, "Rate limit exceeded for gpt-4o. timeout=None", "RateLimit"],
   [429, "You have exceeded your rate limit. Request timeout was 600", "RateLimit"],
@@ -21,7 +21,7 @@ const pairs: ReadonlyArray<readonly [status: number | undefined, message: string
   [503, "upstream exceeded the time limit", "Timeout"],
   [500, "The worker exceeded 60s timeout", "Timeout"],
   [undefined, "context deadline exceeded", "Timeout"],
-  // A model that failed, and one that is not there.
+  // A model that failed, and a model that does not exist.
   [500, "The model encountered an unknown error", "ServerError"],
   [500, "Error calling model: connection unknown", "ServerError"],
   [500, "Model request failed: the tool get_weather does not exist", "ServerError"],
@@ -34,7 +34,7 @@ const pairs: ReadonlyArray<readonly [status: number | undefined, message: string
   [503, "The model is temporarily not available. Please try again later.", "Overloaded"],
   [404, "The model gpt-9 is temporarily unavailable in your region", "ModelNotFound"],
   [404, "The model gpt-9 is not available", "ModelNotFound"],
-  // A key of an object, and one of an account; a token of a model, and one of an account.
+  // The key of an object and the key of an account; the token of a model and the token of an account.
   [400, "Unrecognized key(s) in object: 'reasoning_effort'", "Format"],
   [400, 'Unrecognized key: "cache_control"', "Format"],
   [400, "Missing key 'messages' in request", "Format"],
@@ -43,48 +43,48 @@ const pairs: ReadonlyArray<readonly [status: number | undefined, message: string
   [400, "Invalid token", "Auth"],
   [400, "Missing key", "Auth"],
   [401, "Unrecognized API key", "Auth"],
-  // A firewall that blocks a request, and a filter that blocks a content.
+  // A firewall that blocks a request, and a filter that blocks content.
   [403, "Your request was blocked.", "Auth"],
   [403, "Your request was blocked by our content policy", "ContentPolicy"],
   [400, "The prompt was blocked", "ContentPolicy"],
-  // A validator quotes what it refuses.
+  // A validator that quotes the rejected value.
   [400, "messages.2.content: Input should be a valid string. Got 'rate limit exceeded'", "Format"],
   [429, "Your input should be shorter: rate limit of 30000 tokens per minute exceeded", "RateLimit"],
-  // Overloaded, and a context that is.
+  // An overloaded model, and an overloaded context.
   [429, "Model is overloaded. Max tokens per request unaffected, retry later", "Overloaded"],
   [400, "The context is overloaded with tokens: maximum context length is 8192 tokens", "ContextOverflow"],
-  // Too large for a channel, and too many for a time.
+  // A message that is too large for a channel, and too many tokens for a unit of time.
   [
     undefined,
     "8 RESOURCE_EXHAUSTED: Received message larger than max (5241222 vs. 4194304)",
     "ContextOverflow"
   ],
   [undefined, "8 RESOURCE_EXHAUSTED: Quota exceeded", "RateLimit"],
-  // A WebSocket.
+  // A closed WebSocket.
   [undefined, "WebSocket closed", "Network"],
   [
     undefined,
     "WebSocket closed: code 1011, reason: Deadline expired before operation could complete.",
     "Timeout"
   ],
-  // Who may not use any model of an organisation.
+  // A policy of an organisation that forbids every model.
   [400, "Organization Policy constraint constraints/x violated for projects/p", "Auth"],
   [undefined, "Something went wrong", "Unknown"],
-  // What ended, and undici's one word for a connection that did.
+  // Something that was terminated, and undici's single word for a connection that was.
   [undefined, "Agent run terminated due to an error", "Unknown"],
   [undefined, "Stream error: terminated", "Network"],
   [502, "upstream error: terminated", "Network"],
   [500, "llama runner process has terminated: signal: killed", "ServerError"],
-  // Credits beside a wait, and without one.
+  // Missing credits with a wait, and without one.
   [429, "Free usage exceeded, add credits or retry in 3 hours", "RateLimit"],
   [429, "Your account is out of credits. Please add credits.", "Billing"],
-  // Slots of a server, and those that a form has.
+  // Busy slots of a server, and a field named slots.
   [undefined, "all are busy, no slots available", "Overloaded"],
   [400, "unknown field: slots is not available in this API", "Format"],
-  // A status that is passed on, and a body that is not what it should be.
+  // A status that is passed on, and a malformed body.
   [500, "bad response status code 500", "ServerError"],
   [200, "bad response: no choices", "Format"],
-  // Not allowed to buy one model, and not allowed to ask.
+  // No permission to buy one model, and no permission to call the API.
   [
     403,
     "Model access is denied: the role is not authorized to perform the required AWS Marketplace actions",
@@ -102,14 +102,14 @@ describe("words of one reason in a sentence of another", () => {
     })
   }
 
-  it("the code that closes a WebSocket is not one of a provider", () => {
+  it("does not take the close code of a WebSocket for a provider's code", () => {
     const closed = { code: 1001, reason: "going away" }
     for (const provider of ["", "other", "proxy"]) {
       assert.notStrictEqual(Classifier.failureOf(closed, { provider }).reason._tag, "Auth")
     }
   })
 
-  it("a side where a tool is to blame: the model's for a call, ours for what the tool gave", () => {
+  it("blames the response for a wrong tool call, and the request for a tool result that cannot be sent", () => {
     const side = (name: string) => Classifier.failureOf(Object.assign(new Error(""), { name })).reason
     assert.deepInclude(side("AI_NoSuchToolError"), { _tag: "Format", side: "response" })
     assert.deepInclude(side("AI_UnsupportedFunctionalityError"), { _tag: "Format", side: "request" })

@@ -1,4 +1,4 @@
-/** Refusals of an output limit, in the words of many providers: the limit that they name is read off them. */
+/** Rejections of an output limit in the words of many providers, from which the stated limit is read. */
 import { assert, describe, it } from "@effect/vitest"
 import { Classifier } from "@outlast/agent"
 import { OutputLimit } from "@outlast/agent/failover"
@@ -11,7 +11,7 @@ const pydantic = (message: object | string) =>
 interface Refusal {
   readonly status?: number
   readonly body: string
-  /** Tokens; `undefined`: none is named. */
+  /** Output limit in tokens; `undefined` if the text states none. */
   readonly limit: number | undefined
 }
 
@@ -100,7 +100,7 @@ const refusals: Readonly<Record<string, Refusal>> = {
     }),
     limit: 32_768
   },
-  // The shape is that of editor-code-assistant/eca#231: the sentence names no field, `loc` does.
+  // The shape is that of editor-code-assistant/eca#231: `loc` names the field, the sentence does not.
   "Mistral, Pydantic's form (openclaw/openclaw#53006)": {
     status: 422,
     body: pydantic({
@@ -142,9 +142,9 @@ const refusals: Readonly<Record<string, Refusal>> = {
   "a sentence without a number": { body: openai("max_tokens is too large for this model"), limit: undefined }
 }
 
-describe("an output limit that a provider does not take", () => {
+describe("an output limit that a provider rejects", () => {
   for (const [who, { status = 400, body, limit }] of Object.entries(refusals)) {
-    it(`is read off the words of ${who}`, () => {
+    it(`is read from the words of ${who}`, () => {
       const { reason } = Classifier.failureOf({
         message: "Bad Request",
         statusCode: status,
@@ -168,7 +168,7 @@ describe("an output limit that a provider does not take", () => {
     })
   }
   for (const [what, body] of Object.entries(others)) {
-    it(`is not read off ${what}`, () => {
+    it(`is not read from ${what}`, () => {
       const { reason } = Classifier.failureOf({ message: "", statusCode: 400, responseBody: body })
       assert.deepInclude(reason, { _tag: "Format", side: "request" })
       assert.notProperty(reason, "outputLimit")
@@ -176,13 +176,13 @@ describe("an output limit that a provider does not take", () => {
   }
 })
 
-describe("an output limit that does not fit behind the input", () => {
+describe("an output limit that does not fit after the input", () => {
   const windows: Readonly<Record<string, readonly [message: string, lowered: number | undefined]>> = {
     "vLLM (claude-code-best/claude-code#272)": [
       "'max_tokens' or 'max_completion_tokens' is too large: 64000. This model's maximum context length is 64001 tokens and your request has 24235 input tokens (64000 > 64001 - 24235). None",
       64_001 - 24_235 - 1_000
     ],
-    // Of the input vLLM has counted only as much as proves that both are too long.
+    // vLLM counted only the part of the input that proves that both are too long.
     "vLLM, with a part of the input (vllm-project/vllm#42474)": [
       "This model's maximum context length is 128000 tokens. However, you requested 65535 output tokens and your prompt contains at least 62466 input tokens, for a total of at least 128001 tokens.",
       32_767
@@ -197,7 +197,7 @@ describe("an output limit that does not fit behind the input", () => {
     ]
   }
   for (const [who, [message, lowered]] of Object.entries(windows)) {
-    it(`is lowered to what is left: ${who}`, () => {
+    it(`is lowered to the remaining tokens: ${who}`, () => {
       const failure = Classifier.failureOf({ message: "", statusCode: 400, responseBody: openai(message) })
       assert.strictEqual(failure.reason._tag, "ContextOverflow")
       assert.strictEqual(OutputLimit.lowered(failure), lowered)

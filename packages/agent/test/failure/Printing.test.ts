@@ -34,10 +34,10 @@ const run = Effect.gen(function* () {
 
 const lines = (text: string): number => text.split("\n").length
 
-/** By `console.error`, `Cause.pretty` and a JSON logger. */
+/** The error as printed with `console.error`, `Cause.pretty` and a JSON logger. */
 const printed = (error: unknown) => ({
   inspected: inspect(error, { depth: 5 }),
-  // As Node prints an error that is never caught.
+  // Node prints an uncaught error in this form.
   uncaught: inspect(error, { depth: 5, customInspect: false }),
   pretty: Cause.pretty(Cause.fail(error)),
   json: JSON.stringify(error)
@@ -64,7 +64,7 @@ describe("an error of a chain with two targets", () => {
     )
   }
 
-  it.effect("keeps its properties, and its form when it is encoded", () =>
+  it.effect("keeps its properties, and its encoded form", () =>
     Effect.gen(function* () {
       const error = yield* inTime(call)
       assert.instanceOf(error, CallFailed)

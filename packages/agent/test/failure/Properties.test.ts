@@ -6,7 +6,7 @@ import { cases, errorOf, verdict } from "./corpus.ts"
 
 const reasonOf = (error: unknown, provider = "") => Classifier.failureOf(error, { provider }).reason
 
-/** An error graph: links that may point at each other, with getters that throw. */
+/** An error graph whose links may be cyclic, with getters that throw. */
 const graph = fc
   .array(
     fc.record({
@@ -45,7 +45,7 @@ const graph = fc
   })
 
 describe("classification", () => {
-  it("is total and deterministic on any JSON value", () => {
+  it("is deterministic and never throws for any JSON value", () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.string(), (value, provider) => {
         const one = Classifier.failureOf(value, { provider })
@@ -55,17 +55,17 @@ describe("classification", () => {
     )
   })
 
-  it("is total on anything", () => {
+  it("never throws for any value", () => {
     fc.assert(
       fc.property(fc.anything(), (value) => assert.include(FailoverReason.reasonTags, reasonOf(value)._tag))
     )
   })
 
-  it("is total on any graph of errors", () => {
+  it("never throws for any error graph", () => {
     fc.assert(fc.property(graph, (error) => assert.include(FailoverReason.reasonTags, reasonOf(error)._tag)))
   })
 
-  it("is total on proxies and prototypes that throw", () => {
+  it("never throws for proxies and prototypes that throw", () => {
     const hostile = new Proxy(
       {},
       {
@@ -94,7 +94,7 @@ describe("classification", () => {
     }
   })
 
-  it("does not depend on request ids, nor on digits in them", () => {
+  it("does not depend on request ids or their digits", () => {
     const ids = fc.constantFrom(
       "401",
       "402",
@@ -136,7 +136,7 @@ describe("classification", () => {
     }
   })
 
-  it("does not change with a wrapper that says nothing", () => {
+  it("does not change with a wrapper that adds no information", () => {
     for (const one of cases) {
       const inner = errorOf(one)
       const plain = reasonOf(inner, one.provider)._tag
@@ -166,7 +166,7 @@ describe("classification", () => {
     }
   })
 
-  it("reads a megabyte of anything", () => {
+  it("reads a megabyte of any text", () => {
     const parts = [
       "a",
       "rate ",
@@ -191,7 +191,7 @@ describe("classification", () => {
         { message: text, responseBody: text },
         { responseBody: { error: { message: text } } }
       ]) {
-        // Whatever it is taken for: how long that takes is for the bench to say.
+        // The verdict does not matter here. The bench measures the time.
         assert.strictEqual(reasonOf(error)._tag, reasonOf(error)._tag, part)
       }
     }

@@ -9,7 +9,7 @@ import { inTime, policy } from "../support.ts"
 
 const reasonOf = (error: unknown, provider = "") => Classifier.failureOf(error, { provider }).reason
 
-describe("words that only look like a signal", () => {
+describe("ignores words that only look like a signal", () => {
   const unknown: ReadonlyArray<string> = [
     "Failed while we generate the answer",
     "The keyword was odd",
@@ -39,7 +39,7 @@ describe("words that only look like a signal", () => {
     it(`${message} is ${tag}`, () => assert.strictEqual(reasonOf({ message })._tag, tag))
   }
 
-  it("a listing about error 401 inside a 200 answer is no refusal", () => {
+  it("does not read a listing about error 401 inside a 200 answer as a rejection", () => {
     const listing =
       "if (response.status === 401) throw new Error('error 401: invalid api key') // 429: rate limit"
     const reason = reasonOf({ message: "Invalid JSON response", statusCode: 200, responseBody: listing })
@@ -48,14 +48,14 @@ describe("words that only look like a signal", () => {
     assert.strictEqual(Classifier.classify(facts).reason._tag, "Format")
   })
 
-  it("the same sentence is money at OpenAI and a limit at Google", () => {
+  it("reads the same sentence as used-up credit at OpenAI and as a rate limit at Google", () => {
     const message = "You exceeded your current quota, please check your plan and billing details."
     assert.strictEqual(reasonOf({ message }, "openai")._tag, "Billing")
     assert.strictEqual(reasonOf({ message }, "google")._tag, "RateLimit")
   })
 })
 
-describe("what providers mean by it", () => {
+describe("reads each provider's own words", () => {
   const said: ReadonlyArray<
     readonly [status: number, code: string, message: string, tag: FailoverReason.ReasonTag]
   > = [
@@ -90,7 +90,7 @@ describe("what providers mean by it", () => {
   }
 })
 
-describe("an error of the user's own program is not one of a provider", () => {
+describe("does not take an error of the user's own program for one of a provider", () => {
   const bare: ReadonlyArray<Error> = [
     new TypeError("Cannot read properties of undefined (reading 'x')"),
     Object.assign(new Error("EACCES: permission denied, open '/var/x'"), { code: "EACCES" }),
@@ -109,8 +109,8 @@ describe("an error of the user's own program is not one of a provider", () => {
   }
 })
 
-describe("what a reason carries", () => {
-  it("Auth.permanent", () => {
+describe("sets the fields of a reason", () => {
+  it("sets `permanent` of Auth for a disabled organisation, but not for an invalid key", () => {
     assert.deepInclude(reasonOf({ message: "This organization has been disabled.", statusCode: 400 }), {
       _tag: "Auth",
       permanent: true
@@ -161,7 +161,7 @@ describe("what a reason carries", () => {
     })
   }
 
-  it("a limit that waiting cannot lift", () => {
+  it("detects a rate limit that waiting cannot lift", () => {
     const large = "Request too large for gpt-4 on tokens per min (TPM): Limit 30000, Requested 61337."
     const busy =
       "Rate limit reached on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000. Please try again in 1.242s."
@@ -169,7 +169,7 @@ describe("what a reason carries", () => {
     assert.deepInclude(reasonOf({ message: busy, statusCode: 429 }), { _tag: "RateLimit", liftable: true })
   })
 
-  it("the phase of a timeout, and whose it is", () => {
+  it("sets the phase of a timeout, and whether it is local", () => {
     const phase = (code: string) => reasonOf({ message: "fetch failed", cause: { code, message: "" } })
     assert.deepInclude(phase("UND_ERR_CONNECT_TIMEOUT"), { phase: "connect", local: true })
     assert.deepInclude(phase("UND_ERR_HEADERS_TIMEOUT"), { phase: "first-token", local: true })
@@ -179,25 +179,25 @@ describe("what a reason carries", () => {
     assert.deepInclude(reasonOf(signal), { _tag: "Timeout", local: true })
     const sdk = Object.assign(new Error("Request timed out."), { name: "APIConnectionTimeoutError" })
     assert.deepInclude(reasonOf(sdk), { _tag: "Timeout", local: true })
-    // What a gateway's client gave up on is no limit of ours.
+    // A timeout of a gateway's client is not local.
     const gateway = { statusCode: 500, message: "fetch failed: UND_ERR_HEADERS_TIMEOUT" }
     assert.deepInclude(reasonOf(gateway), { phase: "first-token", local: false })
     assert.deepInclude(reasonOf({ statusCode: 504, message: "" }), { _tag: "Timeout", local: false })
   })
 
-  it("Effect's own timeout and interruption", () => {
+  it("classifies Effect's own timeout and interruption as local", () => {
     assert.deepInclude(reasonOf(Cause.fail(new Cause.TimeoutError())), { _tag: "Timeout", local: true })
     assert.strictEqual(reasonOf(Exit.interrupt(1))._tag, "Cancelled")
     assert.strictEqual(reasonOf(Cause.interrupt(1))._tag, "Cancelled")
   })
 
-  it("an AggregateError speaks with its most telling error", () => {
+  it("uses the most specific error of an AggregateError", () => {
     const errors = [new Error("fetch failed"), { message: "x", statusCode: 429 }, new Error("fetch failed")]
     assert.strictEqual(reasonOf(new AggregateError(errors, "all failed"))._tag, "RateLimit")
   })
 })
 
-describe("rules of users", () => {
+describe("custom rules", () => {
   const seats = Rule.text({
     id: "gateway/seats",
     why: "Our gateway has a fixed number of seats.",
@@ -205,7 +205,7 @@ describe("rules of users", () => {
     reason: new FailoverReason.Overloaded()
   })
 
-  it.effect("come first", () =>
+  it.effect("come before the built-in rules", () =>
     Effect.gen(function* () {
       const error = { message: "429: no free seats", statusCode: 429 }
       assert.strictEqual((yield* Classifier.failure(error)).reason._tag, "RateLimit")
@@ -219,7 +219,7 @@ describe("rules of users", () => {
     })
   )
 
-  it.effect("change what the policy does, in texts and streams", () =>
+  it.effect("change the policy's decision, in texts and streams", () =>
     Effect.gen(function* () {
       const attempts = (rules: ReadonlyArray<Rule.Rule>, stream: boolean) =>
         Effect.gen(function* () {
@@ -259,7 +259,7 @@ describe("rules of users", () => {
     })
   )
 
-  it("find their words and providers whatever the case of the letters", () => {
+  it("match words and providers in any case", () => {
     const full = Rule.text({
       id: "gateway/full",
       why: "Our gateway shouts.",
@@ -274,7 +274,7 @@ describe("rules of users", () => {
     assert.strictEqual(reason("other"), "Unknown")
   })
 
-  it("that cannot be meant are told where they are written", () => {
+  it("throw for invalid options where they are written", () => {
     const common = { id: "a/b", why: "It is a test.", reason: new FailoverReason.Overloaded() }
     const wrong: ReadonlyArray<readonly [make: () => Rule.Rule, says: RegExp]> = [
       ...["", " ", "…", "(a|)", "*", "* *"].map(
@@ -315,7 +315,7 @@ describe("rules of users", () => {
     })
   )
 
-  it("may throw: then they do not match", () => {
+  it("do not match when they throw", () => {
     const broken: Rule.Rule = {
       id: "x/y",
       why: "It is broken.",

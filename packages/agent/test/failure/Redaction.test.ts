@@ -4,11 +4,11 @@ import * as Redaction from "#agent/secrets/Redaction"
 
 const scrub = (text: string) => Redaction.scrub(text, 1_000)
 
-/** So that no scanner takes a made-up key of these tests for a real one. */
+/** Assembles a made-up key, so that no scanner takes it for a real one. */
 const key = (...parts: ReadonlyArray<string>) => parts.join("")
 const tail = "a1B2c3D4e5F6g7H8i9J0"
 
-describe("a secret that nobody named is known by its form", () => {
+describe("masks an unknown secret by its form", () => {
   const keys: ReadonlyArray<string> = [
     key("sk-", tail),
     key("sk-ant-", "api03-", tail),
@@ -91,7 +91,7 @@ describe("a secret that nobody named is known by its form", () => {
     })
   }
 
-  it("names and hosts around it are left", () => {
+  it("leaves names and hosts next to a secret", () => {
     assert.strictEqual(
       scrub("GET https://u:p@host/v1?key=abc&alt=sse failed"),
       "GET https://[redacted]@host/v1?key=[redacted]&alt=sse failed"
@@ -100,7 +100,7 @@ describe("a secret that nobody named is known by its form", () => {
     assert.strictEqual(scrub("x-api-key: abc, x-other: d"), "x-api-key: [redacted], x-other: d")
   })
 
-  it("a failure does not carry it", () => {
+  it("keeps the secret out of a failure", () => {
     const failure = Classifier.failureOf({
       statusCode: 401,
       message: `Refused: x-api-key: hunter2 at https://u:hunter2@host?key=hunter2, Basic aHVudGVyMjpodW50ZXIy`,
@@ -112,7 +112,7 @@ describe("a secret that nobody named is known by its form", () => {
   })
 })
 
-describe("prose is left as it is", () => {
+describe("leaves prose unchanged", () => {
   const prose: ReadonlyArray<string> = [
     "api key is invalid",
     "The API key: is invalid",
@@ -154,8 +154,9 @@ describe("prose is left as it is", () => {
   for (const said of prose) it(said, () => assert.strictEqual(scrub(said), said))
 })
 
-// How long it takes is for `npm run bench -- classifier` to say; what grows faster than the text would not end here.
-describe("a megabyte of what a secret begins with", () => {
+// These tests have no time limit: `npm run bench -- classifier` measures time. With more than linear time they
+// would not end.
+describe("reads a megabyte of the beginning of a secret", () => {
   const parts = [
     "\\",
     "\\\\u",
@@ -194,7 +195,7 @@ describe("a megabyte of what a secret begins with", () => {
   }
 })
 
-it("an echo of the prompt in another case is masked", () => {
+it("masks an echo of the prompt in different case", () => {
   const prompt =
     "Zebrafish quantum accordion prophecy. Ο ΔΡΟΜΟΣ ΑΝΟΙΓΕΙ ΞΑΝΑ. İstanbul'da güzel bir gün daha."
   for (const echo of [

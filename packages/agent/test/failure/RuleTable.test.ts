@@ -7,7 +7,7 @@ import * as Rule from "#agent/failure/rules/Rule"
 import { tableOf } from "#agent/failure/rules/RuleTable"
 import { afterwards, cases, errorOf, phrases, review } from "./corpus.ts"
 
-/** What the index must not change: every rule in the order of the table, each on the deepest link first. */
+/** The reference for the index: tries every rule in the order of the table, each on the deepest link first. */
 const byTryingAll = (
   rules: ReadonlyArray<Rule.Rule>,
   chain: ReadonlyArray<ErrorFacts.ErrorFacts>,
@@ -24,7 +24,7 @@ const byTryingAll = (
 
 const all = [...cases, ...afterwards, ...phrases, ...review]
 
-/** Words, codes and pieces of phrases that stand in the table, and some that do not. */
+/** Words, codes and pieces of phrases from the table, and some that are not in it. */
 const words = [
   ...new Set([
     ...Classifier.defaultRules.flatMap(({ parts = [] }) => parts.flatMap(({ anchors = [] }) => [...anchors])),
@@ -38,7 +38,7 @@ const words = [
   ])
 ]
 
-/** A phrase as one of the texts that it stands for. */
+/** Each phrase as one of the texts that it matches. */
 const spelled = Classifier.defaultRules.flatMap(({ parts = [] }) =>
   parts.flatMap(({ phrase }) =>
     phrase === undefined
@@ -101,7 +101,7 @@ const tables = [
   ["backwards", Classifier.defaultRules.toReversed()]
 ] as const
 
-describe("the index finds what trying every rule in order would find", () => {
+describe("the index finds the same as trying every rule in order", () => {
   for (const [name, rules] of tables) {
     it(name, () => {
       fc.assert(
@@ -114,7 +114,7 @@ describe("the index finds what trying every rule in order would find", () => {
     })
   }
 
-  it("on every error of the corpus", () => {
+  it("finds the same for every error of the corpus", () => {
     for (const one of all) {
       const chain = ErrorFacts.fromUnknown(errorOf(one))
       const found = tableOf(Classifier.defaultRules).first(chain, one.provider)
@@ -124,7 +124,7 @@ describe("the index finds what trying every rule in order would find", () => {
 })
 
 describe("Phrase", () => {
-  it("numbers the words of a text one by one", () => {
+  it("hashes the words of a text one by one", () => {
     const text = fc.array(fc.constantFrom("rate", "_", "429", " ", "-", "不足", "é", "…"), { maxLength: 12 })
     fc.assert(
       fc.property(text, (pieces) => {
@@ -154,7 +154,7 @@ describe("Phrase", () => {
     assert.deepStrictEqual(Phrase.phrase("(a |)busy").anchors, ["busy"])
   })
 
-  it("has a word only where it is no piece of another", () => {
+  it("finds a word only where it is not a piece of a longer one", () => {
     assert.isFalse(Phrase.hasWord("xcancelled cancelled_", "cancelled"))
     assert.isTrue(Phrase.hasWord("xcancelled (cancelled)", "cancelled"))
   })

@@ -3,14 +3,14 @@ import * as Redaction from "#agent/secrets/Redaction"
 
 const scrub = (text: string) => Redaction.scrub(text, 1_000)
 
-/** So that no scanner takes a made-up key of these tests for a real one. */
+/** Assembles a made-up key, so that no scanner takes it for a real one. */
 const join = (...parts: ReadonlyArray<string>) => parts.join("")
 const secret = join("Zx9Qw8Er", "7Ty6Ui5Op4")
 const plain = join("1AbCdEfGhIjKlMn", "OpQrStUvWxYz012345")
 const uuid = join("1a2b3c4d-5e6f-7a8b-", "9c0d-1e2f3a4b5c6d")
 const hex = "0123456789abcdef".repeat(2)
 
-describe("a secret behind a word for one", () => {
+describe("masks a secret after a word for one", () => {
   const said: ReadonlyArray<readonly [said: string, clean: string]> = [
     [`the key ${hex}.${secret} is wrong`, "the key [redacted] is wrong"],
     [`{"token":"${secret}"}`, '{"token":"[redacted]"}'],
@@ -40,7 +40,7 @@ describe("a secret behind a word for one", () => {
   }
 })
 
-describe("a secret that shows what it is", () => {
+describe("masks a secret with a known form", () => {
   const secrets: ReadonlyArray<string> = [
     join("bce-v3/", "ALTAK-", secret, "/", hex),
     join("ALTAK-", secret),
@@ -57,7 +57,7 @@ describe("a secret that shows what it is", () => {
   }
 })
 
-describe("prose is left as it is", () => {
+describe("leaves prose unchanged", () => {
   for (const said of [
     "invalid token count",
     "invalid token count 12345678 given",
@@ -82,8 +82,9 @@ describe("prose is left as it is", () => {
   }
 })
 
-// How long it takes is for `npm run bench -- classifier` to say; what grows faster than the text would not end here.
-describe("a megabyte of what a secret begins with", () => {
+// These tests have no time limit: `npm run bench -- classifier` measures time. With more than linear time they
+// would not end.
+describe("reads a megabyte of the beginning of a secret", () => {
   for (const part of [
     "key ",
     "token ",
@@ -116,14 +117,14 @@ describe("a megabyte of what a secret begins with", () => {
   }
 })
 
-describe("echoes of a prompt", () => {
+describe("masks echoes of a prompt", () => {
   const filler = (n: number) =>
     Array.from({ length: n }, (_, i) => `line ${i} of a long and ordinary conversation`).join("\n")
   const echoed = "my very private question about money"
   const error = `The request '${echoed}' was refused for a reason that is not told, as it may happen.`
   const clean = Redaction.scrub(error, 300, { prompt: [echoed] })
 
-  it("are found wherever they stand in it", () => {
+  it("masks an echo at any position of the prompt", () => {
     assert.notInclude(clean, "private")
     for (const prompt of [
       [filler(10_000), echoed],
@@ -135,7 +136,7 @@ describe("echoes of a prompt", () => {
     }
   })
 
-  it("are found beside a megabyte of what nearly is one", () => {
+  it("masks an echo next to a megabyte of text that is almost one", () => {
     for (const filling of [
       [filler(20_000)],
       Array.from({ length: 30_000 }, (_, i) => `a text of tool ${i}`),
@@ -146,7 +147,7 @@ describe("echoes of a prompt", () => {
     }
   })
 
-  it("in the newest megabyte, that is", () => {
+  it("searches echoes only in the newest megabyte of the prompt", () => {
     const prompt = [echoed, "x".repeat(Redaction.maxPrompt)]
     assert.include(Redaction.scrub(error, 300, { prompt }), "private")
     assert.strictEqual(Redaction.scrub(error, 300, { prompt: prompt.toReversed() }), clean)

@@ -7,7 +7,7 @@ import * as TextFacts from "#agent/failure/facts/TextFacts"
 
 const first = (error: unknown) => ErrorFacts.fromUnknown(error)[0]
 
-describe("numbers of providers are not lost", () => {
+describe("keeps the numeric codes of providers", () => {
   const numbers: ReadonlyArray<readonly [error: unknown, codes: ReadonlyArray<string>, status?: number]> = [
     [{ error_code: 18, error_msg: "x" }, ["error_code/18"]],
     [{ error_code: "18", error_msg: "x" }, ["error_code/18"]],
@@ -20,7 +20,7 @@ describe("numbers of providers are not lost", () => {
     [{ message: "", responseBody: { code: 8, message: "x" } }, ["8"]],
     [Object.assign(new Error("x"), { code: 1302 }), ["1302", "error"]],
     [Object.assign(new Error("x"), { code: 429 }), ["error"], 429],
-    // A kind of exception, not a code: 8 is "not found" here and "exhausted" in gRPC.
+    // The number is the kind of the exception: 8 is "not found" here and "exhausted" in gRPC.
     [new DOMException("x", "NotFoundError"), ["notfounderror"]]
   ]
   for (const [error, codes, status] of numbers) {
@@ -31,14 +31,14 @@ describe("numbers of providers are not lost", () => {
   }
 })
 
-it("sentences under any of their names", () => {
+it("reads sentences under any of their field names", () => {
   for (const name of ["error_msg", "errmsg", "errorMessage", "error_message", "status_msg"]) {
     assert.strictEqual(first({ [name]: "Slow down" }).text, "slow down")
     assert.strictEqual(Classifier.failureOf({ [name]: "Slow down" }).detail, "Slow down")
   }
 })
 
-describe("something that says nothing in words is shown", () => {
+describe("describes a thrown value without a message", () => {
   class Strange {
     toString() {
       return "a strange thing"
@@ -62,7 +62,7 @@ describe("something that says nothing in words is shown", () => {
       assert.strictEqual(first(thing).text, "")
     })
   }
-  it("in a few words, and without secrets", () => {
+  it("describes it in a few words, and without secrets", () => {
     const secret = ["sk-", "a1B2c3D4e5F6g7H8i9J0"].join("")
     const wide = Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`key${i}`, "x".repeat(60)]))
     assert.isBelow(Classifier.failureOf(wide).detail.length, 210)
@@ -70,13 +70,13 @@ describe("something that says nothing in words is shown", () => {
     assert.notInclude(Classifier.failureOf({ foo: "y".repeat(1_000) }).detail, "y")
     assert.strictEqual(Classifier.failureOf({ toString: () => "z".repeat(1_000) }).detail.length, 200)
   })
-  it("but no body, and no error without a message", () => {
+  it("does not describe a body, or an error without a message", () => {
     assert.strictEqual(Classifier.failureOf({ responseBody: { story: "once" } }).detail, "")
     assert.strictEqual(Classifier.failureOf(new Error("")).detail, "")
   })
 })
 
-describe("a body in bytes is read", () => {
+describe("reads a body in bytes", () => {
   const json = JSON.stringify({ error: { code: "insufficient_quota", message: "Pay first" } })
   const bytes = new TextEncoder().encode(json)
   const within = new Uint8Array(bytes.length + 10)
@@ -95,7 +95,7 @@ describe("a body in bytes is read", () => {
       assert.strictEqual(failure.detail, "Pay first")
     })
   }
-  it("of any length, and however broken", () => {
+  it("reads bytes of any length, even invalid ones", () => {
     for (const body of [new Uint8Array(50_000_000), Buffer.alloc(3, 0xff), new ArrayBuffer(0)]) {
       assert.strictEqual(
         Classifier.failureOf({ message: "", statusCode: 503, body }).reason._tag,
@@ -105,8 +105,8 @@ describe("a body in bytes is read", () => {
   })
 })
 
-describe("errors of AWS clients", () => {
-  it("keep what came over the wire under names of their own", () => {
+describe("reads errors of AWS clients", () => {
+  it("reads the fields in which AWS clients keep the raw response", () => {
     const error = Object.assign(new Error("x"), {
       $fault: "client",
       $metadata: { httpStatusCode: 429, requestId: "r" },
@@ -117,14 +117,14 @@ describe("errors of AWS clients", () => {
     assert.deepStrictEqual(failure.retryAfter, Duration.seconds(7))
     assert.include(first(error).codes, "$fault:client")
   })
-  it("either of both is enough", () => {
+  it("reads the status from either field alone", () => {
     for (const part of [{ $metadata: { httpStatusCode: 503 } }, { $response: { statusCode: 503 } }]) {
       assert.strictEqual(Classifier.failureOf(Object.assign(new Error("x"), part)).reason._tag, "Overloaded")
     }
   })
 })
 
-describe("a number in a sentence is a status only where it says so", () => {
+describe("reads a number in a sentence as a status only where the sentence says so", () => {
   const amounts = [
     "404 characters is the most",
     "404 is not a function",
@@ -162,7 +162,7 @@ describe("a number in a sentence is a status only where it says so", () => {
   }
 })
 
-it("a limit that waiting cannot lift: of several, all are 0", () => {
+it("takes a rate limit as permanent only if every limit in the text is 0", () => {
   assert.isFalse(Sizes.isLiftable("quota exceeded, limit: 0"))
   assert.isFalse(Sizes.isLiftable("quota exceeded, limit: 0, model: a, quota exceeded, limit: 0"))
   assert.isFalse(Sizes.isLiftable("limit 10000, requested 12000"))
@@ -172,7 +172,7 @@ it("a limit that waiting cannot lift: of several, all are 0", () => {
   assert.isTrue(Sizes.isLiftable("limit 10,000, requested 9,000"))
 })
 
-it("advice reads well without a target", () => {
+it("gives readable advice without a target", () => {
   const advice = (statusCode: number) =>
     ProviderFailure.whatToDo(Classifier.failureOf({ message: "", statusCode }))
   assert.strictEqual(
@@ -182,7 +182,7 @@ it("advice reads well without a target", () => {
   assert.strictEqual(advice(401), "Set the key to a valid one, or add another key.")
 })
 
-it("what a client could not read may be an error part", () => {
+it("reads an error part that a client could not parse", () => {
   const told = { error_type: "upstream_error", error_message: "prompt is too long: 9 tokens > 8 maximum" }
   const thrown = (value: unknown) =>
     Object.assign(new Error("Type validation failed"), { name: "AI_TypeValidationError", value })
@@ -203,7 +203,7 @@ it("what a client could not read may be an error part", () => {
   }
 })
 
-it("of a long stream of errors the last one counts", () => {
+it("uses the last error of a long stream", () => {
   const last = `${'event: error\ndata: {"error":{"code":"x"}}\n\n'.repeat(1_000)}event: error\ndata: {"error":{"code":"insufficient_quota"}}\n\n`
   assert.strictEqual(Classifier.failureOf({ message: last }).reason._tag, "Billing")
 })

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
 import { Classifier } from "@outlast/agent"
 
-describe("the wait that a body, a header or a sentence states", () => {
+describe("reads the wait that a body, a header or a sentence states", () => {
   const date = "Sat, 21 Nov 2026 10:00:00 GMT"
   const body = (field: object) => ({ responseBody: JSON.stringify({ error: { message: "x", ...field } }) })
   const headers = (responseHeaders: Record<string, string>) => ({ statusCode: 429, responseHeaders })
@@ -98,7 +98,7 @@ describe("the wait that a body, a header or a sentence states", () => {
     [{ message: "will retry in 5 seconds" }, undefined],
     [{ message: "completion_with_retry in 4.0 seconds" }, undefined],
     [{ message: "please wait a moment" }, undefined],
-    // A zero in the body is Google's way to say that it does not know.
+    // Google sends a zero in the body when the wait is unknown.
     [
       {
         statusCode: 429,
@@ -114,13 +114,13 @@ describe("the wait that a body, a header or a sentence states", () => {
     [headers({ ratelimit: "limit=100, remaining=7, reset=50" }), undefined],
     [headers({ ratelimit: '"default";r=0;t=30' }), 30_000],
     [headers({ ratelimit: '"burst";r=3;t=5, "daily";r=0;t=3600' }), 3_600_000],
-    // Anthropic's window that rejected the request, not the longer one that did not.
+    // Anthropic's window that rejected the request wins over a longer one that did not.
     [unified({ "5h-status": "rejected", "7d-status": "allowed" }), 3_600_000],
     [unified({ "5h-status": "allowed_warning", "7d-status": "rejected" }, 400_000), 400_000_000],
     [unified({ "representative-claim": "five_hour" }), 3_600_000],
     [unified({ "representative-claim": "seven_day" }, 400_000), 400_000_000],
     [unified({}), 3_600_000],
-    // These headers come with every answer: an error that is no limit does not wait for them.
+    // Servers send these headers with every answer. An error other than a limit does not wait for them.
     [{ ...spent, statusCode: 500, message: "boom" }, undefined],
     [{ ...spent, statusCode: 400, message: "Invalid schema for function" }, undefined],
     [{ ...spent, statusCode: 429, message: "" }, 360_000],

@@ -1,5 +1,5 @@
 /**
- * The labelled errors as tests read them.
+ * The labelled errors of the corpus, for tests.
  */
 import { readFileSync } from "node:fs"
 import { Duration } from "effect"
@@ -24,7 +24,7 @@ export interface Case {
   readonly expected: string
   readonly alt?: ReadonlyArray<string>
   readonly retry_after_ms: number | null
-  /** Where it was met; what was written from memory has none. */
+  /** Where it was reported; absent for errors from memory. */
   readonly source?: string
 }
 
@@ -45,16 +45,16 @@ export const phrases: ReadonlyArray<Case> = read("phrases")
 /** Written from memory by a reviewer who attacked the rules, before and after reading them. */
 export const review: ReadonlyArray<Case> = read("review")
 
-/** From public reports and documentation, collected before the rules were widened with them in view. */
+/** From public reports and documentation, collected before the rules were extended for them. */
 export const blind: ReadonlyArray<Case> = read("blind-2")
 
-/** All sets that were labelled before the rules were judged on them. */
+/** All sets that were labelled before the rules were evaluated on them. */
 export const blinds = ["blind-2", "blind-3", "blind-4", "blind-5", "blind-6"].map((name) => ({
   name,
   cases: read(name)
 }))
 
-/** What a client would have thrown. */
+/** The error that a client would have thrown. */
 export const errorOf = ({ status, code, headers, body, message, cause_chain }: Case): object => {
   const cause = cause_chain.reduceRight<object | undefined>(
     (inner, { name, message, code }) => ({

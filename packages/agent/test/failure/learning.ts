@@ -1,6 +1,7 @@
 /**
- * Learns the weights of `LearnedTable.ts`: logistic regression over the words of labelled errors, once with all words
- * and a pull towards few of them, then again with the weights that matter most. The same input gives the same table.
+ * Learns the weights of `LearnedTable.ts`: logistic regression over the words of labelled errors. The first fit
+ * uses all words and regularisation towards few of them. The second one uses only the words with the largest
+ * weights. The result is deterministic.
  */
 import * as ErrorFacts from "#agent/failure/facts/ErrorFacts"
 import { unit, wordsOf } from "#agent/failure/rules/LearnedWords"
@@ -8,19 +9,21 @@ import type { Table } from "#agent/failure/rules/LearnedWords"
 import { errorOf } from "./corpus.ts"
 import type { Case } from "./corpus.ts"
 
-/** The most weights that the table has. */
+/** Number of weights in the table, at most. */
 const maxWeights = 3_000
-/** A word of one error only is a name. */
+/** Errors that a word must occur in, at least. A word of a single error is probably a name. */
 const minErrors = 2
 const rounds = 40
 const rate = 0.3
-/** How strongly the first fit pulls all weights to 0 in each step, and in each round. */
+/** Strength of the first fit's regularisation, in each step and in each round. */
 const pull = { step: 1e-4, round: 0.02 }
-/** Errors that somebody met count more than sentences from memory, and the few that say nothing count most. */
+/**
+ * Weight of an error. Errors from real reports count more than errors from memory. The few unknown ones count most.
+ */
 const weightOf = ({ expected, source }: Case): number =>
   expected === "unknown" ? 4 : source === undefined ? 1 : 2
 
-/** All that an error and its causes say. */
+/** The texts of an error and its causes. */
 export const textOf = (one: Case): string =>
   ErrorFacts.fromUnknown(errorOf(one))
     .map(({ text }) => text)
@@ -37,7 +40,7 @@ export const learn = (cases: ReadonlyArray<Case>): Table => {
   const targets = cases.map(({ expected }) => labels.indexOf(expected))
   const size = labels.length * words.length
 
-  /** Stochastic gradient descent with AdaGrad; a weight that is not `allowed` stays 0. */
+  /** Stochastic gradient descent with AdaGrad. A weight that is not `allowed` stays 0. */
   const fit = (allowed: Uint8Array | undefined) => {
     const weights = new Float64Array(size)
     const squares = new Float64Array(size).fill(1e-8)
@@ -102,7 +105,7 @@ export const learn = (cases: ReadonlyArray<Case>): Table => {
   )
 }
 
-/** The module that holds a table, as the formatter leaves it. */
+/** Source of the module with a table, as the formatter prints it. */
 export const sourceOf = (table: Table): string => `/**
  * Generated: \`UPDATE_WORDS=1 npx vitest run packages/agent/test/failure/LearnedTable.test.ts\`. Do not edit.
  */

@@ -1,6 +1,6 @@
 /**
- * Errors of which one signal tells all: a code, a status, a name, a tag. The words are left out, so that each rule
- * on a signal has a case that needs it.
+ * Errors with a single signal: a code, a status, a name, a tag. Messages are left out, so that each rule on a
+ * signal has a case that depends on it.
  */
 import { Cause, Exit } from "effect"
 import { AiError } from "effect/ai"

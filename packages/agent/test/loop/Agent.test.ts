@@ -38,7 +38,7 @@ const recording = () => {
 }
 
 describe("Agent.run", () => {
-  it.effect("asks, runs tools, asks again, and tells what it took", () =>
+  it.effect("asks, runs tools, asks again, and reports its usage", () =>
     Effect.gen(function* () {
       const model = yield* target(
         plan([
@@ -66,7 +66,7 @@ describe("Agent.run", () => {
     })
   )
 
-  it.effect("parallel calls have their results in the order of the calls", () =>
+  it.effect("returns the results of parallel calls in the order of the calls", () =>
     Effect.gen(function* () {
       const gate = yield* Deferred.make<void>()
       const slow = Kit.toLayer({
@@ -98,7 +98,7 @@ describe("Agent.run", () => {
     })
   )
 
-  it.effect("what the model gets wrong is told to the model", () =>
+  it.effect("tells the model about its invalid calls", () =>
     Effect.gen(function* () {
       const model = yield* target(
         plan([call("subtract", {}), call("add", { a: "one" }), { text: "I give up." }])
@@ -120,7 +120,7 @@ describe("Agent.run", () => {
     })
   )
 
-  it.effect("a tool that takes too long is given up and the model is told", () =>
+  it.effect("interrupts a tool at its time limit and tells the model", () =>
     Effect.gen(function* () {
       const never = Kit.toLayer({ add: () => Effect.never })
       const model = yield* target(plan([call("add", { a: 1, b: 2 }), { text: "too slow" }]))
@@ -135,7 +135,7 @@ describe("Agent.run", () => {
     })
   )
 
-  it.effect("no tool of a cut answer runs", () =>
+  it.effect("runs no tool of a cut answer", () =>
     Effect.gen(function* () {
       let ran = 0
       const counting = Kit.toLayer({ add: ({ a, b }) => Effect.sync(() => (ran++, a + b)) })
@@ -150,7 +150,7 @@ describe("Agent.run", () => {
     })
   )
 
-  it.effect("a tool that needs approval is refused unless somebody approves", () =>
+  it.effect("rejects a tool that needs approval unless `approve` allows it", () =>
     Effect.gen(function* () {
       const Pay = Toolkit.make(
         Tool.make("pay", {
@@ -174,7 +174,7 @@ describe("Agent.run", () => {
     })
   )
 
-  it.effect("an answer that the provider refused fails the run, as a refused request does", () =>
+  it.effect("fails when the provider rejects an answer, as for a rejected request", () =>
     Effect.gen(function* () {
       const { seen, layer } = recording()
       const fault = { type: "finish", reason: "content-filter" } as const
@@ -193,7 +193,7 @@ describe("Agent.run", () => {
     })
   )
 
-  it.effect("an answer that is not whole is not called completed", () =>
+  it.effect("does not report an incomplete answer as completed", () =>
     Effect.gen(function* () {
       for (const [reason, status] of [
         ["length", "cut"],
@@ -208,7 +208,7 @@ describe("Agent.run", () => {
     })
   )
 
-  it.effect("ends after maxTurns, and after maxCost, with a transcript that can be gone on with", () =>
+  it.effect("ends after maxTurns, and after maxCost, with a transcript that can be continued", () =>
     Effect.gen(function* () {
       const endless = { answers: () => call("add", { a: 1, b: 2 }) }
       const turns = yield* Agent.run({ prompt: "x", toolkit: Kit, maxTurns: 3 }).pipe(
@@ -231,7 +231,7 @@ describe("Agent.run", () => {
     })
   )
 
-  it.effect("a failure keeps the transcript, prints nothing of it, and the run goes on from it", () =>
+  it.effect("fails with a transcript that is not printed, and from which the run can continue", () =>
     Effect.gen(function* () {
       const script = plan(
         [call("add", { a: 1, b: 2 }), { text: "It is 3." }],
@@ -263,7 +263,7 @@ describe("Agent.run", () => {
     })
   )
 
-  it.effect("typed failures of tools stay typed", () =>
+  it.effect("keeps the types of the tools' failures", () =>
     Effect.gen(function* () {
       class Broke extends Schema.TaggedError<Broke>("Broke")("Broke", {}) {}
       const Failing = Toolkit.make(Tool.make("fail", { success: Schema.String, failure: Broke }))
@@ -280,7 +280,7 @@ describe("Agent.run", () => {
         "caught"
       )
       assert.deepStrictEqual(seen, ["tool_failed"])
-      // The conversation is in the cause, and every call in it has a result.
+      // The cause has the conversation, in which every call has a result.
       const cause = yield* run.pipe(Effect.sandbox, Effect.flip, provided)
       const left = Option.getOrThrow(AgentFailed.transcriptOf(cause)).prompt.content
       assert.deepStrictEqual(
@@ -290,20 +290,20 @@ describe("Agent.run", () => {
     })
   )
 
-  it.effect("works over any language model, whose errors become our failures", () =>
+  it.effect("works over any language model, and classifies its errors", () =>
     Effect.gen(function* () {
       const plain = Layer.effect(
         LanguageModel.LanguageModel,
         LanguageModel.make({ generateText: () => Effect.succeed([]), streamText: () => Stream.empty })
       )
       const outcome = yield* Agent.run({ prompt: "x" }).pipe(Effect.provide(plain))
-      // It gave no reason for its end: nobody knows whether that was all.
+      // The answer has no finish reason, so it may be incomplete.
       assert.deepStrictEqual([outcome.status, outcome.finishReason], ["cut", "unknown"])
     })
   )
 })
 
-/** A model that says these parts, one answer a turn. */
+/** A model that answers with these parts, one answer for each turn. */
 const turns = (...answers: ReadonlyArray<ReadonlyArray<Response.PartEncoded>>) =>
   played({ answers: answers.map((parts) => Effect.succeed([...parts])) })
 const adds = (...sums: ReadonlyArray<number>): ReadonlyArray<Response.PartEncoded> => [
@@ -313,7 +313,7 @@ const adds = (...sums: ReadonlyArray<number>): ReadonlyArray<Response.PartEncode
 const done: ReadonlyArray<Response.PartEncoded> = [{ type: "text", text: "done" }, finish()]
 
 describe("a turn", () => {
-  it.effect("that the provider pauses is gone on with", () =>
+  it.effect("continues after the provider pauses", () =>
     Effect.gen(function* () {
       const { seen, layer } = recording()
       const working = toolCall("search-1", { providerExecuted: true })
@@ -327,7 +327,7 @@ describe("a turn", () => {
         model.requests.map(({ request }) => request.prompt.content.map(({ role }) => role)),
         [["user"], ["user", "assistant"]]
       )
-      // What it asked for before the pause is whole.
+      // The tool calls before the pause are complete.
       const calling = turns([...adds(3).slice(0, 1), finish("pause")], done)
       const called = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
         Effect.provide([KitLive, Failover.layer([calling], { policy })])
@@ -342,7 +342,7 @@ describe("a turn", () => {
     })
   )
 
-  it.effect("of another model than the one before says so, of another key does not", () =>
+  it.effect("reports a switch of the model, but not a switch of the key", () =>
     Effect.gen(function* () {
       const { seen, layer } = recording()
       const refused = Effect.fail(failure(new FailoverReason.Auth({ permanent: false })))
@@ -406,7 +406,7 @@ describe("a turn", () => {
     })
   )
 
-  it.effect("runs no more tools at once than toolConcurrency, 8 by default, and no fewer", () =>
+  it.effect("runs up to toolConcurrency tools at once, 8 by default", () =>
     Effect.gen(function* () {
       for (const [toolConcurrency, most] of [
         [2, 2],
@@ -435,7 +435,7 @@ describe("a turn", () => {
     })
   )
 
-  it.effect("runs no call that the provider has run itself", () =>
+  it.effect("does not run a call that the provider ran itself", () =>
     Effect.gen(function* () {
       let ran = 0
       const counting = Kit.toLayer({ add: ({ a }) => Effect.sync(() => (ran++, a)) })
@@ -458,7 +458,7 @@ describe("a turn", () => {
     })
   )
 
-  it("has limits that can be met", () => {
+  it("throws for limits that cannot be met", () => {
     const wrong: ReadonlyArray<readonly [RegExp, Partial<Agent.Options<{}>>]> = [
       [/toolTimeout/, { toolTimeout: 0 }],
       [/toolConcurrency/, { toolConcurrency: 0 }],
@@ -475,7 +475,7 @@ describe("a turn", () => {
 })
 
 describe("Agent.stream", () => {
-  it.effect("a consumer that stops early stops the run, and what it waits for", () =>
+  it.effect("stops the run and its pending work when the consumer stops early", () =>
     Effect.gen(function* () {
       let released = false
       const hanging = Kit.toLayer({
@@ -484,7 +484,7 @@ describe("Agent.stream", () => {
       const model = yield* target(plan([call("add", { a: 1, b: 2 })]))
       const types = yield* inTime(
         Agent.stream({ prompt: "x", toolkit: Kit }).pipe(
-          // By then the tool runs.
+          // The tool is running by then.
           Stream.tap((part) => (part.type === "finish" ? Effect.sleep("1 second") : Effect.void)),
           Stream.takeUntil((part) => part.type === "finish"),
           Stream.map((part) => part.type),
@@ -498,7 +498,7 @@ describe("Agent.stream", () => {
     })
   )
 
-  it.effect("a consumer that is slow holds the run back", () =>
+  it.effect("waits for a slow consumer", () =>
     Effect.gen(function* () {
       const model = yield* target({ answers: () => call("add", { a: 1, b: 2 }) })
       const reading = yield* Agent.stream({ prompt: "x", toolkit: Kit, maxTurns: 200 }).pipe(
@@ -508,7 +508,7 @@ describe("Agent.stream", () => {
         Effect.forkChild
       )
       yield* TestClock.adjust("500 millis")
-      // A turn has several parts, and the buffer has room for a bounded number of them.
+      // A turn has several parts, and the buffer is bounded.
       assert.isBelow((yield* model.requests).length, Agent.bufferSize)
       yield* TestClock.adjust("1 hour")
       yield* Fiber.join(reading)
@@ -516,7 +516,7 @@ describe("Agent.stream", () => {
     })
   )
 
-  it.effect("shows text as it comes, results of tools, transitions, and the outcome last", () =>
+  it.effect("shows text as it arrives, results of tools, transitions, and the outcome last", () =>
     Effect.gen(function* () {
       const model = yield* target(plan([call("add", { a: 1, b: 2 }), { text: "It is 3." }]))
       const parts = yield* Agent.stream({ prompt: "x", toolkit: Kit }).pipe(
@@ -531,7 +531,7 @@ describe("Agent.stream", () => {
     })
   )
 
-  it.effect("a stream that breaks in the middle of an answer goes on with the same text", () =>
+  it.effect("continues a stream that breaks in the middle of an answer with the same text", () =>
     Effect.gen(function* () {
       const text = "The quick brown fox jumps over the lazy dog."
       const model = yield* target(plan([{ text }], [{ fault: { type: "reset", after: 3 } }]))
@@ -552,7 +552,7 @@ describe("Agent.stream", () => {
     })
   )
 
-  it.effect("an interrupted run says where it was, and leaves nothing running", () =>
+  it.effect("reports where it was interrupted, and leaves nothing running", () =>
     Effect.gen(function* () {
       const { seen, layer } = recording()
       const model = yield* target(plan([{ text: "never" }], [{ fault: { type: "stall" } }]))

@@ -27,7 +27,7 @@ import {
 const fact = "FACT-4: the password of the library is in the drawer."
 const prompt = Prompt.fromMessages([user(goal), Marks.pin(user(fact)), user("Begin with the first page.")])
 
-/** Looks at one page after the other, for ever. No usage of the input is reported: it is as it is counted. */
+/** Looks at one page after another without end. Reports no input usage, so the estimate counts. */
 const looks: FaultPlan.FaultPlan["answers"] = ({ turn }) => ({
   text: "On.",
   toolCalls: [{ name: "look", params: { page: turn } }],
@@ -65,7 +65,8 @@ describe.each(Object.entries(ways))("Agent.%s over 200 turns in a window of 4,00
         assert.include(said, goal)
         assert.include(said, fact)
       }
-      // What goes on is what was made: it is compacted down to 60 %, and has some turns before the next time.
+      // The compacted prompt becomes the transcript. It is 60 % of the limit, so some turns pass before the next
+      // compaction.
       const { times } = outcome.compactions
       assert.isAbove(times, 5)
       assert.isBelow(times, 200 / 4)
@@ -77,18 +78,18 @@ describe.each(Object.entries(ways))("Agent.%s over 200 turns in a window of 4,00
 })
 
 // -----------------------------------------------------------------------------
-// What goes in, and what is learned
+// Results of tools, and learned token counts
 // -----------------------------------------------------------------------------
 
 describe("a run in a window", () => {
-  it.effect("takes in no result larger than the policy allows, and keeps what was cut", () =>
+  it.effect("shortens results that are larger than the policy allows, and stores the rest", () =>
     Effect.gen(function* () {
       const model = yield* named("m", { contextWindow: 4_000 })
       const store = RecallStore.memory()
       const outcome = yield* Agent.run({ prompt: goal, toolkit: Kit }).pipe(
         Effect.provide([looking(30_000), chain(model), Compaction.layer({ store })])
       )
-      // It was capped on its way in: nothing had to be compacted.
+      // The result was shortened when it arrived, so nothing had to be compacted.
       assert.strictEqual(outcome.compactions.times, 0)
       const [, second = 0] = yield* sizes(model)
       assert.isAbove(second, 600)
@@ -99,7 +100,7 @@ describe("a run in a window", () => {
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("keeps what the options pin, and the identifiers that they require", () =>
+  it.effect("keeps the messages that the options pin, and the identifiers that they require", () =>
     Effect.gen(function* () {
       const model = yield* named("m", { contextWindow: 1_000 })
       const history = Prompt.fromMessages([
@@ -113,7 +114,7 @@ describe("a run in a window", () => {
         pinned: (message) => JSON.stringify(message).includes("cat is grey"),
         required: ["ABC-123"]
       }
-      // Has what it is asked for, and forgets the rest.
+      // A summariser that returns the identifier it is asked for, and omits the rest.
       const { options } = yield* scripted((request) => {
         const asked = request.replaceAll(/<(transcript|summary).*?<\/\1>/gs, "")
         return asked.includes("ABC-123") ? "All about ABC-123." : "SUMMARY"
@@ -131,7 +132,7 @@ describe("a run in a window", () => {
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("drops the thinking that a model binds to what stood before it, and of no other model", () =>
+  it.effect("drops the thinking of a model that binds it to its context, but not of other models", () =>
     Effect.gen(function* () {
       const history = Prompt.fromMessages([
         user(goal),
@@ -155,7 +156,7 @@ describe("a run in a window", () => {
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("is compacted earlier when the provider counts twice as much as was estimated", () =>
+  it.effect("is compacted earlier when the provider counts twice as many tokens as estimated", () =>
     Effect.gen(function* () {
       const counting = (times: number) =>
         Effect.gen(function* () {
@@ -182,7 +183,7 @@ describe("a run in a window", () => {
         })
       const once = yield* counting(1)
       const twice = yield* counting(2)
-      // As the provider counts, both stay under the limit; without the reports the second would not.
+      // By the provider's count both stay under the limit. Without the learned counts the second would exceed it.
       assert.isAbove(Math.max(...once), 3_000)
       assert.isAtMost(Math.max(...once), 3_600)
       assert.isAbove(Math.max(...twice), 2_500)
@@ -190,7 +191,7 @@ describe("a run in a window", () => {
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("counts what summaries cost, in the outcome and against maxCost", () =>
+  it.effect("counts the cost of summaries, in the outcome and against maxCost", () =>
     Effect.gen(function* () {
       const cheap = yield* ScriptedModel.make({
         provider: "anthropic",
@@ -224,11 +225,11 @@ describe("a run in a window", () => {
 })
 
 // -----------------------------------------------------------------------------
-// How it ends
+// End of a run
 // -----------------------------------------------------------------------------
 
 describe.each(Object.entries(ways))("Agent.%s", (_, run) => {
-  it.effect("fails with numbers when nothing is left that may be cut, and keeps the transcript", () =>
+  it.effect("fails with the sizes when nothing more may be cut, and keeps the transcript", () =>
     Effect.gen(function* () {
       const { layer, transitions } = recording()
       const model = yield* endless({ info: { contextWindow: 2_000 } })
@@ -250,10 +251,10 @@ describe.each(Object.entries(ways))("Agent.%s", (_, run) => {
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("stops when compaction does not help any more, with a transcript that is legal", () =>
+  it.effect("stops when compaction no longer helps, with a valid transcript", () =>
     Effect.gen(function* () {
       const { layer, of, transitions } = recording()
-      // Each result takes half of what is free: the window is full again after every other turn.
+      // Each result takes half of the free tokens, so the window is full again after every other turn.
       const model = yield* endless({ info: { contextWindow: 2_000 } })
       const failed = yield* run({ prompt: goal, toolkit: Kit, maxTurns: 200 }).pipe(
         Effect.flip,
@@ -266,13 +267,13 @@ describe.each(Object.entries(ways))("Agent.%s", (_, run) => {
       const { content } = failed.transcript.prompt
       assert.deepStrictEqual(brokenPairs(failed.transcript.prompt), [])
       assert.deepStrictEqual(content[0], Prompt.make(goal).content[0])
-      // It has what was compacted, not what came.
+      // The transcript has the compacted conversation, not the original one.
       assert.isBelow(tokensOf(failed.transcript.prompt), 500 * (failed.turn - 1))
       assert.isAbove(of("ContextCompacted").length, 2)
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("interrupted in a summary says so, has changed nothing, and can be run again", () =>
+  it.effect("reports an interruption during a summary, changes nothing, and can run again", () =>
     Effect.gen(function* () {
       const { layer, transitions } = recording()
       const begun = yield* Deferred.make<void>()
@@ -305,8 +306,8 @@ describe.each(Object.entries(ways))("Agent.%s", (_, run) => {
   )
 })
 
-describe("a run among others", () => {
-  it.effect("is a conversation of its own, and so is each sub-agent", () =>
+describe("a run among other runs", () => {
+  it.effect("is a separate conversation, and so is each sub-agent", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
       const model = yield* named("m", { contextWindow: 1_000 })
@@ -330,7 +331,7 @@ describe("a run among others", () => {
       const compacted = of("ContextCompacted").map(({ conversation }) => conversation)
       assert.strictEqual(compacted.length, 2)
       assert.strictEqual(new Set(compacted).size, 2)
-      // They begin alike: by their beginning alone nobody could tell them apart.
+      // Both begin with the same messages, so their keys differ only in the number of the run.
       assert.deepStrictEqual(
         compacted.map((id) => id.split("/")[1]),
         ["1", "2"]
@@ -338,7 +339,7 @@ describe("a run among others", () => {
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("that a guard stops, in a summary or behind it, leaves its own transcript", () =>
+  it.effect("leaves its own transcript when a guard stops it, during a summary or after it", () =>
     Effect.gen(function* () {
       for (let turns = 4; turns <= 16; turns++) {
         const busy = yield* ScriptedModel.make({
@@ -359,7 +360,7 @@ describe("a run among others", () => {
           ])
         )
         if (stop._tag !== "SafetyStop") assert.fail(stop._tag)
-        // Summaries are calls of a model, too.
+        // Summaries are model calls, too.
         const [summaries, answers] = [yield* busy.requests, yield* model.requests]
         assert.strictEqual(summaries.length + answers.length, turns)
         const { prompt } = stop.transcript

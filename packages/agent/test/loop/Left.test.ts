@@ -1,4 +1,4 @@
-/** What a run leaves behind that something in it ends: a defect, or an interruption wherever it comes. */
+/** The transcript that a run leaves after a defect, or after an interruption at any moment. */
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Effect, Exit, Fiber, Layer, Option, Scheduler, Schema } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
@@ -43,7 +43,7 @@ const rolesOf = ({ content }: Prompt.Prompt): ReadonlyArray<string> => content.m
 describe.each(Object.entries(ways))("Agent.%s that dies", (_, run) => {
   const turn = ["user", "assistant", "tool"]
   it.effect.each([
-    // The second of each: the first turn must not be lost.
+    // The second call of each dies, so that the first turn could be lost.
     ["in a fit", "fit", turn],
     ["in what is learned", "learn", turn],
     ["when results come in", "admit", [...turn, "assistant", "tool"]]
@@ -76,7 +76,7 @@ describe.each(Object.entries(ways))("Agent.%s that dies", (_, run) => {
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("in the model leaves what was done", () =>
+  it.effect("in the model leaves the conversation so far", () =>
     Effect.gen(function* () {
       const { model } = yield* plain((_, n) =>
         n === 1
@@ -95,7 +95,7 @@ describe.each(Object.entries(ways))("Agent.%s that dies", (_, run) => {
     })
   )
 
-  it.effect("in an option of the program that throws leaves what was given", () =>
+  it.effect("in an option of the program leaves the given prompt", () =>
     Effect.gen(function* () {
       const model = yield* named("m", { contextWindow: 1_000 })
       const pinned = () => {
@@ -112,7 +112,7 @@ describe.each(Object.entries(ways))("Agent.%s that dies", (_, run) => {
 })
 
 it.effect(
-  "a defect in a sub-agent leaves the conversation of whoever is asked for it, not that of the sub-agent",
+  "a defect in a sub-agent leaves the conversation of the run that is asked about, not that of the sub-agent",
   () =>
     Effect.gen(function* () {
       const model = yield* named("m")
@@ -146,7 +146,7 @@ it.effect(
 // Interruption
 // -----------------------------------------------------------------------------
 
-/** Interrupts the fiber that it runs first, before its n-th operation. */
+/** Interrupts the first fiber that it runs, before the n-th operation of that fiber. */
 class Interrupting extends Scheduler.MixedScheduler {
   readonly at: number
   #first: Fiber.Fiber<unknown, unknown> | undefined
@@ -164,7 +164,7 @@ class Interrupting extends Scheduler.MixedScheduler {
 }
 
 describe("Agent.run that is interrupted", () => {
-  it.effect("while results come in says so", () =>
+  it.effect("reports an interruption while results are processed", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const store: RecallStore.RecallStore = {
@@ -184,7 +184,7 @@ describe("Agent.run that is interrupted", () => {
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("at any operation has changed nothing, and leaves a layer that works", () =>
+  it.effect("changes nothing when interrupted at any operation, and leaves a working layer", () =>
     Effect.gen(function* () {
       const before = JSON.stringify(long)
       const compaction = yield* Compaction.make({
@@ -222,7 +222,7 @@ describe("Agent.run that is interrupted", () => {
         assert.isAtMost(said.filter((transition) => transition.startsWith("aborted")).length, 1)
         ends.add(said.join())
       }
-      // In the summary, in the answer behind it, and where results come in.
+      // Interrupted during the summary, during the answer after it, and while results are processed.
       for (const end of ["aborted_streaming", "compacted,aborted_streaming", "compacted,aborted_tools"]) {
         assert.include([...ends], end)
       }

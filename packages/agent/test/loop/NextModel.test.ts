@@ -1,4 +1,4 @@
-/** Whose window counts: what is known of the model that is going to answer. */
+/** Prediction of the next model and its context window. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { LanguageModel, Model } from "effect/ai"
@@ -22,7 +22,7 @@ import {
   windows
 } from "./compactingWorld.ts"
 
-/** The tokens of the first prompt that a run sends, which begins with {@link long}. */
+/** Tokens of the first prompt that a run sends, which begins with {@link long}. */
 const first = <E, R>(
   model: Effect.Effect<ScriptedModel.ScriptedModel>,
   layerOf: (model: ScriptedModel.ScriptedModel) => Layer.Layer<LanguageModel.LanguageModel | R, E>,
@@ -35,8 +35,8 @@ const first = <E, R>(
     )
     return (yield* sizes(scripted))[0] ?? 0
   })
-describe("the window", () => {
-  it.effect("is that of the target; without one, or with a large one, nothing is compacted", () =>
+describe("the window of a run", () => {
+  it.effect("is that of the target; without a window, or with a large one, nothing is compacted", () =>
     Effect.gen(function* () {
       const whole = tokensOf(long)
       assert.isAbove(whole, 2_000)
@@ -49,7 +49,7 @@ describe("the window", () => {
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("is what the options say before all else, and the option needs no layer", () =>
+  it.effect("comes from the options first, which need no layer", () =>
     Effect.gen(function* () {
       const small = { compaction: { window: 1_000, summarise: false } }
       assert.isAtMost(yield* first(named("m", { contextWindow: 4_000 }), chain, small), 600)
@@ -63,7 +63,7 @@ describe("the window", () => {
         Effect.provide([looking(10), chain(known)])
       )
       assert.isAtMost((yield* sizes(known))[0] ?? 0, 600)
-      // By default its own model summarises first: that is one call more.
+      // By default the run's own model summarises first, which is one more call.
       const own = yield* named("m", { contextWindow: 1_000 })
       const outcome = yield* Agent.run({ prompt: long, toolkit: Kit, compaction: {} }).pipe(
         Effect.provide([looking(10), chain(own)])
@@ -78,16 +78,16 @@ describe("the window", () => {
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("of a run that wants none counts nothing", () =>
+  it.effect("is ignored with `compaction: false`", () =>
     Effect.gen(function* () {
       const off = { compaction: false } as const
       assert.strictEqual(yield* first(named("m", { contextWindow: 1_000 }), chain, off), tokensOf(long))
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("is what is known by the name, where no chain says more", () =>
+  it.effect("is found by the name of the model if no chain states it", () =>
     Effect.gen(function* () {
-      // A chain that nobody can look at: its answers say who gave them, from the second ask on.
+      // A chain without `Targets`. Its answers name their target, so the window is known from the second call on.
       const hidden = yield* named("small-one")
       const Hidden = Layer.effect(LanguageModel.LanguageModel, Failover.make([hidden], { policy }))
       yield* Agent.run({ prompt: long, toolkit: Kit }).pipe(
@@ -96,19 +96,19 @@ describe("the window", () => {
       const [before = 0, after = 0] = yield* sizes(hidden)
       assert.strictEqual(before, tokensOf(long))
       assert.isAtMost(after, 600)
-      // One of effect/ai that has a name.
+      // A named model of effect/ai.
       const { asked, model } = yield* plain(() => Effect.succeed([{ type: "text", text: "ok" }, finish()]))
       const layer = Model.make("house", "small-one", Layer.succeed(LanguageModel.LanguageModel, model))
       yield* Agent.run({ prompt: long, toolkit: Kit }).pipe(
         Effect.provide([looking(10), layer, Compaction.layer()])
       )
       assert.isAtMost(tokensOf(asked[0] ?? long), 600)
-      // A target of which its chain knows nothing else.
+      // A target whose chain knows nothing but its name.
       assert.isAtMost(yield* first(named("small-one"), chain), 600)
     }).pipe(Effect.provide(windows({ "small-one": 1_000 })))
   )
 
-  it.effect("that nobody knows is said once, and nothing is compacted", () =>
+  it.effect("is reported once as unknown, and nothing is compacted", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
       const model = yield* named("m")
@@ -131,11 +131,11 @@ describe("the window", () => {
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("leaves room for the answer: for as much as OutputLimit says, else as the model can", () =>
+  it.effect("leaves room for the answer: as much as OutputLimit states, otherwise the model's maximum", () =>
     Effect.gen(function* () {
       const whole = tokensOf(long)
       const info = { contextWindow: 3_000, maxOutputTokens: 1_400 }
-      // 3,000 - 1,400 - 2 % is too little, 3,000 - 500 is not.
+      // 3,000 - 1,400 - 2 % is too small, 3,000 - 500 is not.
       assert.isBelow(yield* first(named("m", info), chain), whole)
       assert.strictEqual(yield* first(named("m", { contextWindow: 3_000 }), chain), whole)
       const limited = (limit: number | OutputLimit.Range) =>
@@ -143,15 +143,15 @@ describe("the window", () => {
       assert.strictEqual(yield* limited(500), whole)
       assert.strictEqual(yield* limited({ start: 500, max: 1_400 }), whole)
       assert.isBelow(yield* limited({ start: undefined, max: 1_400 }), whole)
-      // One that may answer as long as its window has half of it.
+      // A model that may answer as long as its window gets half of it.
       const endless = { contextWindow: 2_000, maxOutputTokens: 2_000 }
       assert.isBelow(yield* first(named("m", endless), chain), 960)
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("is at first that of the first target that is not out", () =>
+  it.effect("is at first that of the first available target", () =>
     Effect.gen(function* () {
-      // It has no money: the second answers.
+      // The first target is out of credit, so the second one answers.
       const first = yield* ScriptedModel.make({
         provider: "anthropic",
         model: "large",
@@ -167,12 +167,12 @@ describe("the window", () => {
       const [before = 0, ...after] = yield* sizes(second)
       assert.strictEqual(before, tokensOf(long))
       assert.strictEqual(after.length, 3)
-      // As the provider counts: here it may be a little more than 60 %.
+      // Tokens as the provider counts them, which may be a little more than 60 %.
       for (const tokens of after) assert.isAtMost(tokens, 900)
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("is then that of the target that answered last, also when another one is back", () =>
+  it.effect("is then that of the target that answered last, even when another one is available again", () =>
     Effect.gen(function* () {
       const first = yield* ScriptedModel.make({
         provider: "anthropic",
@@ -197,7 +197,7 @@ describe("the window", () => {
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("is not that of the target that answered last when it is out", () =>
+  it.effect("is not that of the target that answered last if it is unavailable", () =>
     Effect.gen(function* () {
       const first = yield* ScriptedModel.make({
         provider: "anthropic",
@@ -207,7 +207,7 @@ describe("the window", () => {
         plan: { answers: oneTurn, faults: [{ skip: 1, fault: { type: "status", status: 402 } }] }
       })
       const second = yield* named("small", { contextWindow: 1_000 })
-      // The tool asks a model, too, and finds out.
+      // The tool also calls a model, which makes the target unavailable.
       const Asking = Kit.toLayer(
         Effect.map(LanguageModel.LanguageModel, (model) => ({
           look: () => Effect.as(Effect.exit(model.generateText({ prompt: "x" })), "Seen.")
@@ -222,7 +222,7 @@ describe("the window", () => {
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("of a chain counts no more when another model has answered", () =>
+  it.effect("is no longer that of the chain after another model has answered", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
       const around = yield* named("small", { contextWindow: 1_000 })

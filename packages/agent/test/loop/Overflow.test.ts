@@ -1,4 +1,4 @@
-/** Runs whose provider finds the conversation too long, whatever was counted. */
+/** Runs whose provider rejects the conversation as too long, whatever token count was estimated. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer, Stream } from "effect"
 import { AiError, LanguageModel, Prompt } from "effect/ai"
@@ -12,7 +12,7 @@ import { answer, failure, finish, keepAlive, played, policy, say, text, textOf }
 import { brokenPairs, Kit, looking, plain, recording, tokensOf, ways, windows } from "./compactingWorld.ts"
 
 const goal = "GOAL-17: find the page about rivers."
-/** About 41,000 tokens, of which most may be cut. */
+/** About 41,000 tokens. Most of them may be cut. */
 const long = Prompt.fromMessages([
   support.user(goal),
   ...Array.from({ length: 20 }, (_, i) => support.turn(`call_${i}`, support.lorem(1_500))).flat(),
@@ -37,7 +37,7 @@ const refusing = (faults: ReadonlyArray<FaultPlan.Fault>, options: Partial<Scrip
 const sizes = (model: ScriptedModel.ScriptedModel) =>
   Effect.map(model.requests, (requests) => requests.map(({ prompt }) => tokensOf(prompt)))
 
-/** What a provider of effect/ai says of it. */
+/** The rejection in the form of an effect/ai provider. */
 const overflow = AiError.make({
   module: "Test",
   method: "generateText",
@@ -45,8 +45,8 @@ const overflow = AiError.make({
 })
 const ok = [{ type: "text", text: "done" } as const, finish()]
 
-describe.each(Object.entries(ways))("Agent.%s of a prompt that is refused", (_, run) => {
-  it.effect("goes on with a smaller one", () =>
+describe.each(Object.entries(ways))("Agent.%s with a prompt that is rejected as too long", (_, run) => {
+  it.effect("continues with a smaller prompt", () =>
     Effect.gen(function* () {
       const { layer, of, transitions } = recording()
       const model = yield* refusing([tooLong], { info: { contextWindow: 60_000 } })
@@ -63,14 +63,14 @@ describe.each(Object.entries(ways))("Agent.%s of a prompt that is refused", (_, 
         [true]
       )
       assert.strictEqual(outcome.compactions.times, 1)
-      // What was sent is what goes on.
+      // The transcript continues from the prompt that was sent.
       const { content } = outcome.transcript.prompt
       assert.isBelow(tokensOf(outcome.transcript.prompt), first)
       assert.deepStrictEqual(content[0], long.content[0])
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("fails after two smaller ones, with the last as its transcript", () =>
+  it.effect("fails after two smaller prompts, with the last as its transcript", () =>
     Effect.gen(function* () {
       const { layer, transitions } = recording()
       const model = yield* refusing(Array.from({ length: 9 }, () => tooLong))
@@ -90,7 +90,7 @@ describe.each(Object.entries(ways))("Agent.%s of a prompt that is refused", (_, 
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("as often as the policy of the compaction says, in each turn anew", () =>
+  it.effect("retries as often as the compaction policy allows in each turn", () =>
     Effect.gen(function* () {
       for (const [maxReactive, asked] of [
         [0, 1],
@@ -105,7 +105,7 @@ describe.each(Object.entries(ways))("Agent.%s of a prompt that is refused", (_, 
         )
         assert.strictEqual((yield* model.requests).length, asked)
       }
-      // Two in the first turn, one in the second.
+      // Two compactions in the first turn, one in the second.
       let calls = 0
       const { asked, model } = yield* plain((_, n) =>
         n === 2
@@ -124,7 +124,7 @@ describe.each(Object.entries(ways))("Agent.%s of a prompt that is refused", (_, 
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("of any model, by the sizes that its provider names, which count from then on", () =>
+  it.effect("uses the sizes that the provider of any model states, also for later prompts", () =>
     Effect.gen(function* () {
       const named = "prompt is too long: 82000 tokens > 40000 maximum"
       const model = yield* refusing([refusal(named)])
@@ -135,7 +135,7 @@ describe.each(Object.entries(ways))("Agent.%s of a prompt that is refused", (_, 
       }).pipe(Effect.provide([looking(10), Failover.layer([model], { policy }), Compaction.layer(), layer]))
       const [first = 0, second = 0, third = 0, ...more] = yield* sizes(model)
       assert.deepStrictEqual(more, [])
-      // The provider counts twice as much as we do.
+      // The provider counts twice as many tokens as the estimate.
       assert.isAtMost(2 * second, 36_000)
       assert.isBelow(third, first)
       assert.deepStrictEqual(
@@ -145,12 +145,12 @@ describe.each(Object.entries(ways))("Agent.%s of a prompt that is refused", (_, 
           [false, 40_000]
         ]
       )
-      // Of the second run somebody knew.
+      // The window was known for the second run.
       assert.strictEqual(of("ContextWindowUnknown").length, 1)
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("fails at once without compaction, as it did", () =>
+  it.effect("fails at once without compaction", () =>
     Effect.gen(function* () {
       const { layer, transitions } = recording()
       const { asked, model } = yield* plain(() => Effect.fail(overflow))
@@ -164,7 +164,7 @@ describe.each(Object.entries(ways))("Agent.%s of a prompt that is refused", (_, 
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("of which nothing may be cut fails with what cannot be cut", () =>
+  it.effect("fails with the sizes when nothing more may be cut", () =>
     Effect.gen(function* () {
       const { layer, transitions } = recording()
       const { asked, model } = yield* plain(() => Effect.fail(overflow))
@@ -184,7 +184,7 @@ describe.each(Object.entries(ways))("Agent.%s of a prompt that is refused", (_, 
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("is left to a chain that compacts by itself", () =>
+  it.effect("leaves compaction to a chain that compacts by itself", () =>
     Effect.gen(function* () {
       const { layer, transitions } = recording()
       const model = yield* refusing(Array.from({ length: 9 }, () => tooLong))
@@ -206,7 +206,7 @@ describe.each(Object.entries(ways))("Agent.%s of a prompt that is refused", (_, 
   )
 })
 
-describe("the window that a refused prompt is compacted for", () => {
+describe("the window for compacting a rejected prompt", () => {
   const windowsOf = (chain: readonly [Played, ...Array<Played>]) =>
     Effect.gen(function* () {
       const { layer, of } = recording()
@@ -220,7 +220,7 @@ describe("the window that a refused prompt is compacted for", () => {
   const refuses = (sizes: ConstructorParameters<typeof FailoverReason.ContextOverflow>[0]) =>
     Effect.fail(failure(new FailoverReason.ContextOverflow(sizes)))
 
-  it.effect("is what the provider says where nobody knows it, else what it must have had", () =>
+  it.effect("is the size in the rejection if unknown, otherwise the estimated size of the prompt", () =>
     Effect.gen(function* () {
       const counted = Math.round(support.tokensOf(long) / 1_000)
       for (const [sizes, window] of [
@@ -235,9 +235,9 @@ describe("the window that a refused prompt is compacted for", () => {
     })
   )
 
-  it.effect("is that of the target that has refused", () =>
+  it.effect("is that of the target that rejected the prompt", () =>
     Effect.gen(function* () {
-      // The first does not take it; the second has a larger window and does not, either.
+      // The first target rejects the prompt. So does the second, which has a larger window.
       const first = played({
         model: "first",
         info: { contextWindow: 50_000 },
@@ -255,7 +255,7 @@ describe("the window that a refused prompt is compacted for", () => {
 })
 
 describe("Agent.stream", () => {
-  it.effect("asks again where only a preamble was shown", () =>
+  it.effect("asks again if only a preamble was shown", () =>
     Effect.gen(function* () {
       let asked = 0
       const model = yield* LanguageModel.make({
@@ -274,7 +274,7 @@ describe("Agent.stream", () => {
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("asks for no answer again of which something was shown", () =>
+  it.effect("does not ask again after a part of the answer was shown", () =>
     Effect.gen(function* () {
       const late = failure(new FailoverReason.ContextOverflow({}))
       const model = played({
@@ -300,10 +300,10 @@ describe("Agent.stream", () => {
   )
 })
 
-describe("what is learned", () => {
-  it.effect("is not the usage of an answer that more than one attempt was made for", () =>
+describe("the learned token count", () => {
+  it.effect("excludes an answer with more than one attempt", () =>
     Effect.gen(function* () {
-      // Twice as many tokens as were counted: believed, the second prompt is compacted.
+      // Twice as many tokens as estimated. If learned, the second prompt would be compacted.
       const many = { input: 82_000 }
       const counting: FaultPlan.FaultPlan["answers"] = ({ messages }) =>
         messages.at(-1)?.role === "tool"
@@ -333,7 +333,7 @@ describe("what is learned", () => {
     }).pipe(Effect.provide(windows()))
   )
 
-  it.effect("is not the usage of an answer for which the provider ran tools", () =>
+  it.effect("excludes an answer for which the provider ran tools", () =>
     Effect.gen(function* () {
       for (const [searches, times] of [
         [false, 1],

@@ -1,4 +1,4 @@
-/** What the tests of compaction in a run share: a tool with large results, models that call it, and what they saw. */
+/** Fixtures for compaction in a run: a tool with large results, models that call it, and records of their requests. */
 import { Effect, Schema, Stream } from "effect"
 import { LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
 import type { AiError, Response } from "effect/ai"
@@ -19,7 +19,7 @@ const Look = Tool.make("look", {
 })
 export const Kit = Toolkit.make(Look)
 
-/** Results of so many tokens, each another text. */
+/** Results of this number of tokens, each with a different text. */
 export const looking = (tokens: number) => {
   let n = 0
   return Kit.toLayer({ look: () => Effect.sync(() => `Page ${++n}. ${lorem(tokens)}`) })
@@ -27,7 +27,7 @@ export const looking = (tokens: number) => {
 
 const meter = TokenCounter.estimate.for(undefined)
 
-/** Tokens of a request with {@link Kit}, as they are counted. */
+/** Estimated tokens of a request with {@link Kit}. */
 export const tokensOf = ({ content }: Prompt.Prompt): number =>
   content.reduce((sum, message) => sum + meter.message(message), meter.tools([Look]))
 
@@ -36,7 +36,7 @@ const idsOf = (message: Prompt.Message, type: "tool-call" | "tool-result"): Read
     ? message.content.flatMap((part) => (part.type === type && "id" in part ? [part.id] : []))
     : []
 
-/** Calls whose result is not right behind them, and results whose call is not right before them. */
+/** Calls without their result in the next message, and results without their call in the previous one. */
 export const brokenPairs = ({ content }: Prompt.Prompt): ReadonlyArray<string> =>
   content.flatMap((message, i) => {
     const [before, after] = [content[i - 1], content[i + 1]]
@@ -65,7 +65,7 @@ export const recording = () => {
   const events: Array<AgentEvent.AgentEvent | CompactionEvent.CompactionEvent> = []
   const layer = ResilienceEvents.layerHandler((event) =>
     Effect.sync(() => {
-      // Whatever else is published has another tag, and is not looked at.
+      // Other events have other tags, which the tests ignore.
       events.push(event as AgentEvent.AgentEvent | CompactionEvent.CompactionEvent)
     })
   )
@@ -77,13 +77,13 @@ export const recording = () => {
   return { events, layer, of, transitions }
 }
 
-/** A memory of refusals that ends with the test. */
+/** A memory of rejections that ends with the test. */
 export const windows = (known: Readonly<Record<string, number>> = {}) =>
   ContextWindows.layer((model) => known[model])
 
 type Said = ReadonlyArray<Response.PartEncoded>
 
-/** A text as a stream has it. */
+/** A text in the form of a stream. */
 const streamed = (part: Response.PartEncoded): ReadonlyArray<Response.StreamPartEncoded> =>
   part.type === "text"
     ? text.block(part.text)
@@ -91,7 +91,7 @@ const streamed = (part: Response.PartEncoded): ReadonlyArray<Response.StreamPart
       ? thinking.block(part.text, "s")
       : [part]
 
-/** A model that is not ours: what `answer` gives for the n-th prompt, from 0. */
+/** A model that is not Outlast's. `answer` returns the answer to the n-th prompt, from 0. */
 export const plain = (answer: (prompt: Prompt.Prompt, n: number) => Effect.Effect<Said, AiError.AiError>) => {
   const asked: Array<Prompt.Prompt> = []
   const said = (prompt: Prompt.Prompt) => Effect.suspend(() => answer(prompt, asked.push(prompt) - 1))
@@ -107,14 +107,14 @@ export const plain = (answer: (prompt: Prompt.Prompt, n: number) => Effect.Effec
 
 export const goal = "GOAL-17: find the page about rivers."
 
-/** About 2,400 tokens in 20 turns, of which most may be cut. */
+/** About 2,400 tokens in 20 turns. Most of them may be cut. */
 export const long = Prompt.fromMessages([
   user(goal),
   ...Array.from({ length: 20 }, (_, i) => turn(`call_${i}`, lorem(70))).flat(),
   user("Go on.")
 ])
 
-/** A call of the tool, and an end. */
+/** One call of the tool, then the end. */
 export const oneTurn: FaultPlan.FaultPlan["answers"] = ({ messages }) =>
   messages.at(-1)?.role === "tool"
     ? { text: "done", usage: { input: 0 } }

@@ -11,7 +11,7 @@ const ranges = (spec: Backoff.Backoff, count: number) =>
 
 const exactly = (...delays: ReadonlyArray<number>) => delays.map((delay) => [delay, delay])
 
-it("CodeBuddy waits 1.5, 3 and 6 seconds, exact", () => {
+it("CodeBuddy waits 1.5, 3 and 6 seconds, without jitter", () => {
   assert.deepStrictEqual(ranges(Backoffs.codebuddy, 3), exactly(1_500, 3_000, 6_000))
   assert.strictEqual(Backoff.max(Backoffs.codebuddy), 300_000)
 })
@@ -28,11 +28,11 @@ it("DECISION_037 waits 1, 2, 4, 8 and 16 seconds, ±20 %, never above 30", () =>
   assert.strictEqual(Backoff.max(Backoffs.decision037), 30_000)
 })
 
-it("DECISION_037 starts a task again after 1, 2 and 4 minutes", () => {
+it("DECISION_037 restarts a task after 1, 2 and 4 minutes", () => {
   assert.deepStrictEqual(ranges(Backoffs.decision037Restart, 3), exactly(60_000, 120_000, 240_000))
 })
 
-it("s11 waits min(500 · 2^n, 32000) ms, and 0 to 25 % of it more, beyond its cap", () => {
+it("s11 waits min(500 · 2^n, 32000) ms plus 0 to 25 % of it, even beyond its cap", () => {
   const expected = Array.from({ length: 10 }, (_, n) => {
     const base = Math.min(500 * 2 ** n, 32_000)
     return [base, base * 1.25]
@@ -42,7 +42,7 @@ it("s11 waits min(500 · 2^n, 32000) ms, and 0 to 25 % of it more, beyond its ca
   assert.strictEqual(Backoff.max(Backoffs.s11), 40_000)
 })
 
-it("nexo-rs waits from 1 to 60 seconds, and to 30 for server errors, decorrelated", () => {
+it("nexo-rs waits 1 to 60 seconds, and up to 30 for server errors, with decorrelated jitter", () => {
   assert.deepStrictEqual(Backoff.range(Backoffs.nexoRateLimit, 1, undefined), {
     shortest: 1_000,
     longest: 2_000
@@ -69,6 +69,6 @@ it("nexo-rs opens a circuit for 10, 20, 40, 80 and then 120 seconds", () => {
   )
 })
 
-it("claw0 takes the next key at once", () => {
+it("claw0 uses the next key at once", () => {
   assert.deepStrictEqual(ranges(Backoffs.claw0, 3), exactly(0, 0, 0))
 })

@@ -1,4 +1,4 @@
-/** claw0, as its document has it. */
+/** The claw0 preset against its document. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -26,7 +26,7 @@ const profiles = { keys: names.map(key) }
 const at = (name: string) => ({ key: `secret-of-${name}` })
 
 describe("keys", () => {
-  it.effect("are taken in order and at once; each is back when its cooldown ends", () =>
+  it.effect("are used in order and at once; each is available again when its cooldown ends", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
       const target = yield* model(
@@ -71,7 +71,7 @@ describe("keys", () => {
     ["unknown", status(500), 120]
   ]
   for (const [what, fault, seconds] of table) {
-    it.effect(`cool for ${seconds} s: ${what}`, () =>
+    it.effect(`cool down for ${seconds} s: ${what}`, () =>
       Effect.gen(function* () {
         const { layer, of } = recording()
         const target = yield* model("anthropic", "m1", [{ when: at("MAIN"), fault }], profiles)
@@ -85,7 +85,7 @@ describe("keys", () => {
     )
   }
 
-  it.effect("all out: the fallback model is asked with the same keys, at once", () =>
+  it.effect("are used for the fallback model at once when all of them are unavailable", () =>
     Effect.gen(function* () {
       const target = yield* model("anthropic", "m1", [always(status(429))], profiles)
       const haiku = yield* model("anthropic", "haiku", [], profiles)
@@ -96,7 +96,7 @@ describe("keys", () => {
     })
   )
 
-  it.effect("all out, without another model: the call fails at once", () =>
+  it.effect("fail the call at once when all of them are unavailable and there is no other model", () =>
     Effect.gen(function* () {
       const target = yield* model("anthropic", "m1", [always(status(429))], profiles)
       const { value, took } = yield* inTime(timed(failureOf(ask)).pipe(over(policy, [target])))
@@ -106,7 +106,7 @@ describe("keys", () => {
   )
 })
 
-it.effect("an overflow compacts three times and cools no key", () =>
+it.effect("an overflow compacts three times and cools down no key", () =>
   Effect.gen(function* () {
     const { layer, of } = recording()
     const target = yield* model("anthropic", "m1", [always(status(413))], {
@@ -121,7 +121,7 @@ it.effect("an overflow compacts three times and cools no key", () =>
   })
 )
 
-it.effect("a cancel stops", () =>
+it.effect("a cancel stops the call", () =>
   Effect.gen(function* () {
     const cancelled = failure(new FailoverReason.Cancelled())
     const target = played({ keys: profiles.keys, answers: [Effect.fail(cancelled)] })
@@ -130,7 +130,7 @@ it.effect("a cancel stops", () =>
   })
 )
 
-it.effect("an answer has 8,096 tokens, and is delivered as it is when that cuts it", () =>
+it.effect("an answer has at most 8,096 tokens, and a cut answer is delivered as it is", () =>
   Effect.gen(function* () {
     const target = played({ answers: [answer("half an", "length", 8_096)] })
     const response = yield* ask.pipe(over(policy, [target]))

@@ -1,4 +1,4 @@
-/** CodeBuddy, as its document has it. */
+/** The CodeBuddy preset against its document. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Option, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
@@ -39,7 +39,7 @@ describe("its guard", () => {
     })
   })
 
-  it("takes settings in the ranges of the document", () => {
+  it("accepts settings in the ranges of the document", () => {
     const own = withSettings({ maxEventCount: 500, maxToolInvocations: 2_000, maxDurationMinutes: 60 })
     assert.deepInclude(Limits.make(own), { events: 500, toolCalls: 2_000, totalTime: 3_600_000 })
     assert.throws(() => withSettings({ maxEventCount: 499 }), /maxEventCount/)
@@ -52,7 +52,7 @@ describe("its guard", () => {
     Tool.make("look_up", { parameters: Schema.Struct({ q: Schema.String }), success: Schema.String })
   )
   const looks = Kit.toLayer({ look_up: ({ q }) => Effect.succeed(`what is known of ${q}`) })
-  /** Asks for something new in every turn, for ever. */
+  /** Asks for something new in every turn, without end. */
   const asking = Effect.map(
     ScriptedModel.make({
       provider: "anthropic",
@@ -83,7 +83,7 @@ describe("its guard", () => {
     })
   )
 
-  it.effect("stops after ten minutes, whatever it waits for", () =>
+  it.effect("stops after ten minutes, including all waits", () =>
     Effect.gen(function* () {
       const waiting = Effect.andThen(ActiveTime.parked(Effect.sleep("1804 seconds")), Effect.succeed("done"))
       const fiber = yield* Effect.forkChild(Effect.flip(SafetyGuard.run(limits)(waiting)))
@@ -126,13 +126,13 @@ describe("a typical failure scenario", () => {
       })
   )
 
-  it.effect("the primary is probed 30 s before its cooldown ends, once", () =>
+  it.effect("the primary is probed once, 30 s before its cooldown ends", () =>
     Effect.gen(function* () {
       const primary = yield* model("anthropic", "m1", [{ times: 4, fault: status(429) }])
       const fallback = yield* model("openai", "m2", [])
       const { layer, of } = recording()
       yield* Effect.gen(function* () {
-        // It cools from 4.5 s to 64.5 s.
+        // The cooldown lasts from 4.5 s to 64.5 s.
         for (const at of [0, 34_499, 34_500, 50_000, 64_500]) yield* Effect.forkChild(Effect.delay(ask, at))
         yield* TestClock.adjust("2 minutes")
       }).pipe(over(policy, [primary, fallback]), Effect.provide(layer))
@@ -143,12 +143,12 @@ describe("a typical failure scenario", () => {
           [4_500, 34_499, 34_500, 50_000]
         ]
       )
-      // The failed probe has not lengthened it.
+      // The failed probe did not extend the cooldown.
       assert.lengthOf(of("CooldownOpened"), 1)
     })
   )
 
-  it.effect("the same model elsewhere is asked after the retries, too", () =>
+  it.effect("the same model at another provider is also asked after the retries", () =>
     Effect.gen(function* () {
       const primary = yield* model("anthropic", "m1", [always(status(429))])
       const same = yield* model("bedrock", "m1", [])
@@ -157,7 +157,7 @@ describe("a typical failure scenario", () => {
     })
   )
 
-  it.effect("a third retry, where there is one, comes after 6 s", () =>
+  it.effect("a third retry, if configured, comes after 6 s", () =>
     Effect.gen(function* () {
       const primary = yield* model("anthropic", "m1", [always(status(529))])
       const fallback = yield* model("openai", "m2", [])
@@ -169,7 +169,7 @@ describe("a typical failure scenario", () => {
     })
   )
 
-  it.effect("a stream that breaks after text goes on with the same nudges", () =>
+  it.effect("a stream that breaks after text continues with the same nudges", () =>
     Effect.gen(function* () {
       const primary = yield* model("anthropic", "m1", [{ fault: { type: "cut", after: 2 } }], {
         plan: {
@@ -218,7 +218,7 @@ describe("the table of reasons", () => {
     )
   }
 
-  it.effect("unknown: 30 s, and the next provider at once", () =>
+  it.effect("unknown: 30 s of cooldown, and the next provider at once", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
       const primary = played({ model: "m1", answers: [Effect.fail(failure(new FailoverReason.Unknown()))] })
@@ -245,7 +245,7 @@ describe("the table of reasons", () => {
     })
   )
 
-  it.effect("a conversation that is too long cools no provider", () =>
+  it.effect("a conversation that is too long cools down no provider", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
       const primary = yield* model("anthropic", "m1", [always(status(413))], { info: { contextWindow: 1 } })
@@ -256,7 +256,7 @@ describe("the table of reasons", () => {
   )
 })
 
-it.effect("when all providers cool, each is asked once more", () =>
+it.effect("when all providers are cooling down, each is asked once more", () =>
   Effect.gen(function* () {
     const primary = yield* model("anthropic", "m1", [always(status(401))])
     const fallback = yield* model("openai", "m2", [always(status(401))])

@@ -1,4 +1,4 @@
-/** DECISION_037, as its document has it. */
+/** The DECISION_037 preset against its document. */
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Random } from "effect"
 import { Failover, FailoverReason, Presets } from "@outlast/agent"
@@ -32,7 +32,7 @@ describe("network failures", () => {
     })
   )
 
-  it.effect("are counted for the target over all calls, until it succeeds", () =>
+  it.effect("are counted for each target over all calls, until it succeeds", () =>
     Effect.gen(function* () {
       const target = yield* model("anthropic", "m1", [
         { times: 7, fault: reset },
@@ -41,10 +41,10 @@ describe("network failures", () => {
       yield* inTime(
         Effect.gen(function* () {
           yield* failureOf(ask)
-          // Its retries are used up: one attempt.
+          // The retries are used up, so there is one attempt.
           assert.strictEqual((yield* timed(failureOf(ask))).took, 0)
           yield* ask
-          // Now they are there again.
+          // The retries are available again after the success.
           assert.strictEqual((yield* timed(ask)).took, 3_000)
         }).pipe(over(policy, [target]))
       )
@@ -52,7 +52,7 @@ describe("network failures", () => {
     })
   )
 
-  it.effect("that are permanent stop", () =>
+  it.effect("stop the call if they are permanent", () =>
     Effect.gen(function* () {
       const broken = failure(new FailoverReason.PermanentNetwork())
       const first = played({ model: "m1", answers: [Effect.fail(broken)] })
@@ -65,45 +65,49 @@ describe("network failures", () => {
 })
 
 describe("rate limits", () => {
-  it.effect("retry the same model and open the circuit at the fifth, whatever the server says", () =>
-    Effect.gen(function* () {
-      const first = yield* model("anthropic", "m1", [always(rateLimited(50))])
-      const second = yield* model("openai", "m2", [])
-      yield* inTime(ask.pipe(over(policy, [first, second])))
-      assert.deepStrictEqual(
-        [yield* times(first), yield* times(second)],
-        [[0, 1_000, 3_000, 7_000, 15_000], [15_000]]
-      )
-    })
+  it.effect(
+    "retry the same model and open the circuit at the fifth, whatever Retry-After the server sends",
+    () =>
+      Effect.gen(function* () {
+        const first = yield* model("anthropic", "m1", [always(rateLimited(50))])
+        const second = yield* model("openai", "m2", [])
+        yield* inTime(ask.pipe(over(policy, [first, second])))
+        assert.deepStrictEqual(
+          [yield* times(first), yield* times(second)],
+          [[0, 1_000, 3_000, 7_000, 15_000], [15_000]]
+        )
+      })
   )
 
-  it.effect("keep the circuit open for five minutes; calls fail at once; one success closes it", () =>
-    Effect.gen(function* () {
-      const target = yield* model("anthropic", "m1", [
-        // It names an hour: nobody reads that.
-        { times: 5, fault: rateLimited(3_600) },
-        { skip: 1, fault: status(429) }
-      ])
-      yield* inTime(
-        Effect.gen(function* () {
-          assert.strictEqual((yield* timed(failureOf(ask))).took, 15_000)
-          yield* Effect.sleep("299999 millis")
-          const { value, took } = yield* timed(failureOf(ask))
-          assert.deepStrictEqual([value._tag, took], ["AllTargetsOut", 0])
-          yield* Effect.sleep("1 millis")
-          yield* ask
-          // Closed: retries pass again.
-          yield* ask
-        }).pipe(over(policy, [target]))
-      )
-      assert.deepStrictEqual((yield* times(target)).slice(5), [315_000, 315_000, 316_000])
-    })
+  it.effect(
+    "keep the circuit open for five minutes, in which calls fail at once; one success closes it",
+    () =>
+      Effect.gen(function* () {
+        const target = yield* model("anthropic", "m1", [
+          // A Retry-After of an hour, which is ignored.
+          { times: 5, fault: rateLimited(3_600) },
+          { skip: 1, fault: status(429) }
+        ])
+        yield* inTime(
+          Effect.gen(function* () {
+            assert.strictEqual((yield* timed(failureOf(ask))).took, 15_000)
+            yield* Effect.sleep("299999 millis")
+            const { value, took } = yield* timed(failureOf(ask))
+            assert.deepStrictEqual([value._tag, took], ["AllTargetsOut", 0])
+            yield* Effect.sleep("1 millis")
+            yield* ask
+            // The circuit is closed, so retries pass again.
+            yield* ask
+          }).pipe(over(policy, [target]))
+        )
+        assert.deepStrictEqual((yield* times(target)).slice(5), [315_000, 315_000, 316_000])
+      })
   )
 })
 
 describe("provider errors", () => {
   for (const code of [401, 404, 500]) {
-    it.effect(`${code}: go to the next model at once, and cool nothing`, () =>
+    it.effect(`${code}: move to the next model at once, without a cooldown`, () =>
       Effect.gen(function* () {
         const first = yield* model("anthropic", "m1", [{ fault: status(code) }])
         const second = yield* model("openai", "m2", [])
@@ -117,7 +121,7 @@ describe("provider errors", () => {
   }
 })
 
-it.effect("a conversation that is too long is compacted once, then another model gets it", () =>
+it.effect("a conversation that is too long is compacted once, then moves to another model", () =>
   Effect.gen(function* () {
     const { layer, of } = recording()
     const first = yield* model("anthropic", "m1", [always(status(413))], { info: { contextWindow: 1_000 } })
@@ -128,7 +132,7 @@ it.effect("a conversation that is too long is compacted once, then another model
   })
 )
 
-it.effect("an attempt waits for its connection to be healthy", () =>
+it.effect("an attempt waits until its connection is healthy", () =>
   Effect.gen(function* () {
     const target = yield* model("anthropic", "m1", [])
     const isHealthy = () => Effect.map(Clock.currentTimeMillis, (now) => now >= 10_000)
@@ -137,7 +141,7 @@ it.effect("an attempt waits for its connection to be healthy", () =>
   })
 )
 
-it.effect("its retries have 20 % of jitter: none comes before or after that", () =>
+it.effect("its retries have jitter of at most ±20 %", () =>
   Effect.gen(function* () {
     const target = yield* model("anthropic", "m1", [always(reset)])
     const layer = Failover.layer([target], { policy })

@@ -1,4 +1,4 @@
-/** nexo-rs, as its document has it. */
+/** The nexo-rs preset against its document. */
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect } from "effect"
 import { Failover, Presets } from "@outlast/agent"
@@ -32,7 +32,7 @@ describe("retries", () => {
     )
   }
 
-  it.effect("a Retry-After is waited exactly", () =>
+  it.effect("wait exactly as long as a Retry-After", () =>
     Effect.gen(function* () {
       const target = yield* model("anthropic", "m1", [{ fault: rateLimited(50) }])
       yield* inTime(ask.pipe(Effect.provide(Failover.layer([target], { policy }))))
@@ -68,35 +68,37 @@ describe("retries", () => {
 })
 
 describe("the circuit", () => {
-  /** Neither the retries nor the circuit heed it. */
+  /** A Retry-After that both the retries and the circuit ignore. */
   const named: FaultPlan.Fault = { type: "status", status: 500, headers: { "retry-after": "45" } }
 
-  it.effect("opens at the fifth failure in a row for 10 s, then 20 s, and closes at the second success", () =>
-    Effect.gen(function* () {
-      const breaker = yield* CircuitBreaker.make(circuits)
-      const phase = Effect.map(breaker.state("anthropic"), ({ phase }) => phase)
-      const target = yield* model("anthropic", "m1", [{ times: 6, fault: named }])
-      const failing = Effect.map(timed(failureOf(ask)), ({ took }) => took)
-      yield* inTime(
-        Effect.gen(function* () {
-          // Failures one to five: the sixth attempt is not made.
-          assert.deepStrictEqual([yield* failing, yield* failing, yield* phase], [3_000, 1_000, "open"])
-          yield* Effect.sleep("9999 millis")
-          assert.strictEqual(yield* failing, 0)
-          yield* Effect.sleep("1 millis")
-          // The probe fails: open again, and no retry.
-          assert.deepStrictEqual([yield* failing, yield* phase], [0, "open"])
-          yield* Effect.sleep("19999 millis")
-          assert.strictEqual(yield* failing, 0)
-          yield* Effect.sleep("1 millis")
-          yield* ask
-          assert.strictEqual(yield* phase, "half-open")
-          yield* ask
-          assert.strictEqual(yield* phase, "closed")
-        }).pipe(over(policy, [target], { breaker, circuitsOf }))
-      )
-      assert.deepStrictEqual(yield* times(target), [0, 1_000, 3_000, 3_000, 4_000, 14_000, 34_000, 34_000])
-    }).pipe(Effect.scoped)
+  it.effect(
+    "opens at the fifth consecutive failure for 10 s, then 20 s, and closes at the second success",
+    () =>
+      Effect.gen(function* () {
+        const breaker = yield* CircuitBreaker.make(circuits)
+        const phase = Effect.map(breaker.state("anthropic"), ({ phase }) => phase)
+        const target = yield* model("anthropic", "m1", [{ times: 6, fault: named }])
+        const failing = Effect.map(timed(failureOf(ask)), ({ took }) => took)
+        yield* inTime(
+          Effect.gen(function* () {
+            // Failures one to five. The sixth attempt is not made.
+            assert.deepStrictEqual([yield* failing, yield* failing, yield* phase], [3_000, 1_000, "open"])
+            yield* Effect.sleep("9999 millis")
+            assert.strictEqual(yield* failing, 0)
+            yield* Effect.sleep("1 millis")
+            // The probe fails: the circuit is open again, and there is no retry.
+            assert.deepStrictEqual([yield* failing, yield* phase], [0, "open"])
+            yield* Effect.sleep("19999 millis")
+            assert.strictEqual(yield* failing, 0)
+            yield* Effect.sleep("1 millis")
+            yield* ask
+            assert.strictEqual(yield* phase, "half-open")
+            yield* ask
+            assert.strictEqual(yield* phase, "closed")
+          }).pipe(over(policy, [target], { breaker, circuitsOf }))
+        )
+        assert.deepStrictEqual(yield* times(target), [0, 1_000, 3_000, 3_000, 4_000, 14_000, 34_000, 34_000])
+      }).pipe(Effect.scoped)
   )
 
   it.effect("is never open for more than 120 s", () =>
@@ -116,7 +118,7 @@ describe("the circuit", () => {
     })
   )
 
-  it.effect("is not counted on by rate limits", () =>
+  it.effect("ignores rate limits", () =>
     Effect.gen(function* () {
       const target = yield* model("anthropic", "m1", [{ times: 5, fault: status(429) }])
       yield* inTime(
@@ -128,7 +130,7 @@ describe("the circuit", () => {
     })
   )
 
-  it.effect("is one for a provider; tripped, its targets are passed over; reset, they are asked", () =>
+  it.effect("is shared by a provider; tripped, its targets are skipped; reset, they are asked", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make(circuits)
       const one = yield* model("anthropic", "m1", [], { endpoint: "https://one" })

@@ -1,4 +1,4 @@
-/** What holds for all presets. */
+/** Properties of all presets. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { FailoverReason, Presets, RecoveryPolicy } from "@outlast/agent"
@@ -29,9 +29,9 @@ assert.sameMembers(Object.keys(presets), ["codebuddy", "decision037", "s11", "ne
 
 for (const [name, { policy }] of Object.entries(presets)) {
   describe(name, () => {
-    it("has numbers that a call can live with", () => RecoveryPolicy.validate(policy))
+    it("is a valid policy", () => RecoveryPolicy.validate(policy))
 
-    it.effect("ends whatever fails, within its attempts, and stops at a cancel", () =>
+    it.effect("ends for every reason within its attempts, and stops at a cancel", () =>
       Effect.gen(function* () {
         for (const reason of reasons) {
           const failing = Effect.fail(failure(reason))
@@ -45,7 +45,7 @@ for (const [name, { policy }] of Object.entries(presets)) {
       })
     )
 
-    it.effect("does nothing to a call that succeeds", () =>
+    it.effect("does not change a call that succeeds", () =>
       Effect.gen(function* () {
         const [first, second] = [yield* model("anthropic", "m1", []), yield* model("openai", "m2", [])]
         yield* ask.pipe(over(policy, [first, second]))

@@ -1,4 +1,4 @@
-/** learn-claude-code's s11, as its document has it. */
+/** The preset of learn-claude-code's s11 against its document. */
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -42,7 +42,7 @@ describe("transient failures", () => {
     })
   )
 
-  it.effect("a Retry-After has priority, longer or shorter than the backoff, and is exact", () =>
+  it.effect("wait exactly as long as a Retry-After, longer or shorter than the backoff", () =>
     Effect.gen(function* () {
       const waits = [7, 0.1, 100, 1]
       const target = yield* model(
@@ -55,7 +55,7 @@ describe("transient failures", () => {
     })
   )
 
-  it.effect("a Retry-After beyond the deadline fails the call, and is not taken to another model", () =>
+  it.effect("fail for a Retry-After beyond the deadline, without asking another model", () =>
     Effect.gen(function* () {
       const opus = yield* model("anthropic", "opus", [{ fault: rateLimited(1_801) }])
       const sonnet = yield* model("anthropic", "sonnet", [])
@@ -64,7 +64,7 @@ describe("transient failures", () => {
     })
   )
 
-  it.effect("the ten retries are those of all models together", () =>
+  it.effect("share the ten retries among all models", () =>
     Effect.gen(function* () {
       const opus = yield* model("anthropic", "opus", [always(overloaded)])
       const sonnet = yield* model("anthropic", "sonnet", [always(overloaded)])
@@ -73,7 +73,7 @@ describe("transient failures", () => {
     })
   )
 
-  it.effect("rate limits and overloads have one pool", () =>
+  it.effect("share the retries between rate limits and overloads", () =>
     Effect.gen(function* () {
       const faults: ReadonlyArray<FaultPlan.Step> = [
         { times: 2, fault: overloaded },
@@ -87,7 +87,7 @@ describe("transient failures", () => {
   )
 })
 
-describe("three overloads in a row", () => {
+describe("three consecutive overloads", () => {
   const asksOf = (
     policy: RecoveryPolicy.RecoveryPolicy<Presets.s11.Class>,
     faults: ReadonlyArray<FaultPlan.Step>,
@@ -107,7 +107,7 @@ describe("three overloads in a row", () => {
       }
     })
 
-  it.effect("switch to the fallback model, and the user is told", () =>
+  it.effect("switch to the fallback model, and notify the user", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* asksOf(policy, [always(overloaded)]), {
         opus: [0, 500, 1_500],
@@ -118,7 +118,7 @@ describe("three overloads in a row", () => {
     })
   )
 
-  it.effect("do not, if something else comes between", () =>
+  it.effect("do not switch if another failure comes between", () =>
     Effect.gen(function* () {
       const faults = [overloaded, overloaded, status(429), overloaded, overloaded].map((fault) => ({ fault }))
       const { opus, sonnet } = yield* asksOf(policy, faults)
@@ -126,7 +126,7 @@ describe("three overloads in a row", () => {
     })
   )
 
-  it.effect("are counted anew for the fallback model", () =>
+  it.effect("are counted again from 0 for the fallback model", () =>
     Effect.gen(function* () {
       const { opus, sonnet } = yield* asksOf(policy, [always(overloaded)], [{ times: 2, fault: overloaded }])
       assert.deepStrictEqual(
@@ -155,7 +155,7 @@ describe("three overloads in a row", () => {
     ["a fallback model", Effect.succeed(withFallback())]
   ] as const
   for (const [what, none] of unconfigured) {
-    it.effect(`go on being retried without ${what}`, () =>
+    it.effect(`continue to be retried without ${what}`, () =>
       Effect.gen(function* () {
         const { opus, sonnet, notices } = yield* asksOf(yield* none, [{ times: 5, fault: overloaded }])
         assert.deepStrictEqual([opus, sonnet, notices], [[0, 500, 1_500, 3_500, 7_500, 15_500], [], []])
@@ -163,7 +163,7 @@ describe("three overloads in a row", () => {
     )
   }
 
-  it.effect("clear the partial output where the consumer can be told; else it is continued", () =>
+  it.effect("retract the partial output if the consumer supports it; otherwise it is continued", () =>
     Effect.gen(function* () {
       const error = { type: "overloaded_error", message: "Overloaded" }
       const plan = (faults: FaultPlan.FaultPlan["faults"] = []) => ({
@@ -199,7 +199,7 @@ describe("three overloads in a row", () => {
   )
 })
 
-it.effect("a tool call of an abandoned attempt is not seen, even if it was complete", () =>
+it.effect("a tool call of an abandoned attempt is not shown, even if it was complete", () =>
   Effect.gen(function* () {
     const error = { type: "error", error: { type: "overloaded_error", message: "Overloaded" } }
     const opus = played({
@@ -224,7 +224,7 @@ it.effect("a tool call of an abandoned attempt is not seen, even if it was compl
 )
 
 describe("an answer that the output limit cut", () => {
-  /** Answers that say so many tokens each and are cut, and what is asked of the model. */
+  /** Answers of these numbers of tokens that are cut, and the requests to the model. */
   const limits = (gains: ReadonlyArray<number>, continuations = Presets.s11.truncation.continuations) =>
     Effect.gen(function* () {
       const target = played({ answers: gains.map((gain, n) => answer(`part ${n} `, "length", gain)) })
@@ -239,19 +239,21 @@ describe("an answer that the output limit cut", () => {
       }
     })
 
-  it.effect("gets 64,000 tokens instead of 8,000 once, then three continuations, then is delivered", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* limits([8_000, 64_000, 64_000, 64_000, 64_000]), {
-        // The first one is not kept.
-        text: "part 1 part 2 part 3 part 4 ",
-        limits: [8_000, 64_000, 64_000, 64_000, 64_000],
-        raised: [64_000],
-        continued: 3
+  it.effect(
+    "is repeated once with 64,000 tokens instead of 8,000, then continued three times, then delivered",
+    () =>
+      Effect.gen(function* () {
+        assert.deepStrictEqual(yield* limits([8_000, 64_000, 64_000, 64_000, 64_000]), {
+          // The first answer is dropped.
+          text: "part 1 part 2 part 3 part 4 ",
+          limits: [8_000, 64_000, 64_000, 64_000, 64_000],
+          raised: [64_000],
+          continued: 3
+        })
       })
-    })
   )
 
-  it.effect("is not continued after three gains in a row under 500 tokens", () =>
+  it.effect("is not continued after three consecutive gains of under 500 tokens", () =>
     Effect.gen(function* () {
       const counted = (...gains: ReadonlyArray<number>) =>
         Effect.map(limits([8_000, 64_000, ...gains], 5), ({ continued }) => continued)

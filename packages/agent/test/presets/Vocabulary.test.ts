@@ -128,7 +128,7 @@ const rows: ReadonlyArray<
 
 describe("Vocabulary", () => {
   for (const [reason, codebuddy, recovery, decision037, s11, nexo, claw0] of rows) {
-    it(`says ${reason._tag} in the words of five systems`, () => {
+    it(`maps ${reason._tag} to the classes of five systems`, () => {
       assert.deepStrictEqual(
         {
           codebuddy: Vocabulary.codebuddy(reason),
@@ -142,12 +142,12 @@ describe("Vocabulary", () => {
       )
     })
 
-    it(`never repeats ${reason._tag} from the safety guard`, () => {
+    it(`never retries ${reason._tag} from the safety guard`, () => {
       assert.strictEqual(Vocabulary.codebuddyRecovery(reason, { fromSafetyGuard: true }), "permanent")
     })
   }
 
-  it("is tested with every reason", () => {
+  it("covers every reason", () => {
     assert.deepStrictEqual(
       new Set(rows.map(([reason]) => reason._tag)),
       new Set<string>(FailoverReason.reasonTags)

@@ -1,4 +1,4 @@
-/** What the tests of the presets share: scripted targets under a policy whose waits are exact. */
+/** Fixtures for the presets: scripted targets under a policy without jitter. */
 import { Effect } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
 import { Failover, RecoveryPolicy } from "@outlast/agent"
@@ -17,7 +17,7 @@ export const compact = (prompt: Prompt.Prompt) => {
   return Effect.succeed(Prompt.make(words.slice(words.length / 2).join(" ")))
 }
 
-/** A provider's model that fails like this, and then says hello. */
+/** A provider's model with these failures, which then answers hello. */
 export const model = (
   provider: string,
   name: string,
@@ -41,7 +41,7 @@ export const over = <Class extends string>(
 export const times = (target: ScriptedModel.ScriptedModel) =>
   Effect.map(target.requests, (requests) => requests.map(({ time }) => time))
 
-/** What each request says last: the user's question, or a nudge. */
+/** The last message of each request: the user's question, or a nudge. */
 export const lastWords = (target: ScriptedModel.ScriptedModel) =>
   Effect.map(target.requests, (requests) => requests.map(({ prompt }) => textOf(prompt)))
 

@@ -8,7 +8,7 @@ import { TestClock } from "effect/testing"
 
 interface Request {
   readonly inputs: ReadonlyArray<string>
-  /** Seconds. */
+  /** Time of the request in seconds. */
   readonly at: number
 }
 
@@ -28,7 +28,7 @@ const failed = (reason: AiError.AiErrorReason) =>
   AiError.make({ module: "Acme", method: "embedMany", reason })
 const broken = failed(new AiError.InternalProviderError({ description: "Oops, internal error" }))
 
-/** A model whose n-th request fails as it is told. */
+/** A model whose n-th request fails with `fault(n)`. */
 const setup = (
   fault: (n: number) => Effect.Effect<void, AiError.AiError>,
   options: typeof policy = policy
@@ -105,7 +105,7 @@ describe("Resilient.embedding", () => {
     })
   )
 
-  it.effect("fails at once when a 429 asks for longer than is allowed", () =>
+  it.effect("fails at once when a 429 asks for more than maxRetryAfter", () =>
     Effect.gen(function* () {
       const limited = failed(new AiError.RateLimitError({ retryAfter: Duration.minutes(2) }))
       const { model, requests } = yield* setup(() => Effect.fail(limited))
@@ -117,29 +117,23 @@ describe("Resilient.embedding", () => {
     })
   )
 
-  it.effect(
-    "keeps batches: calls made together are one request, and it is the request that is repeated",
-    () =>
-      Effect.gen(function* () {
-        const { model, requests } = yield* setup((n) => (n < 2 ? Effect.fail(broken) : Effect.void))
-        const inputs = ["a", "bb", "ccc"]
-        const exit = yield* run(
-          Effect.forEach(inputs, (input) => model.embed(input), { concurrency: "unbounded" })
-        )
-        assert.deepStrictEqual(Exit.isSuccess(exit) && exit.value.map(({ vector }) => vector), [
-          [1],
-          [2],
-          [3]
-        ])
-        assert.deepStrictEqual(yield* requests, [
-          { inputs, at: 0 },
-          { inputs, at: 1 },
-          { inputs, at: 3 }
-        ])
-      })
+  it.effect("keeps batches: concurrent calls are one request, and the request is retried", () =>
+    Effect.gen(function* () {
+      const { model, requests } = yield* setup((n) => (n < 2 ? Effect.fail(broken) : Effect.void))
+      const inputs = ["a", "bb", "ccc"]
+      const exit = yield* run(
+        Effect.forEach(inputs, (input) => model.embed(input), { concurrency: "unbounded" })
+      )
+      assert.deepStrictEqual(Exit.isSuccess(exit) && exit.value.map(({ vector }) => vector), [[1], [2], [3]])
+      assert.deepStrictEqual(yield* requests, [
+        { inputs, at: 0 },
+        { inputs, at: 1 },
+        { inputs, at: 3 }
+      ])
+    })
   )
 
-  it.effect("gives all calls of a batch its failure when the attempts are used up", () =>
+  it.effect("fails all calls of a batch when the attempts are used up", () =>
     Effect.gen(function* () {
       const { model, requests } = yield* setup(() => Effect.fail(broken))
       const exit = yield* run(
@@ -151,7 +145,7 @@ describe("Resilient.embedding", () => {
     })
   )
 
-  it.effect("does not repeat what would fail again, and does not quote what was embedded", () =>
+  it.effect("does not retry a permanent failure, and does not quote the embedded text", () =>
     Effect.gen(function* () {
       const secret = "the very secret sentence"
       const refused = failed(new AiError.InvalidRequestError({ description: `Cannot embed: ${secret}` }))
@@ -179,7 +173,7 @@ describe("Resilient.embedding", () => {
     })
   )
 
-  it.effect("has no limit where none is wanted, and a minute otherwise", () =>
+  it.effect("has a time limit of a minute by default, and none for `false`", () =>
     Effect.gen(function* () {
       const unlimited = yield* setup(() => Effect.never, { ...policy, timeout: false })
       const fiber = yield* Effect.forkChild(unlimited.model.embedMany(["a"]))
@@ -192,7 +186,7 @@ describe("Resilient.embedding", () => {
     })
   )
 
-  it.effect("begins no attempt after the deadline", () =>
+  it.effect("starts no attempt after the deadline", () =>
     Effect.gen(function* () {
       const { model, requests } = yield* setup(() => Effect.fail(broken), {
         ...policy,
@@ -207,7 +201,7 @@ describe("Resilient.embedding", () => {
     })
   )
 
-  it.effect("opens its circuit, and says so", () =>
+  it.effect("opens its circuit, and reports it", () =>
     Effect.gen(function* () {
       const { model, requests, breaker } = yield* setup(() => Effect.fail(broken), { ...policy, attempts: 1 })
       for (let i = 0; i < 5; i++) yield* run(model.embedMany(["a"]), 0)
@@ -220,7 +214,7 @@ describe("Resilient.embedding", () => {
     })
   )
 
-  it.effect("has the circuit that it is given, or none", () =>
+  it.effect("uses the given circuit, or none", () =>
     Effect.gen(function* () {
       const named = yield* setup(() => Effect.fail(broken), { ...policy, circuit: "https://acme.example" })
       yield* run(named.model.embedMany(["a"]))
@@ -231,7 +225,7 @@ describe("Resilient.embedding", () => {
     })
   )
 
-  it.effect("ends with its caller: no attempt follows", () =>
+  it.effect("stops with its caller: no attempt follows", () =>
     Effect.gen(function* () {
       const { model, requests } = yield* setup(() => Effect.fail(broken))
       const fiber = yield* Effect.forkChild(model.embed("a"))
@@ -247,7 +241,7 @@ describe("Resilient.embedding", () => {
     })
   )
 
-  it.effect("goes on for a batch while one of its callers waits", () =>
+  it.effect("continues for a batch while one of its callers waits", () =>
     Effect.gen(function* () {
       const { model, requests } = yield* setup((n) => (n < 2 ? Effect.fail(broken) : Effect.void))
       const gone = yield* Effect.forkChild(model.embed("a"))
@@ -260,7 +254,7 @@ describe("Resilient.embedding", () => {
     })
   )
 
-  it("refuses options out of their range where they are written", () => {
+  it("throws for out-of-range options where they are written", () => {
     const model = {} as EmbeddingModel.EmbeddingModel
     assert.throws(
       () => Resilient.embedding(model, { timeout: 0 }),

@@ -48,13 +48,13 @@ const policy = {
 
 interface Setup {
   readonly handle: (name: Name, city?: string) => Effect.Effect<Tool.HandlerResult<Tool.Any>, unknown>
-  /** When handlers were called, in seconds. */
+  /** Names of the called handlers, with the time in seconds. */
   readonly calls: Effect.Effect<ReadonlyArray<string>>
   readonly events: Effect.Effect<ReadonlyArray<ResilienceEvents.ResilienceEvent>>
   readonly breaker: CircuitBreaker.Service
 }
 
-/** The toolkit over handlers that do as they are told. */
+/** The toolkit over handlers that `handler` defines. */
 const setup = (
   handler: (name: Name, call: number) => Effect.Effect<string, Failure>,
   options: Parameters<typeof Resilient.toolkit<typeof Kit.tools>>[1] = policy,
@@ -102,7 +102,7 @@ const run = <A, E>(self: Effect.Effect<A, E>, time: Duration.Input = "1 hour") =
 
 describe("retries", () => {
   for (const name of ["look", "put"] as const) {
-    it.effect(`call ${name}, which says that it does no harm, again`, () =>
+    it.effect(`call ${name} again, because it is annotated as safe`, () =>
       Effect.gen(function* () {
         const { handle, calls, events } = yield* setup((_, call) =>
           call < 2 ? Effect.fail(busy) : Effect.succeed("rain")
@@ -125,7 +125,7 @@ describe("retries", () => {
   }
 
   for (const name of ["pay", "send"] as const) {
-    it.effect(`never call ${name}, which says nothing, again, whatever the policy of all tools is`, () =>
+    it.effect(`never call ${name} again, because it is not annotated, whatever the policy of all tools`, () =>
       Effect.gen(function* () {
         const { handle, calls } = yield* setup(() => Effect.fail(busy))
         const exit = yield* run(handle(name))
@@ -136,7 +136,7 @@ describe("retries", () => {
     )
   }
 
-  it.effect("leave a failure as it was declared when they are used up", () =>
+  it.effect("return a failure as it was declared when they are used up", () =>
     Effect.gen(function* () {
       const { handle, calls } = yield* setup(() => Effect.fail(busy))
       assert.strictEqual(yield* Effect.flip(yield* run(handle("look"))), busy)
@@ -150,7 +150,7 @@ describe("retries", () => {
     })
   )
 
-  it.effect("do not repeat what is the tool's answer", () =>
+  it.effect("do not repeat a failure that is the tool's answer", () =>
     Effect.gen(function* () {
       const failure = new NoSuchCity({ city: "Atlantis" })
       const { handle, calls, breaker } = yield* setup(() => Effect.fail(failure))
@@ -160,7 +160,7 @@ describe("retries", () => {
     })
   )
 
-  it.effect("wait as long as the failure says, and no longer than is allowed", () =>
+  it.effect("wait as long as the failure states, up to maxRetryAfter", () =>
     Effect.gen(function* () {
       const { handle, calls } = yield* setup(
         (_, call) =>
@@ -176,7 +176,7 @@ describe("retries", () => {
     })
   )
 
-  it.effect("take an error of a provider as the classifier does", () =>
+  it.effect("classify an error of a provider with the classifier", () =>
     Effect.gen(function* () {
       const limited = new AiError.RateLimitError({ retryAfter: Duration.seconds(5) })
       const refused = new AiError.AuthenticationError({ kind: "InvalidKey" })
@@ -221,7 +221,7 @@ describe("retries", () => {
     })
   )
 
-  it("are refused for a tool that says nothing, even where its type was lost", () => {
+  it("throw for a tool that is not annotated, even if its type was lost", () => {
     const untyped = { tools: { pay: policy } } as {}
     assert.throws(
       () => Resilient.toolkit(Kit, untyped),
@@ -250,7 +250,7 @@ describe("timeouts", () => {
     })
   )
 
-  it.effect("of a tool that says nothing leave open what it did", () =>
+  it.effect("of a tool that is not annotated say that its effect is unknown", () =>
     Effect.gen(function* () {
       const { handle, calls } = yield* setup(() => Effect.never, {
         tools: { pay: { timeout: "10 seconds" } }
@@ -261,7 +261,7 @@ describe("timeouts", () => {
     })
   )
 
-  it.effect("fail as an AiError where failures are errors", () =>
+  it.effect('fail as an AiError with failureMode "error"', () =>
     Effect.gen(function* () {
       const { handle } = yield* setup(() => Effect.never, { timeout: "10 seconds" })
       const error = yield* Effect.flip(yield* run(handle("send")))
@@ -272,7 +272,7 @@ describe("timeouts", () => {
     })
   )
 
-  it.effect("are a minute, or none", () =>
+  it.effect("are a minute by default, and none for `false`", () =>
     Effect.gen(function* () {
       const { handle } = yield* setup(() => Effect.never, { tools: { pay: { timeout: false } } })
       const paying = yield* Effect.forkChild(handle("pay"))
@@ -289,7 +289,7 @@ describe("timeouts", () => {
 })
 
 describe("circuits", () => {
-  it.effect("open for each tool alone; then the model is told, and nothing is called", () =>
+  it.effect("open for each tool alone; then the model is told, and the handler is not called", () =>
     Effect.gen(function* () {
       const { handle, calls, breaker } = yield* setup(() => Effect.fail(busy))
       for (let i = 0; i < 5; i++) yield* run(handle("pay"), 0)
@@ -307,7 +307,7 @@ describe("circuits", () => {
     })
   )
 
-  it.effect("fail as an AiError where failures are errors", () =>
+  it.effect('fail as an AiError with failureMode "error"', () =>
     Effect.gen(function* () {
       const { handle, breaker, calls } = yield* setup(() => Effect.succeed("ok"))
       yield* breaker.trip("tool/send", "30 seconds")
@@ -322,7 +322,7 @@ describe("circuits", () => {
     })
   )
 
-  it.effect("take the name that they are given, or are left out", () =>
+  it.effect("use the given name, or are turned off", () =>
     Effect.gen(function* () {
       const { handle, breaker } = yield* setup(() => Effect.fail(busy), {
         retry: false,
@@ -340,7 +340,7 @@ describe("circuits", () => {
     })
   )
 
-  it.effect("count defects, which leave as they came and are not repeated", () =>
+  it.effect("count defects, which stay unchanged and are not retried", () =>
     Effect.gen(function* () {
       const { handle, calls, breaker } = yield* setup(() => Effect.die(new Error("broken")))
       const exit = yield* run(handle("look"))
@@ -352,7 +352,7 @@ describe("circuits", () => {
   )
 })
 
-it.effect("an interruption ends the handler and the retries, and counts for nothing", () =>
+it.effect("an interruption ends the handler and the retries, and does not count for the circuit", () =>
   Effect.gen(function* () {
     const begun = yield* Deferred.make<void>()
     let interrupted = 0
@@ -372,7 +372,7 @@ it.effect("an interruption ends the handler and the retries, and counts for noth
   })
 )
 
-it.effect("parallel calls are retried each by itself", () =>
+it.effect("parallel calls are retried independently", () =>
   Effect.gen(function* () {
     const { handle, calls } = yield* setup(
       (_, call) => (call < 10 ? Effect.fail(busy) : Effect.succeed(`call ${call}`)),
@@ -391,7 +391,7 @@ it.effect("parallel calls are retried each by itself", () =>
   })
 )
 
-it.effect("an agent goes on with what it is told of a tool", () =>
+it.effect("an agent continues after a tool's failure", () =>
   Effect.gen(function* () {
     const model = yield* ScriptedModel.make({
       provider: "openai",
@@ -429,7 +429,7 @@ it.effect("an agent goes on with what it is told of a tool", () =>
   })
 )
 
-it("options out of their range are refused where they are written", () => {
+it("out-of-range options throw where they are written", () => {
   assert.throws(
     () => Resilient.toolkit(Kit, { timeout: 0 }),
     RangeError,
@@ -439,6 +439,6 @@ it("options out of their range are refused where they are written", () => {
   assert.throws(
     () => Resilient.toolkit(Kit, { tools: { fly: {} } } as {}),
     RangeError,
-    "tools.fly is no tool"
+    "tools.fly is not a tool"
   )
 })

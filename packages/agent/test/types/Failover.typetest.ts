@@ -13,14 +13,14 @@ declare const overHttp: ProviderModel.TargetSpec<Config.ConfigError, Http>
 declare const fromVault: ProviderModel.TargetSpec<never, Vault>
 declare const alone: ProviderModel.TargetSpec
 
-// A chain asks for what its entries ask for, and nothing else.
+// A chain requires the services of its entries, and nothing else.
 export const one: Layer.Layer<LanguageModel.LanguageModel, Chain.ChainError> = Failover.layer([alone])
 export const both: Layer.Layer<LanguageModel.LanguageModel, Chain.ChainError, Http | Vault> = Failover.layer([
   overHttp,
   fromVault,
   alone
 ])
-// @ts-expect-error: Vault is asked for
+// @ts-expect-error: Vault is required
 export const forgotten: Layer.Layer<LanguageModel.LanguageModel, Chain.ChainError, Http> = Failover.layer([
   overHttp,
   fromVault
@@ -37,13 +37,13 @@ declare const RateLimit: RecoveryPolicy.Row
 // @ts-expect-error: the rows of the other classes are missing
 export const incomplete: RecoveryPolicy.RecoveryPolicy = { ...policy, rows: { RateLimit } }
 
-// A class that has no row does not compile.
+// A class without a row does not compile.
 const { interactive } = RecoveryPolicy
 // @ts-expect-error: there is no row for it
 Failover.layer([alone], { policy: { ...interactive, classOf: () => "nope" } })
 Failover.layer([alone], { policy: { ...interactive, classOf: () => "Network" } })
 
-// Reasons are caught by name, and only by names that exist.
+// Reasons are caught by name, and only by existing names.
 declare const call: Effect.Effect<string, CallFailure.CallFailure>
 export const caught = call.pipe(
   Effect.catchReason("ProviderFailure", "RateLimit", (_reason, failure) => Effect.succeed(failure.detail))
@@ -53,7 +53,7 @@ call.pipe(
   Effect.catchReason("ProviderFailure", "TooManyRequests", () => Effect.succeed(""))
 )
 
-// The program of a user has the types that it had without us.
+// The program of a user has the same types as without Outlast.
 export const program: Effect.Effect<string, AiError.AiError | Chain.ChainError> = LanguageModel.generateText({
   prompt: "x"
 }).pipe(
@@ -61,7 +61,7 @@ export const program: Effect.Effect<string, AiError.AiError | Chain.ChainError> 
   Effect.provide(Failover.layer([alone]))
 )
 
-// A run asks for the handlers of its tools, and fails as they do.
+// A run requires the handlers of its tools, and has their failures.
 class Broke extends Schema.TaggedError<Broke>("Broke")("Broke", {}) {}
 const Kit = Toolkit.make(
   Tool.make("fails", { success: Schema.String, failure: Broke }),
@@ -82,7 +82,7 @@ export const bare: Effect.Effect<Outcome.Outcome, AgentFailed.AgentFailed, Langu
   Agent.run({
     prompt: "x"
   })
-// @ts-expect-error: the handlers are asked for
+// @ts-expect-error: the handlers are required
 export const unhandled: Effect.Effect<
   Outcome.Outcome,
   AgentFailed.AgentFailed | Broke,
@@ -97,7 +97,7 @@ declare const wholeDay: WholeDay
 export const at: number = wholeDay.value.at
 type Partial = Extract<Stream.Success<typeof days>, { readonly type: "partial-object" }>
 declare const partial: Partial
-// @ts-expect-error: what has come so far is unchecked
+// @ts-expect-error: the partial object is unchecked
 export const soFar: number = partial.value
 // Without a schema there is no object.
 const texts = Outlast.streamText({ prompt: "When?" })

@@ -11,14 +11,14 @@ const fields = {
 }
 const Kit = Toolkit.make(Resilient.readonly(Tool.make("look", fields)), Tool.make("pay", fields))
 
-// Only what the program has anyway, and a breaker, are needed.
+// Only the program's own services and a breaker are required.
 export const tools: Layer.Layer<
   Tool.Handler<"look"> | Tool.Handler<"pay">,
   never,
   Tool.Handler<"look"> | Tool.Handler<"pay"> | CircuitBreaker.CircuitBreaker
 > = Resilient.toolkit(Kit, { tools: { look: { retry: { attempts: 2 } }, pay: { timeout: "1 second" } } })
 
-// @ts-expect-error: a tool that does not say that it does no harm is never called again
+// @ts-expect-error: a tool that is not annotated as safe to call again is never retried
 Resilient.toolkit(Kit, { tools: { pay: { retry: { attempts: 2 } } } })
 
 // @ts-expect-error: no such tool
@@ -28,7 +28,7 @@ Resilient.toolkit(Kit, {
   tools: {
     pay: {
       retry: false,
-      // What the handler can fail with is known.
+      // The failures of the handler are known.
       classify: (error) => (typeof error === "string" ? { retry: false } : { retry: true })
     }
   }

@@ -9,7 +9,7 @@ import type { AgentFailed, Outcome } from "@outlast/agent"
 const Kit = Toolkit.make(Tool.make("look", { success: Schema.String }))
 type Needs = LanguageModel.LanguageModel | Tool.HandlersFor<typeof Kit.tools>
 
-// The stop is an error at the boundary, beside those of the program.
+// The stop is an error at the boundary, besides those of the program.
 export const guarded: Effect.Effect<
   Outcome.Outcome,
   AgentFailed.AgentFailed | SafetyGuard.SafetyStop,
@@ -18,14 +18,14 @@ export const guarded: Effect.Effect<
 export const streamed: Stream.Stream<Agent.Part, AgentFailed.AgentFailed | SafetyGuard.SafetyStop, Needs> =
   SafetyGuard.runStream()(Agent.stream({ prompt: "x", toolkit: Kit }))
 
-// It has to be handled there.
+// The stop must be handled there.
 // @ts-expect-error: the stop is not handled
 export const unhandled: Effect.Effect<Outcome.Outcome, AgentFailed.AgentFailed, Needs> = Effect.map(
   guarded,
   (outcome) => outcome
 )
 
-// Inside it is in no error channel: there is nothing to catch.
+// Inside of the guard the stop is in no error channel, so there is nothing to catch.
 export const inside: Effect.Effect<Outcome.Outcome, AgentFailed.AgentFailed, Needs> = Agent.run({
   prompt: "x",
   toolkit: Kit
@@ -35,20 +35,20 @@ inside.pipe(
   Effect.catchTag("SafetyStop", () => Effect.void)
 )
 
-// A program that says that it wants a guard does not run without one.
+// A program that requires a guard does not run without one.
 export const wants: Effect.Effect<number, never, SafetyGuard.SafetyGuard> = Effect.map(
   Effect.flatMap(SafetyGuard.SafetyGuard, ({ report }) => report),
   ({ counts }) => counts.toolCalls
 )
 export const given: Effect.Effect<number, SafetyGuard.SafetyStop> = SafetyGuard.run()(wants)
-// @ts-expect-error: the guard is asked for
+// @ts-expect-error: the guard is required
 export const without: Effect.Effect<number> = Effect.map(wants, (calls) => calls)
 
-// A guarded model and guarded handlers are made inside of `run` only.
+// A guarded model and guarded handlers can be made only inside of `run`.
 declare const Foreign: Layer.Layer<LanguageModel.LanguageModel>
 const Guarded = SafetyGuard.layerModel.pipe(Layer.provide(Foreign))
 export const model: Layer.Layer<LanguageModel.LanguageModel, never, SafetyGuard.SafetyGuard> = Guarded
-// @ts-expect-error: the guard is asked for
+// @ts-expect-error: the guard is required
 export const loose: Layer.Layer<LanguageModel.LanguageModel> = Guarded
 export const kit: Effect.Effect<
   Toolkit.WithHandler<typeof Kit.tools>,
@@ -56,7 +56,7 @@ export const kit: Effect.Effect<
   Tool.HandlersFor<typeof Kit.tools> | SafetyGuard.SafetyGuard
 > = SafetyGuard.toolkit(Kit)
 
-// What a program knows of its guard changes nothing.
+// A program can read its guard, but not change it.
 export const report = Effect.gen(function* () {
   const guard = yield* SafetyGuard.SafetyGuard
   // @ts-expect-error: only the host can extend

@@ -30,7 +30,7 @@ const calling = (tool: string) =>
     played({ answers: [Effect.succeed([toolCall("1", { name: tool }), finish("tool-calls")])] })
   ])
 
-describe("a run", () => {
+describe("rejects a run that", () => {
   const run = (options: object) => () => Agent.run(untyped({ prompt: "x", ...options }))
   refuses([
     [
@@ -67,7 +67,7 @@ describe("a run", () => {
       "InvalidOption: Agent: the handler of look must return an Effect, got a promise"
     ],
     [
-      "has an approve that returns a promise",
+      "has an `approve` that returns a promise",
       () =>
         Agent.run({ prompt: "x", toolkit: Asking, approve: untyped(async () => true) }).pipe(
           Effect.provide([calling("pay"), Asking.toLayer({ pay: () => Effect.succeed("paid") })])
@@ -101,12 +101,12 @@ describe("a run", () => {
       'InvalidOption: Agent: "maxSteps" is not an option. Options: prompt, toolkit, maxTurns, maxCost, toolTimeout, toolConcurrency, midStream, approve, compaction'
     ],
     [
-      "has turns in words",
+      "has a text as maxTurns",
       run({ maxTurns: "ten" }),
       'InvalidOption: Agent: maxTurns must be an integer of at least 1, got "ten"'
     ],
     [
-      "has a cost in words",
+      "has a text as maxCost",
       run({ maxCost: "1 dollar" }),
       'InvalidOption: Agent: maxCost must be above 0 US dollars, got "1 dollar"'
     ],
@@ -121,12 +121,12 @@ describe("a run", () => {
       'InvalidOption: Agent: midStream must be "continue" or "fail" or "restart", got "retry"'
     ],
     [
-      "approves always",
+      "has `true` as approve",
       run({ approve: true }),
       "InvalidOption: Agent: approve must be a function (call) => Effect<boolean>, got true"
     ],
     [
-      "compacts because it is true",
+      "has `true` as compaction",
       run({ compaction: true }),
       "InvalidOption: Agent: compaction must be false, or options such as { window: 200_000 }, got true"
     ],
@@ -136,7 +136,7 @@ describe("a run", () => {
       'InvalidOption: Agent: "compaction.maxTokens" is not an option. Options: window, pinned, required, summarise'
     ],
     [
-      "has a pinned message",
+      "has a message in place of a function as pinned",
       run({ compaction: { pinned: [Prompt.make("x")] } }),
       "InvalidOption: Agent: compaction.pinned must be a function (message) => boolean, got a list of 1"
     ],
@@ -158,7 +158,7 @@ describe("a run", () => {
   ])
 })
 
-describe("compaction", () => {
+describe("rejects compaction that", () => {
   const { defaults } = CompactionPolicy
   const made = (options: unknown) => () => Compaction.layer(untyped(options))
   const withPolicy = (changes: object) => made({ policy: { ...defaults, ...changes } })
@@ -246,7 +246,7 @@ describe("compaction", () => {
       "InvalidOption: Compaction: store must be a RecallStore, for example RecallStore.memory(), got a function"
     ],
     [
-      "prepares in words",
+      "has a text as prepare",
       made({ prepare: "yes" }),
       'InvalidOption: Compaction: prepare must be true or false, got "yes"'
     ],
@@ -297,14 +297,14 @@ describe("compaction", () => {
       "InvalidOption: TokenCounter: text must be a function (text) => tokens, got 4"
     ],
     [
-      "has windows in a table",
+      "has windows in a table in place of a function",
       () => ContextWindows.layer(untyped({ "gpt-5.1": 400_000 })),
       'InvalidOption: ContextWindows: known must be a function (model) => tokens, or undefined where it is not known, got {"gpt-5.1":400000}'
     ]
   ])
 })
 
-describe("a limiter", () => {
+describe("rejects a limiter that", () => {
   const withPermit = (request: unknown) => () =>
     CallLimiter.withPermit(untyped(request), () => Effect.void).pipe(
       Effect.provide(CallLimiter.layer({ limits: { "vendor/m": { concurrency: 1 } } }))
@@ -369,7 +369,7 @@ describe("a limiter", () => {
   ])
 })
 
-describe("a resilient toolkit", () => {
+describe("rejects a resilient toolkit that", () => {
   const Kit = Toolkit.make(Tool.make("look").annotate(Tool.Readonly, true), Tool.make("pay"))
   const kit = (policy: object) => () => Resilient.toolkit(Kit, untyped(policy))
   refuses([
@@ -404,9 +404,9 @@ describe("a resilient toolkit", () => {
       'InvalidOption: Resilient.toolkit: retry.backoff must be a Backoff, for example Backoff.exponential(), got "exponential"'
     ],
     [
-      "has a tool that is not there",
+      "has a tool that does not exist",
       kit({ tools: { fly: {} } }),
-      "InvalidOption: Resilient.toolkit: tools.fly is no tool of the toolkit. Tools: look, pay"
+      "InvalidOption: Resilient.toolkit: tools.fly is not a tool of the toolkit. Tools: look, pay"
     ],
     [
       "has an unknown option of a tool",
@@ -414,7 +414,7 @@ describe("a resilient toolkit", () => {
       'InvalidOption: Resilient.toolkit: "tools.look.limit" is not an option. Options: timeout, circuit, classify, retry'
     ],
     [
-      "retries what is not repeatable",
+      "retries a tool that is not repeatable",
       kit({ tools: { pay: { retry: { attempts: 2 } } } }),
       "InvalidOption: Resilient.toolkit: tools.pay.retry needs a tool that is annotated as Tool.Readonly or Tool.Idempotent"
     ],
@@ -431,7 +431,7 @@ describe("a resilient toolkit", () => {
   ])
 })
 
-describe("a resilient embedding", () => {
+describe("rejects a resilient embedding that", () => {
   const embeds: EmbeddingModel.EmbeddingModel = untyped({ embed: {}, embedMany: {}, resolver: {} })
   refuses([
     [
@@ -462,7 +462,7 @@ describe("a resilient embedding", () => {
   ])
 })
 
-describe("a preset", () => {
+describe("rejects a preset that", () => {
   refuses([
     [
       "has an unknown setting",
@@ -492,7 +492,7 @@ describe("a preset", () => {
   ])
 })
 
-describe("what a tool needs", () => {
+describe("rejects a requirement of a tool that", () => {
   const requires = (needs: unknown) => () => Requirements.requires(Tool.make("look"), untyped(needs))
   refuses([
     ["is a variable", requires("HOME"), 'InvalidOption: Requirements: options must be an object, got "HOME"'],
@@ -507,19 +507,19 @@ describe("what a tool needs", () => {
       "InvalidOption: Requirements: check must be an Effect, got a function"
     ],
     [
-      "is unknown",
+      "has an unknown kind",
       requires({ commands: ["git"] }),
       'InvalidOption: Requirements: "commands" is not an option. Options: env, check'
     ],
     [
-      "is found out at discovery",
+      "is invalid at discovery",
       () => Requirements.discover(untyped([{ name: "a", requires: { env: "HOME" } }])),
       'InvalidOption: Requirements: env must be a list of names of variables, got "HOME"'
     ]
   ])
 })
 
-describe("an inbound event", () => {
+describe("rejects an inbound event that", () => {
   const accept = (event: unknown) => () =>
     Effect.flatMap(Inbound.make, (inbound) => inbound.accept(untyped(event)))
   refuses([
@@ -529,22 +529,22 @@ describe("an inbound event", () => {
       "InvalidOption: Inbound: event must be an object with text or media, got a text"
     ],
     [
-      "has a text that is none",
+      "has a number as its text",
       accept({ text: 5 }),
       "InvalidOption: Inbound: event.text must be a text, got 5"
     ],
     [
-      "has media that are no list",
+      "has media that are not a list",
       accept({ media: "photo.png" }),
       'InvalidOption: Inbound: event.media must be a list, got "photo.png"'
     ]
   ])
 })
 
-describe("a guarded model", () => {
+describe("rejects a guarded model that", () => {
   refuses([
     [
-      "stands outside of the guarded run",
+      "is outside of the guarded run",
       () => Layer.provide(untyped(SafetyGuard.layerModel), model),
       "MissingService: SafetyGuard is not provided. Provide this inside of SafetyGuard.run({ … })."
     ],
@@ -556,7 +556,7 @@ describe("a guarded model", () => {
   ])
 })
 
-describe("a guard", () => {
+describe("rejects a guard that", () => {
   const run = (options: object) => () => SafetyGuard.run(untyped(options))
   refuses([
     [
@@ -565,7 +565,7 @@ describe("a guard", () => {
       "InvalidOption: SafetyGuard: program must be an Effect, got a promise"
     ],
     [
-      "of the host runs a promise",
+      "runs a promise for a host",
       () => Effect.flatMap(SafetyGuard.make(), (host) => host.run(untyped(Promise.resolve()))),
       "InvalidOption: SafetyGuard: program must be an Effect, got a promise"
     ],
@@ -610,7 +610,7 @@ describe("a guard", () => {
       'InvalidOption: LoopDetector: wording must be a function (step, evidence) => string, got "stop"'
     ],
     [
-      "permits always",
+      "has `true` as permit",
       run({ permit: true }),
       `InvalidOption: SafetyGuard: permit must be a function (call) => Effect<"allow" | { refuse: string }>, got true`
     ],

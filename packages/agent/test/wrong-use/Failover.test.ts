@@ -34,12 +34,16 @@ const classes =
 const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
 const asked = (options: object) => () => ask.pipe(Effect.provide(withOptions(options)()))
 
-describe("a function of the options returns", () => {
+describe("rejects a function of the options that returns", () => {
   const isHealthy = "InvalidOption: Failover: isHealthy must return an Effect<boolean>, got"
   refuses([
     ["a promise for isHealthy", asked({ isHealthy: async () => true }), `${isHealthy} a promise`],
     ["a boolean for isHealthy", asked({ isHealthy: () => true }), `${isHealthy} true`],
-    ["no boolean for isHealthy", asked({ isHealthy: () => Effect.succeed("no") }), `${isHealthy} "no"`],
+    [
+      "a text in place of a boolean for isHealthy",
+      asked({ isHealthy: () => Effect.succeed("no") }),
+      `${isHealthy} "no"`
+    ],
     [
       "a text for circuitsOf",
       asked({ circuitsOf: () => "api" }),
@@ -60,7 +64,7 @@ describe("a function of the options returns", () => {
     ]
   ])
 
-  it.effect("false for isHealthy: the failure says that the health check has refused", () =>
+  it.effect("false for isHealthy, with a failure that names the health check", () =>
     Effect.gen(function* () {
       const error = yield* inTime(Effect.flip(asked({ isHealthy: () => Effect.succeed(false) })()))
       assert.include(error.message, "the health check says that it is not healthy")
@@ -70,7 +74,7 @@ describe("a function of the options returns", () => {
   )
 })
 
-describe("a chain", () => {
+describe("rejects a chain that", () => {
   refuses([
     [
       "is empty",
@@ -138,7 +142,7 @@ describe("a chain", () => {
       "InvalidOption: Failover: chain[0].build must be an Effect, got a function"
     ],
     [
-      "of Direct is a list",
+      "is a list for Direct",
       () => Direct.layer(untyped([target()])),
       'InvalidOption: Direct: target must be a target, for example Anthropic.model("…"), got a list of 1'
     ],
@@ -158,7 +162,7 @@ describe("a chain", () => {
   ])
 })
 
-describe("a foreign model", () => {
+describe("rejects a foreign model that", () => {
   refuses([
     [
       "is a Layer",
@@ -168,7 +172,7 @@ describe("a foreign model", () => {
   ])
 })
 
-describe("an option of Failover", () => {
+describe("rejects an option of Failover that", () => {
   refuses([
     [
       "is unknown",
@@ -176,12 +180,12 @@ describe("an option of Failover", () => {
       'InvalidOption: Failover: "retries" is not an option. Options: policy, breaker, circuitsOf, retryBudget, isHealthy, order, store, limiter, compact'
     ],
     [
-      "has the name that another library gives it",
+      "has its name in another library",
       withOptions({ maxRetries: 2 }),
       'InvalidOption: Failover: "maxRetries" is not an option. Options: policy, breaker, circuitsOf, retryBudget, isHealthy, order, store, limiter, compact'
     ],
     [
-      "is no object",
+      "is not an object",
       () => Failover.layer([target()], untyped("interactive")),
       'InvalidOption: Failover: options must be an object, got "interactive"'
     ],
@@ -206,7 +210,7 @@ describe("an option of Failover", () => {
       "InvalidOption: Failover: order must be an order, for example Order.roundRobin or Order.cheapest(), got a function"
     ],
     [
-      "is a check that is no function",
+      "is a check that is not a function",
       withOptions({ isHealthy: Effect.succeed(true) }),
       "InvalidOption: Failover: isHealthy must be a function (target) => Effect<boolean>, got an Effect"
     ],
@@ -258,7 +262,7 @@ describe("an option of Failover", () => {
   ])
 })
 
-describe("a policy", () => {
+describe("rejects a policy that", () => {
   refuses([
     [
       "has a duration that does not parse",
@@ -297,7 +301,7 @@ describe("a policy", () => {
       'InvalidOption: RecoveryPolicy: deadline must be a duration with its unit, such as "120 seconds" (a number is milliseconds), got 120'
     ],
     [
-      "has a row of a class that there is not",
+      "has a row of a class that does not exist",
       withPolicy({ rows: { ...rows, RateLimits: rows.RateLimit } }),
       `InvalidOption: RecoveryPolicy: rows.RateLimits is of no class that classOf gives. Classes: ${classes}`
     ],
@@ -476,7 +480,7 @@ describe("a policy", () => {
     ]
   ])
 
-  it.effect("is told of a class without a row that no sample has, when it comes up", () =>
+  it.effect("returns a class without a row at run time, which no sample shows", () =>
     Effect.gen(function* () {
       const classOf: typeof interactive.classOf = (failure) =>
         failure.target?.provider === "vendor" ? untyped("ours") : interactive.classOf(failure)
@@ -494,7 +498,7 @@ describe("a policy", () => {
     })
   )
 
-  it.effect("may have its durations in words, as a JSON file has them", () =>
+  it.effect("but accepts durations as text, e.g. from a JSON file", () =>
     Effect.gen(function* () {
       const file = `{ "attempts": 3, "backoff": { "_tag": "Exponential", "initial": "1 second", "factor": 2, "cap": "1 minute", "jitter": 0 } }`
       const policy = {
@@ -509,7 +513,7 @@ describe("a policy", () => {
   )
 })
 
-describe("around a call", () => {
+describe("rejects a call when", () => {
   const limited = (limit: unknown) => () =>
     ask.pipe(
       Effect.provideService(OutputLimit.OutputLimit, untyped(limit)),
@@ -564,7 +568,7 @@ describe("around a call", () => {
   ])
 })
 
-describe("an order", () => {
+describe("rejects an order that", () => {
   refuses([
     [
       "has an unknown kind of token",
@@ -594,27 +598,27 @@ describe("an order", () => {
   ])
 })
 
-describe("a store", () => {
+describe("rejects a store that", () => {
   refuses([
     [
-      "over Redis has a URL where a Layer belongs",
+      "uses Redis with a URL in place of a Layer",
       () => RedisChainStore.make(untyped({ redis: "redis://localhost" })),
       'InvalidOption: RedisChainStore: redis must be a Layer of Redis, for example NodeRedis.layer({ url }), got "redis://localhost"'
     ],
     [
-      "over Redis has an unknown option",
+      "uses Redis with an unknown option",
       () => RedisChainStore.make(untyped({ redis: Layer.empty, url: "x" })),
       'InvalidOption: RedisChainStore: "url" is not an option. Options: redis, prefix'
     ],
     [
-      "over keys and values has a path where a Layer belongs",
+      "uses a KeyValueStore with a path in place of a Layer",
       () => KeyValueChainStore.make(untyped({ keyValueStore: "./state" })),
       'InvalidOption: KeyValueChainStore: keyValueStore must be a Layer of a KeyValueStore, got "./state"'
     ]
   ])
 })
 
-describe("a rule", () => {
+describe("rejects a rule that", () => {
   const common = { id: "gateway/full", why: "It is full.", reason: new FailoverReason.Overloaded() }
   refuses([
     [
@@ -660,6 +664,6 @@ describe("a rule", () => {
   ])
 })
 
-it("a duration of the types that a policy has is a duration", () => {
+it("accepts the Duration values that the type of a policy allows", () => {
   RecoveryPolicy.validate({ ...interactive, deadline: Duration.infinity, patience: Duration.zero })
 })

@@ -1,10 +1,13 @@
-/** What a wrong use is told, as a table: each row is one use, in plain JavaScript or out of a JSON file, and its message. */
+/**
+ * A table of wrong uses. Each row has a title, a use in plain JavaScript or from a JSON file, and the expected
+ * message.
+ */
 import { assert, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Layer, Stream } from "effect"
 
 export type Row = readonly [title: string, use: () => unknown, message: string]
 
-/** A JavaScript program may pass anything: it has no types. */
+/** A JavaScript program may pass anything, because it has no types. */
 export const untyped = (value: unknown): any => value
 
 const runOf = (used: unknown): Effect.Effect<unknown, unknown> => {
@@ -25,7 +28,7 @@ const told = (use: () => unknown): Effect.Effect<string> =>
     (exit) => (Exit.isSuccess(exit) ? "it was accepted" : String(Cause.squash(exit.cause)))
   )
 
-/** Each of these is told, word for word. */
+/** Adds one test a row. The message must match word for word. */
 export const refuses = (rows: ReadonlyArray<Row>): void => {
   for (const [title, use, message] of rows) {
     it.effect(title, () => Effect.map(told(use), (said) => assert.strictEqual(said, message)))

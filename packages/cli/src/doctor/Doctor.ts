@@ -1,17 +1,22 @@
 /**
  * `outlast doctor`: checks that the configuration is complete, and says what to do otherwise. Covers Node, the keys of
- * the providers, and the tools and extensions in the given modules and manifests.
+ * the providers, and the tools and extensions in the given modules and manifests. With `nats`, also the streams of the
+ * given subjects.
  *
  * | finding | level |
  * |---|---|
  * | Node is too old, or a file could not be examined | error |
  * | a tool or extension is skipped | none; error with `strict` |
  * | no provider has a key, or one looks wrong | warning |
+ * | a subject without a stream, a stream without acknowledgements, a server without an answer | error |
+ * | a stream that can lose events in an outage | warning |
  *
- * Nothing is sent. Values of variables are never shown. Output of modules and checks goes to standard error.
+ * Nothing is sent to a provider. Values of variables are never shown. Output of modules and checks goes to standard
+ * error.
  */
 import { Console, Effect, Logger } from "effect"
 import { Registry } from "@outlast/providers"
+import * as EventStreams from "./EventStreams.ts"
 import * as SideEffects from "./SideEffects.ts"
 import * as Keys from "./Keys.ts"
 import * as Loading from "./Loading.ts"
@@ -27,6 +32,10 @@ export interface Options {
   /** Treats a skipped tool or extension as an error. */
   readonly strict: boolean
   readonly json: boolean
+  /** Addresses of a NATS server, separated by commas. */
+  readonly nats?: string | undefined
+  /** Subjects whose streams are examined. */
+  readonly subjects?: ReadonlyArray<string> | undefined
   readonly node: NodeVersion.Versions
 }
 
@@ -38,7 +47,7 @@ export const run = (options: Options) =>
     return Report.isSound(report)
   })
 
-const examine = ({ files, strict, node }: Options) =>
+const examine = ({ files, strict, node, nats, subjects = [] }: Options) =>
   Effect.gen(function* () {
     const version = NodeVersion.of(node)
     const values = new Map(
@@ -66,6 +75,7 @@ const examine = ({ files, strict, node }: Options) =>
         }
       }
     }
+    if (nats !== undefined) problems.push(...(yield* EventStreams.problems(nats, subjects)))
     const report: Report.Report = { node: version, providers: Keys.examine(values), tools, problems }
     return report
   })

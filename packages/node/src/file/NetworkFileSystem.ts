@@ -1,14 +1,14 @@
 /**
- * Recognises file systems on which the locks of SQLite do not hold.
+ * Detects file systems on which SQLite's locks do not work.
  *
  * SQLite locks files by `fcntl`, and in WAL mode shares memory between its processes. Both need one kernel. On a
  * network file system two machines can believe that they hold the same lock, which destroys a database.
  *
- * **Limits.** Linux only: it reads the type from `statfs`. Other systems, and types not listed here, count as local.
+ * **Limits.** Linux only: the type comes from `statfs`. Other systems, and types not listed here, count as local.
  */
 import { statfsSync } from "node:fs"
 
-/** `refuse`: locks are known not to hold. `warn`: they hold or not, by how it is mounted. */
+/** `refuse`: locks are known not to work. `warn`: locks depend on the mount. */
 type Verdict = "refuse" | "warn"
 
 export interface NetworkFileSystem {
@@ -17,7 +17,7 @@ export interface NetworkFileSystem {
   readonly verdict: Verdict
 }
 
-/** By the magic number of `statfs`: linux/magic.h, and the sources of file systems outside of the kernel. */
+/** Known file systems by the magic number of `statfs` (linux/magic.h, and the sources of out-of-kernel systems). */
 const known: ReadonlyMap<number, NetworkFileSystem> = new Map([
   [0x6969, { name: "NFS", verdict: "refuse" }],
   [0x517b, { name: "SMB", verdict: "refuse" }],
@@ -36,7 +36,7 @@ const known: ReadonlyMap<number, NetworkFileSystem> = new Map([
   [0x786f4256, { name: "a VirtualBox folder", verdict: "warn" }]
 ])
 
-/** The network file system with this magic number, where it is one. */
+/** The network file system with this magic number, if it is one. */
 export const ofType = (type: number): NetworkFileSystem | undefined => known.get(type >>> 0)
 
 /** The network file system that holds `folder`. Throws the error of `statfs`. */

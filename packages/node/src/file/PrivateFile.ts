@@ -1,13 +1,14 @@
 /**
  * Creates empty files that only their owner can read (mode 0600).
  *
- * A lock of a POSIX system ends as soon as its process closes any handle of the file. So a file that a database of this
- * process may have open is never opened here: a new file is made under another name and then linked into place.
+ * A POSIX lock ends as soon as its process closes any handle of the file. This module therefore never opens a file
+ * that a database of this process may have open. A new file is created under another name and then linked into
+ * place.
  */
 import { randomUUID } from "node:crypto"
 import { closeSync, linkSync, openSync, statSync, unlinkSync } from "node:fs"
 
-/** True when the file was created, false when it was there. Throws the error of the system. */
+/** True when the file was created, false when it existed. Throws the error of the system. */
 export const create = (path: string): boolean => {
   if (statSync(path, { throwIfNoEntry: false }) !== undefined) return false
   const draft = `${path}.${randomUUID()}.new`
@@ -17,7 +18,7 @@ export const create = (path: string): boolean => {
     return true
   } catch (error) {
     if (codeOf(error) === "EEXIST") return false
-    // A file system without hard links.
+    // The file system has no hard links.
     if (!["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK"].includes(codeOf(error))) throw error
     return createInPlace(path)
   } finally {

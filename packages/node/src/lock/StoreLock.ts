@@ -1,16 +1,16 @@
 /**
- * A lock between the processes of one machine: for a store that two processes must not run at once.
+ * A lock between the processes of one machine, for a store that only one process may run.
  *
- * {@link acquire} holds `BEGIN EXCLUSIVE` of SQLite on an empty file that has no other use. The kernel keeps the lock: it
- * holds across PID namespaces that share the file (containers with one volume), while the process is stopped by SIGSTOP,
- * and it is free as soon as the process is gone, also after SIGKILL. No file has to be cleaned up.
+ * {@link acquire} holds `BEGIN EXCLUSIVE` of SQLite on an empty file that has no other use. The kernel keeps the
+ * lock. It works across PID namespaces that share the file (containers with one volume), and while the process is
+ * stopped by SIGSTOP. It is released as soon as the process ends, also after SIGKILL. No file has to be cleaned up.
  *
- * The file stays, empty, after a release: deleting it would let two processes lock two files of one name. Beside it lies
- * `<path>.holder` with the process, host and time of the last holder, for messages only.
+ * The empty file remains after a release: deleting it would let two processes lock two files of one name. The file
+ * `<path>.holder` next to it has the process, host and time of the last holder, for messages only.
  *
- * **Limits.** Linux and other POSIX systems; tried on Linux. It does not hold on a network file system: one that is
- * recognised is refused, FUSE and 9P give a warning. Whoever deletes the file lets another process in: `isHeld` tells.
- * A process that opens and closes the file by other means than this module loses the lock.
+ * **Limits.** Linux and other POSIX systems; tested on Linux. It does not work on a network file system: a detected
+ * one is rejected, FUSE and 9P give a warning. Deleting the file lets another process in; `isHeld` detects this. A
+ * process that opens and closes the file by other means than this module loses the lock.
  *
  * **Example** (One process for a store; a new one waits for the old one to end)
  *
@@ -34,15 +34,15 @@ import * as NetworkFileSystem from "../file/NetworkFileSystem.ts"
 import * as PrivateFile from "../file/PrivateFile.ts"
 
 export interface Options {
-  /** How long to wait for a lock that another process holds. Default 0: fail at once. */
+  /** Time to wait for a lock that another process holds. Default 0: fail at once. */
   readonly wait?: Duration.Input | undefined
-  /** `refuse`: no lock on a network file system, where it is recognised. Default "refuse". */
+  /** `refuse`: reject a file on a detected network file system. Default "refuse". */
   readonly networkFileSystem?: "refuse" | "allow" | undefined
 }
 
 export const defaults = { wait: Duration.zero, networkFileSystem: "refuse" } as const
 
-/** The pause between two looks at a lock that is held. */
+/** Time between two attempts to take a lock that is held. */
 export const pause = Duration.millis(100)
 
 const checks: Check.Checks<Options> = {
@@ -53,11 +53,11 @@ const checks: Check.Checks<Options> = {
 export interface StoreLock {
   /** The absolute path of the file. */
   readonly path: string
-  /** False once the file was deleted, moved or replaced: another process may hold the lock, too, then. */
+  /** False once the file was deleted, moved or replaced. Another process may then hold the lock, too. */
   readonly isHeld: Effect.Effect<boolean>
 }
 
-/** Holds the lock until the scope closes. Throws an `InvalidOption` for a wrong path or option. */
+/** Holds the lock until the scope closes. Throws an `InvalidOption` for an invalid path or option. */
 export const acquire = (
   path: string,
   options: Options = {}
@@ -90,7 +90,7 @@ interface Held {
   readonly identity: string
 }
 
-/** Databases that hold a lock: one that nothing refers to would be closed with the garbage. */
+/** Databases that hold a lock. The reference keeps the garbage collector from closing them. */
 const held = new Set<DatabaseSync>()
 
 const take = (file: string): Effect.Effect<Held, StoreError.StoreError> =>
@@ -109,15 +109,15 @@ const take = (file: string): Effect.Effect<Held, StoreError.StoreError> =>
 const lockNow = (file: string): Held => {
   PrivateFile.create(file)
   const stat = statSync(file)
-  if (!stat.isFile()) throw problem(file, "unavailable", "its path is no regular file")
+  if (!stat.isFile()) throw problem(file, "unavailable", "its path is not a regular file")
   if (stat.size > 0)
     throw problem(file, "corrupt", "it has content, and a lock needs an empty file of its own")
   const identity = identityOf(file)
   const database = new DatabaseSync(file, { timeout: 0 })
   try {
-    // Without a journal in memory there would be a file for it.
+    // The journal would be a file otherwise.
     database.exec("PRAGMA journal_mode=MEMORY; BEGIN EXCLUSIVE")
-    // Deleted between the two: this lock is on a file that has no name any more.
+    // The file was deleted in between, so this lock is on a file without a name.
     if (identity === undefined || identityOf(file) !== identity) throw locked(file)
     return { database, file, identity }
   } catch (error) {
@@ -129,7 +129,7 @@ const lockNow = (file: string): Held => {
 const release = ({ database, file, identity }: Held): Effect.Effect<void> =>
   Effect.sync(() => {
     held.delete(database)
-    // While it is still locked: the next holder writes its own.
+    // Removed while the lock is still held, because the next holder writes its own file.
     if (identityOf(file) === identity) ignoreErrors(() => unlinkSync(holderFile(file)))
     database.close()
   })
@@ -150,11 +150,11 @@ const checkFileSystem = (
     Effect.flatMap((network) => {
       if (network === undefined) return Effect.void
       if (network.verdict === "refuse" && policy === "refuse") {
-        const detail = `it lies on ${network.name}, where locks do not hold`
+        const detail = `it is on ${network.name}, where locks do not work`
         return Effect.fail(problem(file, "unavailable", detail))
       }
       return Effect.logWarning(
-        `The lock ${file} lies on ${network.name}, where locks may not hold between machines.`
+        `The lock ${file} is on ${network.name}, where locks between machines may not work.`
       )
     })
   )
@@ -169,7 +169,7 @@ const Holder = Schema.fromJsonString(
 
 const holderFile = (file: string): string => `${file}.holder`
 
-/** Best effort: a full disk is no reason to refuse a lock. */
+/** Best effort: a full disk must not fail the lock. */
 const writeHolder = (file: string, now: number): void =>
   ignoreErrors(() => {
     const holder = { pid: process.pid, host: hostname(), since: new Date(now).toISOString() }
@@ -193,7 +193,7 @@ const ignoreErrors = (f: () => void): void => {
   try {
     f()
   } catch {
-    // Nothing depends on it.
+    // The holder is for messages only.
   }
 }
 

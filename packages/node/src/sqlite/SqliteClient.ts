@@ -1,27 +1,28 @@
 /**
- * A `SqlClient` of `effect/sql` over Node's own SQLite, in a worker thread: no driver to install, and no commit, lock
- * or long query stops the event loop.
+ * A `SqlClient` of `effect/sql` over Node's own SQLite in a worker thread. There is no driver to install, and no
+ * commit, lock or long query blocks the event loop.
  *
- * The file is in WAL mode with `synchronous=FULL`: what a statement or a transaction has answered survives a loss of
- * power. It is created with mode 0600. Whatever takes a `SqlClient` works with it: `Migrator`, `KeyValueStore`,
+ * The file is in WAL mode with `synchronous=FULL`: a confirmed statement or transaction survives a loss of power.
+ * The file is created with mode 0600. Anything that uses a `SqlClient` works with it: `Migrator`, `KeyValueStore`,
  * `effect/workflow` with a single runner.
  *
- * - **One statement at a time.** A transaction has the connection to itself; others wait. A statement under way is not
- *   interruptible: an interrupt waits for its reply. A transaction begins with `BEGIN IMMEDIATE`.
- * - **Locked by another process.** SQLite waits at most `busyTimeout`, then the client tries again, up to `lockWait`;
- *   only statements outside of transactions and `BEGIN`, where nothing has happened yet. Others use the connection
- *   meanwhile, and an interrupt ends the wait.
- * - **Errors.** Opening fails with a `StoreError`. The `SqlError` of a statement names the file and what to do where the
- *   store is at fault; `StoreError.fromSqlError` gives its reason. A file that was deleted, moved or replaced while it
- *   was open fails each statement from then on.
- * - **A fiber that outlives its transaction**: its statements fail, as the connection may be in another transaction.
- * - **A transaction that SQLite has rolled back itself** (a full disk) stays failed: its later statements are not run,
- *   and its commit fails, also where the program has caught the error.
- * - **The thread ends** (killed, out of memory): the statement under way fails, its outcome is unknown, and the next
- *   one opens the file again. An in-memory database is lost then, and says so.
+ * - **One statement at a time.** A transaction has the connection to itself; others wait. A running statement is
+ *   not interruptible: an interrupt waits for its reply. A transaction begins with `BEGIN IMMEDIATE`.
+ * - **Locked by another process.** SQLite waits at most `busyTimeout`. Then the client retries up to `lockWait`,
+ *   but only statements outside of transactions and `BEGIN`, which have had no effect yet. Others use the
+ *   connection meanwhile, and an interrupt ends the wait.
+ * - **Errors.** Opening fails with a `StoreError`. If the store is at fault, the `SqlError` of a statement names
+ *   the file and what to do; `StoreError.fromSqlError` returns its reason. If the file is deleted, moved or
+ *   replaced while it is open, every later statement fails.
+ * - **A fiber outlives its transaction**: its statements fail, because the connection may be in another transaction.
+ * - **SQLite rolls back a transaction itself** (a full disk): the transaction stays failed. Its later statements
+ *   are not run, and its commit fails, even if the program has caught the error.
+ * - **The thread ends** (killed, out of memory): the running statement fails with an unknown outcome, and the next
+ *   one reopens the file. An in-memory database is then lost, and statements report it.
  *
  * **Limits.** A query cannot be stopped, and the next statement waits for it: read lists in pages by key, as
- * `docs/sqlite.md` shows. `stream` holds the connection until it ends. One file belongs to processes of one machine.
+ * `docs/sqlite.md` shows. `stream` holds the connection until it ends. Only processes of one machine may use a
+ * file.
  *
  * **Example** (A file)
  *
@@ -46,22 +47,22 @@ import type { SqliteThread, ThreadEnded } from "./SqliteThread.ts"
 import * as Thread from "./SqliteThread.ts"
 
 export interface Options {
-  /** The path of the file, or `:memory:` for a database that ends with its client. */
+  /** Path of the file, or `:memory:` for a database that ends with its client. */
   readonly filename: string
-  /** The name of the store in errors. Default "sqlite". */
+  /** Name of the store in errors. Default "sqlite". */
   readonly store?: string | undefined
   /**
-   * `full`: each commit is on the disk. `normal`: a loss of power may take the last commits, a killed process none.
-   * `extra`: as `full`, and the folder is synced as well. Default "full".
+   * `full`: each commit is on the disk. `normal`: a loss of power may lose the last commits, a killed process loses
+   * none. `extra`: as `full`, and the folder is synced as well. Default "full".
    */
   readonly synchronous?: "normal" | "full" | "extra" | undefined
-  /** Creates a file that is missing. Default true. */
+  /** True to create a missing file. Default true. */
   readonly create?: boolean | undefined
-  /** How long SQLite itself waits for a lock, in its thread. At most 20 ms. Default 10 ms. */
+  /** Time that SQLite itself waits for a lock, in its thread. At most 20 ms. Default 10 ms. */
   readonly busyTimeout?: Duration.Input | undefined
-  /** How long opening, a statement outside of a transaction and `BEGIN` wait for a lock in all. Default 5 s. */
+  /** Total time that opening, `BEGIN` and a statement outside of a transaction wait for a lock. Default 5 s. */
   readonly lockWait?: Duration.Input | undefined
-  /** `refuse`: no file on a network file system, where it is recognised. Default "refuse". */
+  /** `refuse`: reject a file on a detected network file system. Default "refuse". */
   readonly networkFileSystem?: "refuse" | "allow" | undefined
 }
 
@@ -84,7 +85,7 @@ const checks: Check.Checks<Options> = {
   networkFileSystem: Check.is.oneOf("refuse", "allow")
 }
 
-/** A client that closes its database with the scope. Throws an `InvalidOption` for a wrong option. */
+/** A client that closes its database with the scope. Throws an `InvalidOption` for an invalid option. */
 export const make = (
   options: Options
 ): Effect.Effect<SqlClient.SqlClient, StoreError.StoreError, Scope.Scope | Reactivity.Reactivity> => {
@@ -92,7 +93,7 @@ export const make = (
   return makeChecked(settingsOf(options))
 }
 
-/** Throws an `InvalidOption` for a wrong option. */
+/** The layer of {@link make}. Throws an `InvalidOption` for an invalid option. */
 export const layer = (options: Options): Layer.Layer<SqlClient.SqlClient, StoreError.StoreError> => {
   Check.fields("SqliteClient", options, checks)
   return Layer.effect(SqlClient.SqlClient, makeChecked(settingsOf(options))).pipe(
@@ -108,7 +109,7 @@ interface Settings {
 
 const settingsOf = (options: Options): Settings => {
   const isMemory = options.filename === ":memory:"
-  // Absolute, so that errors say where it is, and that SQLite takes no name for a URI.
+  // An absolute path, so that errors locate the file, and SQLite does not interpret the name as a URI.
   const filename = isMemory || isAbsolute(options.filename) ? options.filename : resolve(options.filename)
   return {
     opening: {
@@ -141,7 +142,7 @@ const makeChecked = (
       Effect.uninterruptibleMask((restore) =>
         Effect.flatMap(Thread.start({ ...opening, create }), (next) =>
           restore(open(next, settings)).pipe(
-            // The scope may have closed meanwhile: its finalizer did not know this thread.
+            // The scope may have closed meanwhile. Its finalizer did not know this thread.
             Effect.andThen(Effect.suspend(() => (isClosed ? Effect.fail(closedError(where)) : Effect.void))),
             Effect.onError(() => next.close),
             Effect.map(() => (thread = next))
@@ -149,13 +150,13 @@ const makeChecked = (
         )
       )
     yield* Effect.mapError(openThread(opening.create), (error) => storeErrorOf(error, where))
-    // Runs with the permit: one at a time.
+    // Runs with the permit, so one at a time.
     const connection: Effect.Effect<Lease, SqlError.SqlError> = Effect.suspend(() => {
       if (isClosed || thread === undefined) return Effect.fail(closedError(where))
       const ended = thread.ended()
       if (ended === undefined) return Effect.succeed(lease(thread, settings))
       if (isMemory) return Effect.fail(lostMemory(ended, where))
-      // What was stored is in the file that was there.
+      // A new file is not created, because the stored data was in the previous file.
       return Effect.map(openThread(false), (next) => lease(next, settings))
     })
     const acquirers = SqlClient.makeSqliteAcquirers<Lease>({
@@ -180,7 +181,7 @@ const makeChecked = (
     })
   })
 
-/** Opens the database; waits while another process holds it. */
+/** Opens the database. Waits while another process holds it. */
 const open = (thread: SqliteThread, settings: Settings): Effect.Effect<void, SqlError.SqlError> =>
   ask(thread, { op: "open" }, "connect", settings.where).pipe(
     Effect.retry({ schedule: lockSchedule(settings.lockWait), while: isLocked }),
@@ -197,7 +198,7 @@ const open = (thread: SqliteThread, settings: Settings): Effect.Effect<void, Sql
 // Errors
 // -----------------------------------------------------------------------------
 
-/** What a fault of the worker is for a program: names the file where the store is at fault. */
+/** Converts a fault of the worker to a `SqlError`, which names the file if the store is at fault. */
 const sqlErrorOf = (fault: Fault, operation: string, where: StoreError.Where): SqlError.SqlError => {
   if (fault.found !== undefined) {
     const { file, store } = where
@@ -209,7 +210,7 @@ const sqlErrorOf = (fault: Fault, operation: string, where: StoreError.Where): S
     return connectionError(cause, cause.message, operation)
   }
   const { code, errcode, message } = fault
-  // `errno` is where effect looks for the number.
+  // Effect reads the number from `errno`.
   const cause = Object.assign(new Error(message), {
     ...(code === undefined ? {} : { code }),
     ...(errcode === undefined ? {} : { errcode, errno: errcode })
@@ -233,7 +234,7 @@ const closedError = ({ file, store }: StoreError.Where): SqlError.SqlError => {
 const endedError = (ended: ThreadEnded, operation: string, where: StoreError.Where): SqlError.SqlError => {
   if (ended.isClosed) return closedError(where)
   const file = where.file === undefined ? "" : ` (${where.file})`
-  const message = `Store \`${where.store}\`${file}: ${ended.message}. The outcome of a statement under way is unknown. The next statement opens the file again.`
+  const message = `Store \`${where.store}\`${file}: ${ended.message}. The outcome of the running statement is unknown. The next statement reopens the file.`
   return connectionError(ended, message, operation)
 }
 
@@ -248,7 +249,7 @@ const storeErrorOf = (error: SqlError.SqlError, where: StoreError.Where): StoreE
   StoreError.fromSqlError(error, where) ??
   new StoreError.StoreError({ reason: "unavailable", ...where, detail: error.message, cause: error })
 
-/** The reply to a request; a fault in it is a failure. */
+/** Sends a request and returns its reply. A fault in the reply becomes a failure. */
 const ask = (
   thread: SqliteThread,
   request: Request,
@@ -276,7 +277,7 @@ const lockSchedule = (lockWait: Duration.Duration) =>
     Schedule.upTo({ duration: lockWait })
   )
 
-/** Runs a statement outside of transactions again. The connection is free, and the wait interruptible, in between. */
+/** Retries a statement outside of transactions. Between attempts the connection is free and the wait interruptible. */
 const waitForLock =
   (borrower: SqlConnection.Borrower, lockWait: Duration.Duration): SqlConnection.Borrower =>
   (f) => {
@@ -288,7 +289,7 @@ const waitForLock =
     )
   }
 
-/** Begins a transaction again; never runs its effect twice. */
+/** Retries the start of a transaction. Never runs its effect twice. */
 const waitToBegin =
   (
     withTransaction: SqlClient.SqlClient["withTransaction"],
@@ -317,23 +318,23 @@ const waitToBegin =
 
 interface Lease extends SqlConnection.Connection {
   readonly isTransaction: () => boolean
-  /** Fails the statements from now on: its transaction, or the scope of `reserve`, has ended. */
+  /** Ends the lease with its transaction or with the scope of `reserve`. Later statements fail. */
   readonly end: () => void
 }
 
 const endsTransaction = (sql: string): boolean =>
   /^\s*(?:commit|end|rollback(?!\s+(?:transaction\s+)?to\b))\b/i.test(sql)
 
-/** A fiber that was forked inside may hold the connection for longer than the scope. */
+/** Ends the lease with the scope. A fiber that was forked inside may hold the connection for longer. */
 const untilReleased = <E, R>(
   acquirer: Effect.Effect<Lease, E, R>
 ): Effect.Effect<Lease, E, R | Scope.Scope> =>
   Effect.tap(acquirer, (lease) => Effect.addFinalizer(() => Effect.sync(lease.end)))
 
-/** The connection of one statement, one transaction or one `reserve`: knows whether its transaction still stands. */
+/** The connection of one statement, one transaction or one `reserve`. Tracks whether its transaction is still open. */
 const lease = (thread: SqliteThread, { where }: Settings): Lease => {
   let inTransaction = false
-  /** The error with which SQLite has rolled back the transaction. */
+  /** The error with which SQLite rolled back the transaction. */
   let rolledBack: SqlError.SqlError | undefined
   let hasEnded = false
 
@@ -357,11 +358,11 @@ const lease = (thread: SqliteThread, { where }: Settings): Lease => {
 
   const send = (request: Request, sql: string): Effect.Effect<Reply, SqlError.SqlError> =>
     Effect.suspend(() => {
-      // Run now, the statement could join the transaction of another fiber and be rolled back with it.
+      // The statement could join the transaction of another fiber, and be rolled back with it.
       if (hasEnded) return Effect.fail(outlived(where))
       const lost = rolledBack
       if (lost !== undefined) {
-        // Run now it would be outside of any transaction.
+        // Running it now would be outside of any transaction.
         if (endsTransaction(sql)) rolledBack = undefined
         return Effect.fail(notRun(lost))
       }
@@ -441,9 +442,9 @@ const outlived = ({ store }: StoreError.Where): SqlError.SqlError => {
   })
 }
 
-/** The error of a statement that comes after its transaction was rolled back. */
+/** The error of a statement after its transaction was rolled back. */
 const notRun = ({ reason }: SqlError.SqlError): SqlError.SqlError => {
-  const message = `Not run: the transaction was rolled back before, with all of its statements. ${reason.message ?? ""}`
+  const message = `Not run: the transaction was already rolled back with all of its statements. ${reason.message ?? ""}`
   const fields = { cause: reason.cause, message, operation: "execute" }
   return new SqlError.SqlError({
     reason:
@@ -466,7 +467,7 @@ const badParam = (problem: string): SqlError.SqlError =>
     })
   })
 
-/** The parameters as SQLite stores them, or what is wrong with one. Never shows a value. */
+/** The parameters as SQLite stores them, or the problem with one of them. Never shows a value. */
 const bind = (params: ReadonlyArray<unknown>): ReadonlyArray<Param> | string => {
   const bound: Array<Param> = []
   for (const [index, param] of params.entries()) {
@@ -491,7 +492,7 @@ const bindOne = (param: unknown): Param | undefined => {
     case "bigint":
       return param
     case "number":
-      // Node binds a number as a real, which a column of text would store as "5.0".
+      // Node binds a number as a real, which a TEXT column would store as "5.0".
       return Number.isSafeInteger(param) && !Object.is(param, -0) ? BigInt(param) : param
     case "boolean":
       return param ? 1n : 0n
@@ -505,7 +506,7 @@ const bindOne = (param: unknown): Param | undefined => {
   }
 }
 
-/** A message copies the whole buffer behind a view, which Node's Buffers share. */
+/** Copies the bytes of a view: a message would copy the whole buffer behind it, which Node's Buffers share. */
 const bytesOf = ({ buffer, byteLength, byteOffset }: ArrayBufferView): Uint8Array => {
   const bytes = new Uint8Array(buffer, byteOffset, byteLength)
   return byteLength === buffer.byteLength ? bytes : bytes.slice()

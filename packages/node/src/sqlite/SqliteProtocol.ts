@@ -1,30 +1,30 @@
 /**
- * The messages between a client and the worker thread that has its database: one reply for each request, in the same
- * order. Types only, so that the worker loads nothing but Node.
+ * The messages between a client and its worker thread: one reply for each request, in the same order. The module
+ * has only types, so that the worker loads nothing but Node.
  */
 import type { StoreError } from "@outlast/resilience"
 
-/** How the worker opens its database. */
+/** Options with which the worker opens its database. */
 export interface Opening {
   /** An absolute path, or `:memory:`. */
   readonly filename: string
   readonly synchronous: "normal" | "full" | "extra"
   readonly create: boolean
-  /** Milliseconds in which SQLite itself waits for a lock. */
+  /** Time that SQLite itself waits for a lock, in milliseconds. */
   readonly busyTimeout: number
   readonly networkFileSystem: "refuse" | "allow"
 }
 
-/** What SQLite stores. */
+/** A value that SQLite stores. */
 export type Param = null | number | bigint | string | Uint8Array
 
-/** `rows`: objects. `values`: arrays. `raw`: objects, or the count of changes for a statement without columns. */
+/** `rows`: objects. `values`: arrays. `raw`: objects, or the number of changes for a statement without columns. */
 export type Mode = "rows" | "values" | "raw"
 
 interface Statement {
   readonly sql: string
   readonly params: ReadonlyArray<Param>
-  /** Integers as bigint. */
+  /** True to return integers as bigint. */
   readonly bigints: boolean
 }
 
@@ -48,13 +48,13 @@ export interface Page {
   readonly done: boolean
 }
 
-/** An error of the worker: its properties do not survive a message. */
+/** An error of the worker as plain data, because a message loses the properties of an Error. */
 export interface Fault {
   readonly message: string
   readonly code?: string | undefined
   /** SQLite's extended result code. */
   readonly errcode?: number | undefined
-  /** What a check of the worker's own has found. */
+  /** Result of a failed check of the worker. */
   readonly found?: { readonly reason: StoreError.Reason; readonly detail: string } | undefined
 }
 

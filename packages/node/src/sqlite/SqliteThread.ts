@@ -1,9 +1,8 @@
 /**
- * The client's side of a worker thread: sends requests, and hands each reply to the fiber that waits for it.
+ * The client's side of a worker thread: sends requests, and passes each reply to the waiting fiber.
  *
- * A request cannot be interrupted: the thread carries it out anyway, and its reply says what happened. When the thread
- * ends, everything that waits for it fails with {@link ThreadEnded}. A thread without work does not keep the process
- * running.
+ * A request cannot be interrupted: the thread finishes it, and its reply says what happened. When the thread ends,
+ * every waiting fiber fails with {@link ThreadEnded}. An idle thread does not keep the process running.
  */
 import { Data, Effect } from "effect"
 import { Worker } from "node:worker_threads"
@@ -11,20 +10,20 @@ import type { Opening, Reply, Request } from "./SqliteProtocol.ts"
 
 export class ThreadEnded extends Data.TaggedError("ThreadEnded")<{
   readonly message: string
-  /** True for a request that came after `close`: it was not carried out. */
+  /** True for a request after `close`, which was not run. */
   readonly isClosed: boolean
 }> {}
 
 export interface SqliteThread {
-  /** Uninterruptible. */
+  /** Sends a request and waits for the reply. Uninterruptible. */
   readonly request: (request: Request) => Effect.Effect<Reply, ThreadEnded>
-  /** Why the thread ended. */
+  /** The reason why the thread ended; `undefined` while it runs. */
   readonly ended: () => ThreadEnded | undefined
-  /** Closes the database after the requests under way, and ends with the thread. Later requests fail. */
+  /** Closes the database after the running requests, and waits for the end of the thread. Later requests fail. */
   readonly close: Effect.Effect<void>
 }
 
-// Node strips the types of a source file; there are none in dist.
+// The worker is TypeScript in sources, whose types Node strips, and JavaScript in dist.
 const file = new URL(
   import.meta.url.endsWith(".ts") ? "./SqliteWorker.ts" : "./SqliteWorker.js",
   import.meta.url
@@ -32,7 +31,7 @@ const file = new URL(
 
 export const start = (opening: Opening): Effect.Effect<SqliteThread> =>
   Effect.sync(() => {
-    // The flags and the environment of the process are not its business: they may hold secrets, or an entry point.
+    // The thread gets no flags and no environment of the process, which may hold secrets or an entry point.
     const worker = new Worker(file, { workerData: opening, name: "outlast-sqlite", execArgv: [], env: {} })
     worker.unref()
     const waiting = new Map<number, (result: Effect.Effect<Reply, ThreadEnded>) => void>()

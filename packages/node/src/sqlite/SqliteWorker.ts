@@ -1,8 +1,8 @@
 /**
- * The worker thread of a `SqliteClient`: one database, one request after the other.
+ * The worker thread of a `SqliteClient`: one database, one request at a time.
  *
- * Everything that can block stays in here: locks of other processes, `fsync`, long queries. Runs from sources and from
- * `dist`: it imports Node's own modules and files beside it, by relative paths.
+ * Everything that can block is in this thread: locks of other processes, `fsync`, long queries. The file runs from
+ * sources and from `dist`, because it imports only Node's modules and relative paths.
  */
 import { accessSync, constants, statSync } from "node:fs"
 import { dirname } from "node:path"
@@ -13,7 +13,7 @@ import * as NetworkFileSystem from "../file/NetworkFileSystem.ts"
 import * as PrivateFile from "../file/PrivateFile.ts"
 import type { Envelope, Fault, Opened, Opening, Page, Reply, Request } from "./SqliteProtocol.ts"
 
-/** Statements that stay prepared; the least recently used one goes first. */
+/** Number of prepared statements that are kept. The least recently used one is evicted first. */
 const maxPrepared = 200
 /** Rows of a cursor in one message. */
 const pageSize = 256
@@ -21,7 +21,7 @@ const pageSize = 256
 const options = workerData as Opening // Written by SqliteThread.
 const isMemory = options.filename === ":memory:"
 
-/** A check of this module has failed. */
+/** A check of this module failed. */
 class Found extends Error {
   readonly found: NonNullable<Fault["found"]>
   constructor(reason: NonNullable<Fault["found"]>["reason"], detail: string) {
@@ -35,7 +35,7 @@ class Found extends Error {
 // -----------------------------------------------------------------------------
 
 let database: DatabaseSync | undefined
-/** The files as they were opened, by path: a deleted one would take writes that nothing will ever read. */
+/** Identities of the open files, by path. A deleted file would take writes that are never read again. */
 const identities = new Map<string, string>()
 
 const identityOf = (path: string): string | undefined => {
@@ -69,43 +69,43 @@ const remember = (path: string): void => {
   if (identity !== undefined) identities.set(path, identity)
 }
 
-/** Creates the file, or checks the one that is there. Gives a warning. */
+/** Creates the file, or checks the existing one. Returns a warning, if any. */
 const prepareFile = (filename: string): string | undefined => {
   const folder = dirname(filename)
   const network = NetworkFileSystem.of(folder)
   const isRefused = network?.verdict === "refuse" && options.networkFileSystem === "refuse"
   if (network !== undefined && isRefused) {
-    throw new Found("unavailable", `it lies on ${network.name}, where SQLite's locks do not hold`)
+    throw new Found("unavailable", `it is on ${network.name}, where SQLite's locks do not work`)
   }
-  // The write-ahead log is a file of its own beside it.
-  if (!statSync(folder).isDirectory()) throw new Found("unavailable", "its folder is no folder")
+  // The write-ahead log is a separate file in this folder.
+  if (!statSync(folder).isDirectory()) throw new Found("unavailable", "its parent path is not a folder")
   accessSync(folder, constants.W_OK | constants.X_OK)
-  // First of the two: a database that another process creates now has content before its log has any.
+  // Read before the file: a database that another process creates now has content before its log has any.
   const logSize = statSync(`${filename}-wal`, { throwIfNoEntry: false })?.size ?? 0
   const stat = statSync(filename, { throwIfNoEntry: false })
   if (stat === undefined && !options.create) {
     throw new Found("unavailable", "its file does not exist, and is not created")
   }
-  if (stat !== undefined && !stat.isFile()) throw new Found("unavailable", "its path is no regular file")
-  // SQLite would delete the log of a file that is empty.
+  if (stat !== undefined && !stat.isFile()) throw new Found("unavailable", "its path is not a regular file")
+  // SQLite would delete the log of an empty file.
   if ((stat === undefined || stat.size === 0) && logSize > 0) {
     const what = stat === undefined ? "missing" : "empty"
-    throw new Found("corrupt", `its file is ${what}, while its write-ahead log (-wal) is there`)
+    throw new Found("corrupt", `its file is ${what}, but its write-ahead log (-wal) exists`)
   }
-  // SQLite takes a file of one byte for an empty one, and would write over it.
-  if (stat?.size === 1) throw new Found("corrupt", "its file is no SQLite database")
+  // SQLite treats a file of one byte as empty, and would overwrite it.
+  if (stat?.size === 1) throw new Found("corrupt", "its file is not a SQLite database")
   if (stat === undefined) PrivateFile.create(filename)
   accessSync(filename, constants.R_OK | constants.W_OK)
-  return network === undefined ? undefined : `lies on ${network.name}, where SQLite's locks may not hold`
+  return network === undefined ? undefined : `is on ${network.name}, where SQLite's locks may not work`
 }
 
-/** SQLite's own code for it, which it gives only where it looks. */
+/** SQLite's own code for a moved database (SQLITE_READONLY_DBMOVED), which it reports only in some cases. */
 const movedCode = 1032
 
-/** Throws where a file was deleted, moved or replaced since it was opened. */
+/** Throws if a file was deleted, moved or replaced since it was opened. */
 const checkFiles = (): void => {
   const log = `${options.filename}-wal`
-  // It exists from the first statement on.
+  // The log exists only after the first statement.
   if (!identities.has(log)) remember(log)
   for (const [path, identity] of identities) {
     if (identityOf(path) === identity) continue
@@ -136,7 +136,7 @@ const prepare = (sql: string): StatementSync => {
 const prepareOnce = (sql: string): StatementSync => {
   const known = prepared.get(sql)
   const statement = known ?? prepare(sql)
-  // Once more at the end: the order of a Map is that of insertion.
+  // Reinserts the statement at the end, because a Map iterates in the order of insertion.
   prepared.delete(sql)
   prepared.set(sql, statement)
   const [oldest] = prepared.keys()
@@ -186,7 +186,7 @@ const close = (): void => {
   for (const cursor of cursors.keys()) dropCursor(cursor)
   database?.close()
   database = undefined
-  // Nothing keeps the thread then.
+  // With the port closed, nothing keeps the thread alive.
   parentPort?.close()
 }
 

@@ -1,4 +1,4 @@
-/** The lock on file systems that cannot be mounted here: `statfs` is replaced. */
+/** The lock on file systems that cannot be mounted in a test, with `statfs` replaced. */
 import { assert, beforeEach, it } from "@effect/vitest"
 import { Effect, Logger } from "effect"
 import type * as Fs from "node:fs"
@@ -28,22 +28,25 @@ beforeEach(() => {
   lines.length = 0
 })
 
-it.effect("refuses NFS, unless it is allowed", () =>
+it.effect("rejects a file on NFS, unless `networkFileSystem` allows it", () =>
   Effect.gen(function* () {
     statfs.type = 0x6969
     const error = yield* Effect.flip(take())
     assert.strictEqual(error.reason, "unavailable")
-    assert.include(error.message, "it lies on NFS, where locks do not hold")
+    assert.include(error.message, "it is on NFS, where locks do not work")
     assert.isEmpty(lines)
     yield* take({ networkFileSystem: "allow" })
-    assert.match(lines.join(), /^Warn: The lock .*a\.lock lies on NFS, where locks may not hold/)
+    assert.match(
+      lines.join(),
+      /^Warn: The lock .*a\.lock is on NFS, where locks between machines may not work/
+    )
   })
 )
 
-it.effect("warns of FUSE", () =>
+it.effect("warns about a file on FUSE", () =>
   Effect.gen(function* () {
     statfs.type = 0x65735546
     yield* take()
-    assert.match(lines.join(), /^Warn: The lock .*a\.lock lies on FUSE, /)
+    assert.match(lines.join(), /^Warn: The lock .*a\.lock is on FUSE, /)
   })
 )

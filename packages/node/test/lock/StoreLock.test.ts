@@ -20,11 +20,11 @@ vi.setConfig({ testTimeout: 60_000 })
 const program = new URL("../support/lockHolder.ts", import.meta.url)
 const newPath = Effect.map(Folder.make, (folder) => join(folder, "tasks.lock"))
 
-/** Takes the lock and lets go of it at once. */
+/** Takes the lock and releases it at once. */
 const tryIt = (path: string) => Effect.scoped(StoreLock.acquire(path))
 
 describe("within a process", () => {
-  it.effect("refuses a second holder and names the first, until its scope closes", () =>
+  it.effect("rejects a second holder and names the first, until its scope closes", () =>
     Effect.gen(function* () {
       const path = yield* newPath
       const scope = yield* Scope.make()
@@ -58,7 +58,7 @@ describe("within a process", () => {
     })
   )
 
-  it.effect("waits as long as it is told to, and can be interrupted meanwhile", () =>
+  it.effect("waits for the given time, and can be interrupted meanwhile", () =>
     Effect.gen(function* () {
       const path = yield* newPath
       const scope = yield* Scope.make()
@@ -82,7 +82,7 @@ describe("within a process", () => {
     })
   )
 
-  it.effect("tells when its file was deleted, which lets another process in", () =>
+  it.effect("reports that its file was deleted, which lets another process in", () =>
     Effect.gen(function* () {
       const path = yield* newPath
       const lock = yield* StoreLock.acquire(path)
@@ -94,7 +94,7 @@ describe("within a process", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("holds also when nothing refers to its scope any more", () =>
+  it.effect("keeps the lock when nothing refers to its scope any more", () =>
     Effect.gen(function* () {
       const path = yield* newPath
       yield* Effect.flatMap(Scope.make(), (scope) => Scope.provide(StoreLock.acquire(path), scope))
@@ -109,7 +109,7 @@ describe("within a process", () => {
     })
   )
 
-  it.effect("refuses a file with content, and a folder that is missing or read-only", () =>
+  it.effect("rejects a file with content, and a folder that is missing or read-only", () =>
     Effect.gen(function* () {
       const path = yield* newPath
       writeFileSync(path, "a database, perhaps")
@@ -121,7 +121,7 @@ describe("within a process", () => {
     })
   )
 
-  it.effect.skipIf(Mount.missing !== undefined)("refuses a read-only folder", () =>
+  it.effect.skipIf(Mount.missing !== undefined)("rejects a read-only folder", () =>
     Effect.gen(function* () {
       const folder = yield* Mount.tmpfs("1m")
       yield* Mount.readOnly(folder)
@@ -130,20 +130,20 @@ describe("within a process", () => {
     })
   )
 
-  it("throws for a wrong path and wrong options", () => {
+  it("throws for an invalid path and invalid options", () => {
     assert.throws(() => StoreLock.acquire(""), /StoreLock: path must be the path of a file, got ""/)
     assert.throws(() => StoreLock.acquire("a", { wait: -1 }), /StoreLock: wait must be/)
     const odd = { waits: 1 } as StoreLock.Options
     assert.throws(() => StoreLock.acquire("a", odd), /"waits" is not an option/)
   })
 
-  it("waits not at all by default", () => {
+  it("does not wait by default", () => {
     assert.isTrue(Duration.isZero(StoreLock.defaults.wait))
   })
 })
 
 describe("between processes", () => {
-  it.live("excludes another process, which may wait for it", () =>
+  it.live("excludes another process, which can wait for the lock", () =>
     Effect.gen(function* () {
       const path = yield* newPath
       const first = yield* Child.start(program, [path])
@@ -160,7 +160,7 @@ describe("between processes", () => {
     })
   )
 
-  it.live("is free after SIGKILL", () =>
+  it.live("is released after SIGKILL", () =>
     Effect.gen(function* () {
       const path = yield* newPath
       const holder = yield* Child.start(program, [path])
@@ -171,7 +171,7 @@ describe("between processes", () => {
     })
   )
 
-  it.live("holds while the holder is stopped by SIGSTOP, and after it goes on", () =>
+  it.live("stays locked while the holder is stopped by SIGSTOP, and after it continues", () =>
     Effect.gen(function* () {
       const path = yield* newPath
       const holder = yield* Child.start(program, [path])
@@ -188,7 +188,7 @@ describe("between processes", () => {
     })
   )
 
-  it.live("has one winner when processes race for it", () =>
+  it.live("has one winner when several processes race for it", () =>
     Effect.gen(function* () {
       const path = yield* newPath
       const racers = yield* Effect.forEach([1, 2, 3, 4], () => Child.start(program, [path]), {
@@ -215,7 +215,7 @@ describe("between processes", () => {
     Effect.gen(function* () {
       const path = yield* newPath
       const holder = yield* Child.start(program, [path], { within: namespaces })
-      // Its own number there says nothing about which process it is here.
+      // The process id inside the namespace differs from the one here.
       assert.isBelow(Number(yield* holder.line("held")), 20)
       assert.strictEqual((yield* Effect.flip(tryIt(path))).reason, "locked")
       yield* holder.signal("SIGKILL")
@@ -223,7 +223,7 @@ describe("between processes", () => {
       yield* tryIt(path)
       const scope = yield* Scope.make()
       yield* Scope.provide(StoreLock.acquire(path), scope)
-      // A lock ends with any handle of its file that the process closes: not with this one.
+      // Closing any handle of the file ends a lock. A failed attempt in this process must not do that.
       yield* Effect.flip(tryIt(path))
       const other = yield* Child.start(program, [path], { within: namespaces })
       assert.include(yield* other.line("refused"), `process ${process.pid} `)

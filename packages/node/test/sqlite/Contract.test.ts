@@ -1,4 +1,4 @@
-/** What effect promises of a `SqlClient`. */
+/** The contract of effect's `SqlClient`. */
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Layer, Option, Queue, Scope, Stream } from "effect"
 import { Reactivity } from "effect/reactivity"
@@ -44,7 +44,7 @@ describe("statements", () => {
     }).pipe(Effect.provide(Memory))
   )
 
-  it.effect("stores what SQLite knows, and says which parameter it cannot", () =>
+  it.effect("stores the types that SQLite knows, and names the parameter that it cannot store", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const stored = (value: unknown) =>
@@ -67,7 +67,7 @@ describe("statements", () => {
     }).pipe(Effect.provide(Memory))
   )
 
-  it.effect("reads large integers as bigint where SafeIntegers asks for it, and fails without", () =>
+  it.effect("returns large integers as bigint with SafeIntegers, and fails without it", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const large = sql`SELECT ${2n ** 60n} AS n`
@@ -75,7 +75,7 @@ describe("statements", () => {
       assert.deepStrictEqual(yield* safe(large), [{ n: 2n ** 60n }])
       assert.deepStrictEqual(yield* safe(Stream.runCollect(large.stream)), [{ n: 2n ** 60n }])
       assert.match((yield* Effect.flip(large)).message, /too large to be represented/)
-      // The statement stays prepared, and its setting does not stay.
+      // The statement stays prepared, but its setting is not kept.
       assert.deepStrictEqual(yield* sql`SELECT 1 AS n`, [{ n: 1 }])
       assert.deepStrictEqual(yield* safe(sql`SELECT 1 AS n`), [{ n: 1n }])
       assert.deepStrictEqual(yield* sql`SELECT 1 AS n`, [{ n: 1 }])
@@ -92,7 +92,7 @@ describe("statements", () => {
     }).pipe(Effect.provide(Memory))
   )
 
-  it.effect("fails with effect's reasons for constraints, and with SQLite's words for a syntax error", () =>
+  it.effect("fails with effect's reasons for constraints, and with SQLite's message for a syntax error", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       yield* sql`CREATE TABLE t (a TEXT UNIQUE, b TEXT NOT NULL)`
@@ -105,7 +105,7 @@ describe("statements", () => {
     }).pipe(Effect.provide(Memory))
   )
 
-  it.effect("keeps more statements than stay prepared", () =>
+  it.effect("supports more statements than it keeps prepared", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       for (let round = 0; round < 2; round++) {
@@ -137,7 +137,7 @@ describe("transactions", () => {
     }).pipe(Effect.provide(Memory))
   )
 
-  it.effect("rolls back a savepoint alone", () =>
+  it.effect("rolls back only the savepoint", () =>
     Effect.gen(function* () {
       const sql = yield* table
       const insert = (text: string) => sql`INSERT INTO notes (text) VALUES (${text})`
@@ -152,7 +152,7 @@ describe("transactions", () => {
     }).pipe(Effect.provide(Memory))
   )
 
-  it.effect("has the connection to itself: other statements wait", () =>
+  it.effect("gives a transaction the connection to itself: other statements wait", () =>
     Effect.gen(function* () {
       const sql = yield* table
       const go = yield* Deferred.make<void>()
@@ -173,7 +173,7 @@ describe("transactions", () => {
     }).pipe(Effect.provide(Memory))
   )
 
-  it.effect("runs what waits for the commit after it, and not after a rollback", () =>
+  it.effect("runs the effects that wait for the commit after it, and not after a rollback", () =>
     Effect.gen(function* () {
       const sql = yield* table
       const seen: Array<number | undefined> = []
@@ -185,7 +185,7 @@ describe("transactions", () => {
     }).pipe(Effect.provide(Memory))
   )
 
-  it.effect("interrupts who waits for the connection, and frees the connection of who had it", () =>
+  it.effect("interrupts a statement that waits, and frees the connection of an interrupted transaction", () =>
     Effect.gen(function* () {
       const sql = yield* table
       const inside = yield* Deferred.make<void>()
@@ -226,7 +226,7 @@ describe("streams", () => {
     return sql
   })
 
-  it.effect("streams all rows in order, and none of an empty table", () =>
+  it.effect("streams all rows in order, and no rows of an empty table", () =>
     Effect.gen(function* () {
       const sql = yield* many
       const ids = yield* Stream.runCollect(
@@ -240,19 +240,19 @@ describe("streams", () => {
     }).pipe(Effect.provide(Memory))
   )
 
-  it.effect("frees the connection of a stream that is left early or fails", () =>
+  it.effect("frees the connection of a stream that ends early or fails", () =>
     Effect.gen(function* () {
       const sql = yield* many
       const stream = sql`SELECT id FROM notes`.stream
       assert.strictEqual((yield* Stream.runCollect(Stream.take(stream, 300))).length, 300)
       assert.strictEqual(yield* Effect.flip(Stream.runForEach(stream, () => Effect.fail("no"))), "no")
       assert.instanceOf(yield* Effect.flip(Stream.runDrain(sql`SELECT nothing`.stream)), SqlError.SqlError)
-      // No cursor is open: the table can be dropped.
+      // No cursor is open, so the table can be dropped.
       yield* sql`DROP TABLE notes`
     }).pipe(Effect.provide(Memory))
   )
 
-  it.effect("streams inside of a transaction what it has written", () =>
+  it.effect("streams rows inside the transaction that wrote them", () =>
     Effect.gen(function* () {
       const sql = yield* many
       const rows = yield* sql.withTransaction(
@@ -265,7 +265,7 @@ describe("streams", () => {
     }).pipe(Effect.provide(Memory))
   )
 
-  it.effect("reads a long list in pages by key, while others write between the pages", () =>
+  it.effect("reads a long list in pages by key, while other statements write between the pages", () =>
     Effect.gen(function* () {
       const sql = yield* many
       const pages = Stream.paginate(0, (after) =>
@@ -288,7 +288,7 @@ describe("streams", () => {
 })
 
 describe("reactive queries", () => {
-  it.effect("runs again after a mutation of its key, and after the commit of a transaction", () =>
+  it.effect("reruns a query after a mutation of its key, and after the commit of a transaction", () =>
     Effect.gen(function* () {
       const sql = yield* table
       const results = yield* sql.reactiveMailbox(["notes"], count)
@@ -322,8 +322,8 @@ describe("migrations", () => {
       })
     })
 
-  // Live: the client that finds the file locked waits by the clock.
-  it.live("runs each migration once, also when two clients of a file begin at once", () =>
+  // Live, because the client that finds the file locked waits by the real clock.
+  it.live("runs each migration once, even when two clients of a file start together", () =>
     Effect.gen(function* () {
       const filename = join(yield* Folder.make, "a.db")
       const ran: Array<string> = []
@@ -334,7 +334,7 @@ describe("migrations", () => {
     })
   )
 
-  it.effect("leaves nothing of a migration that fails", () =>
+  it.effect("leaves no changes of a migration that fails", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const loader = Migrator.fromRecord({

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { SqliteClient } from "@outlast/node"
 
 describe("a fiber that outlives its transaction", () => {
-  it.effect("its statements fail, and do not join the transaction of another fiber", () =>
+  it.effect("fails its statements instead of joining the transaction of another fiber", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       yield* sql`CREATE TABLE t (x INTEGER)`

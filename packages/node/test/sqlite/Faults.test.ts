@@ -1,4 +1,4 @@
-/** What happens when the disk, the file, another process or the thread fails: real files, processes and threads. */
+/** Failures of the disk, the file, another process or the thread, with real files, processes and threads. */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Fiber, Layer, Stream } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
@@ -28,7 +28,7 @@ vi.setConfig({ testTimeout: 60_000 })
 const newPath = Effect.map(Folder.make, (folder) => join(folder, "a.db"))
 const where = { store: "other name" }
 
-/** A client of a file, with a table `t` in it. */
+/** A client of a file with a table `t`. */
 const on = (filename: string, options?: Partial<SqliteClient.Options>) =>
   Effect.gen(function* () {
     const context = yield* Layer.build(SqliteClient.layer({ filename, store: "notes", ...options }))
@@ -42,7 +42,7 @@ const open = (options: SqliteClient.Options) => Effect.scoped(Layer.build(Sqlite
 const count = (sql: SqlClient.SqlClient) =>
   Effect.map(sql<{ n: number }>`SELECT count(*) AS n FROM t`, ([row]) => row?.n)
 
-/** The reason that a program sees, and that the error names the file. */
+/** Returns the reason that a program sees, and checks that the error names the file. */
 const reasonOf = (error: unknown, file: string): StoreError.Reason | undefined => {
   assert.instanceOf(error, SqlError.SqlError)
   assert.include(error.message, `\`notes\` (${file})`)
@@ -53,7 +53,7 @@ describe("a full disk", () => {
   const block = new Uint8Array(64 * 1024)
   const insert = (sql: SqlClient.SqlClient) => sql`INSERT INTO t VALUES (${block})`
 
-  /** A program on a store that is full after some blocks. `room` makes place again. */
+  /** Programs on a store that is full after some blocks. `room` frees space. */
   const cases = [
     {
       name: "a file system without space",
@@ -90,7 +90,7 @@ describe("a full disk", () => {
       })
     )
 
-    it.live.skipIf(skip)(`${name}: a transaction stores nothing, also when its program goes on`, () =>
+    it.live.skipIf(skip)(`${name}: a transaction stores nothing, even when its program continues`, () =>
       Effect.gen(function* () {
         const { file, room, sql } = yield* make
         const fill = Effect.flip(Effect.forever(insert(sql)))
@@ -98,7 +98,7 @@ describe("a full disk", () => {
         assert.strictEqual(reasonOf(failed, file), "full")
         assert.strictEqual(yield* count(sql), 0)
 
-        // The error is caught inside: what comes after it must not be stored alone.
+        // The error is caught inside. A later statement must not be stored alone.
         const caught = yield* sql`INSERT INTO t VALUES ('first')`.pipe(
           Effect.andThen(fill),
           Effect.andThen(room),
@@ -107,7 +107,7 @@ describe("a full disk", () => {
           Effect.exit
         )
         const rows = yield* sql`SELECT count(*) FROM t WHERE a IN ('first', 'after')`.values
-        // Either SQLite has rolled all of it back, or all of it is there.
+        // Either SQLite has rolled back everything, or everything is stored.
         if (Exit.isSuccess(caught)) assert.deepStrictEqual(rows, [[2]])
         else assert.deepStrictEqual(rows, [[0]])
         yield* sql.withTransaction(insert(sql))
@@ -131,7 +131,7 @@ describe("a full disk", () => {
       )
       assert.isTrue(Exit.isFailure(exit))
       assert.deepStrictEqual(seen, [
-        "Not run: the transaction was rolled back before, with all of its statements. UNIQUE constraint failed: t.a"
+        "Not run: the transaction was already rolled back with all of its statements. UNIQUE constraint failed: t.a"
       ])
       assert.strictEqual(yield* count(sql), 0)
       yield* sql.withTransaction(sql`INSERT INTO t VALUES (3)`)
@@ -161,7 +161,7 @@ describe("a file that cannot be used", () => {
   )
 
   it.live.skipIf(Mount.missing !== undefined)(
-    "a writable file in a read-only folder has no place for its log",
+    "a writable file in a read-only folder is rejected, because its log cannot be created",
     () =>
       Effect.gen(function* () {
         const folder = yield* Mount.tmpfs("1m")
@@ -176,18 +176,18 @@ describe("a file that cannot be used", () => {
       })
   )
 
-  it.live("a folder that is missing, and a folder in place of the file, are unavailable", () =>
+  it.live("reports a missing folder, and a folder in place of the file, as unavailable", () =>
     Effect.gen(function* () {
       const path = yield* newPath
       const missing = yield* Effect.flip(open({ filename: join(path, "..", "no", "a.db") }))
       assert.deepInclude(missing, { reason: "unavailable", code: "ENOENT" })
       mkdirSync(path)
       const folder = yield* Effect.flip(open({ filename: path }))
-      assert.deepInclude(folder, { reason: "unavailable", detail: "its path is no regular file" })
+      assert.deepInclude(folder, { reason: "unavailable", detail: "its path is not a regular file" })
     })
   )
 
-  it.live("a missing file is refused where `create` is false", () =>
+  it.live("rejects a missing file when `create` is false", () =>
     Effect.gen(function* () {
       const filename = yield* newPath
       const error = yield* Effect.flip(open({ filename, create: false }))
@@ -199,7 +199,7 @@ describe("a file that cannot be used", () => {
     })
   )
 
-  it.live("a corrupt header is an error that names the file and leaves it as it is", () =>
+  it.live("fails for a corrupt header, names the file and leaves it unchanged", () =>
     Effect.gen(function* () {
       const filename = yield* newPath
       yield* Effect.scoped(on(filename))
@@ -214,7 +214,7 @@ describe("a file that cannot be used", () => {
     })
   )
 
-  it.live("damaged pages fail the statement that reads them", () =>
+  it.live("fails the statement that reads damaged pages", () =>
     Effect.gen(function* () {
       const filename = yield* newPath
       yield* Effect.scoped(
@@ -232,13 +232,13 @@ describe("a file that cannot be used", () => {
     })
   )
 
-  it.live("a file that is gone while its write-ahead log is there is no new database", () =>
+  it.live("does not create a new database when the file is missing but its write-ahead log exists", () =>
     Effect.gen(function* () {
       const filename = yield* newPath
       writeFileSync(`${filename}-wal`, "committed, and not in the file yet")
       const error = yield* Effect.flip(open({ filename }))
       assert.strictEqual(error.reason, "corrupt")
-      assert.include(error.message, "its file is missing, while its write-ahead log (-wal) is there")
+      assert.include(error.message, "its file is missing, but its write-ahead log (-wal) exists")
       assert.isUndefined(statSync(filename, { throwIfNoEntry: false }))
     })
   )
@@ -268,7 +268,7 @@ describe("a file that changes underneath", () => {
     ["without its write-ahead log", (file) => rmSync(`${file}-wal`)]
   ]
   for (const [name, change] of changes) {
-    it.live(`${name}: statements and commits fail, and say so`, () =>
+    it.live(`${name}: statements and commits fail and report the change`, () =>
       Effect.gen(function* () {
         const file = yield* newPath
         const sql = yield* on(file)
@@ -294,7 +294,7 @@ describe("a file that changes underneath", () => {
 describe("a lock of another process", () => {
   const program = new URL("../support/lockingProcess.ts", import.meta.url)
 
-  it.live("makes statements and transactions wait, while the event loop goes on", () =>
+  it.live("makes statements and transactions wait while the event loop continues", () =>
     Effect.gen(function* () {
       const file = yield* newPath
       const sql = yield* on(file, { lockWait: "1 minute" })
@@ -305,13 +305,13 @@ describe("a lock of another process", () => {
         yield* other.send("lock")
         yield* other.line("locked")
         const waiting = yield* Effect.forkChild(waiter, { startImmediately: true })
-        // Each answer of the process takes turns of this event loop.
+        // Each answer of the process needs a turn of this event loop.
         for (let ping = 0; ping < 200; ping++) {
           yield* other.send("ping")
           yield* other.line("pong")
         }
         assert.isUndefined(waiting.pollUnsafe())
-        // Who only reads does not wait behind it.
+        // A reader does not wait for the writer.
         yield* sql`SELECT a FROM t`
         yield* other.send("commit")
         yield* Fiber.join(waiting)
@@ -320,7 +320,7 @@ describe("a lock of another process", () => {
     })
   )
 
-  it.live("can be waited for no longer: an interrupt ends the wait at once", () =>
+  it.live("ends the wait at once when it is interrupted", () =>
     Effect.gen(function* () {
       const file = yield* newPath
       const sql = yield* on(file, { lockWait: "1 hour" })
@@ -353,7 +353,7 @@ describe("a lock of another process", () => {
       assert.strictEqual(reasonOf(yield* Effect.flip(sql`INSERT INTO t VALUES (1)`), file), "locked")
       const begin = yield* Effect.flip(sql.withTransaction(sql`INSERT INTO t VALUES (1)`))
       assert.strictEqual(reasonOf(begin, file), "locked")
-      // Readers read on.
+      // Readers continue.
       assert.strictEqual(yield* count(sql), 0)
 
       const second = yield* newPath
@@ -369,7 +369,7 @@ describe("a lock of another process", () => {
     })
   )
 
-  it.live("is not waited for inside of a transaction", () =>
+  it.live("does not wait for a lock inside a transaction", () =>
     Effect.gen(function* () {
       const file = yield* newPath
       const sql = yield* on(file, { lockWait: "1 hour" })
@@ -389,7 +389,7 @@ describe("a lock of another process", () => {
 })
 
 describe("a worker thread that ends", () => {
-  /** A client and the thread that it has started last. */
+  /** A client and its most recent thread. */
   const withThread = (filename: string) =>
     Effect.gen(function* () {
       const threads: Array<Worker> = []
@@ -404,7 +404,7 @@ describe("a worker thread that ends", () => {
       return { sql, kill, newThreads: () => threads.length }
     })
 
-  it.live("fails the statement under way, and the next one opens the file again", () =>
+  it.live("fails the running statement, and the next one reopens the file", () =>
     Effect.gen(function* () {
       const file = yield* newPath
       const { kill, newThreads, sql } = yield* withThread(file)
@@ -418,7 +418,7 @@ describe("a worker thread that ends", () => {
     })
   )
 
-  it.live("does not create a file that was deleted before it is opened again", () =>
+  it.live("does not create a new file when the old one was deleted before reopening", () =>
     Effect.gen(function* () {
       const file = yield* newPath
       const { kill, sql } = yield* withThread(file)
@@ -432,22 +432,24 @@ describe("a worker thread that ends", () => {
     })
   )
 
-  it.live("rolls back the transaction under way, runs none of its later statements, and is no defect", () =>
-    Effect.gen(function* () {
-      const file = yield* newPath
-      const { kill, sql } = yield* withThread(file)
-      const insert = sql`INSERT INTO t VALUES (1)`
-      const caught = Effect.andThen(kill, Effect.ignore(insert))
-      const program = Effect.andThen(Effect.andThen(insert, caught), insert)
-      const error = yield* Effect.flip(sql.withTransaction(program))
-      assert.strictEqual(reasonOf(error, file), "unavailable")
-      assert.strictEqual(yield* count(sql), 0)
-      yield* sql.withTransaction(insert)
-      assert.strictEqual(yield* count(sql), 1)
-    })
+  it.live(
+    "rolls back the open transaction, runs none of its later statements, and fails without a defect",
+    () =>
+      Effect.gen(function* () {
+        const file = yield* newPath
+        const { kill, sql } = yield* withThread(file)
+        const insert = sql`INSERT INTO t VALUES (1)`
+        const caught = Effect.andThen(kill, Effect.ignore(insert))
+        const program = Effect.andThen(Effect.andThen(insert, caught), insert)
+        const error = yield* Effect.flip(sql.withTransaction(program))
+        assert.strictEqual(reasonOf(error, file), "unavailable")
+        assert.strictEqual(yield* count(sql), 0)
+        yield* sql.withTransaction(insert)
+        assert.strictEqual(yield* count(sql), 1)
+      })
   )
 
-  it.live("fails a stream", () =>
+  it.live("fails a running stream", () =>
     Effect.gen(function* () {
       const file = yield* newPath
       const { kill, sql } = yield* withThread(file)
@@ -459,7 +461,7 @@ describe("a worker thread that ends", () => {
     })
   )
 
-  it.live("loses a database in memory, and says so with every statement", () =>
+  it.live("loses an in-memory database, and reports it with every statement", () =>
     Effect.gen(function* () {
       const { kill, sql } = yield* withThread(":memory:")
       yield* kill

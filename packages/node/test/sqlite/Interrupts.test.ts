@@ -1,4 +1,4 @@
-/** Interrupts at any moment leave whole transactions, or none. */
+/** Interrupts at any moment leave complete transactions, or none. */
 import { assert, it } from "@effect/vitest"
 import { Array as Arr, Context, Effect, Fiber, Layer, Random, Stream } from "effect"
 import { SqlClient } from "effect/sql"
@@ -7,10 +7,10 @@ import { SqliteClient } from "@outlast/node/sqlite"
 import * as Folder from "../support/Folder.ts"
 
 const rounds = 300
-/** Turns of the event loop in which a transaction of three statements is well over. */
+/** Turns of the event loop after which a transaction of three statements is certainly over. */
 const mostTurns = 60
 
-it.live("300 interrupts at random moments leave no half transaction and a client that works", () =>
+it.live("300 interrupts at random moments leave no partial transaction and a working client", () =>
   Effect.gen(function* () {
     const filename = join(yield* Folder.make, "a.db")
     const context = yield* Layer.build(SqliteClient.layer({ filename, synchronous: "normal" }))
@@ -35,7 +35,7 @@ it.live("300 interrupts at random moments leave no half transaction and a client
       const kind = yield* Random.nextIntBetween(0, 3)
       const turns = yield* Random.nextIntBetween(0, mostTurns)
       const running = yield* Effect.forkChild(transaction(id, kind), { startImmediately: true })
-      // Something that waits for the connection, and is interrupted as well.
+      // Another statement waits for the connection, and is interrupted as well.
       const waiting = yield* Effect.forkChild(sql`SELECT count(*) FROM a`)
       yield* Effect.forEach(Arr.range(0, turns), () => Effect.promise(() => new Promise(setImmediate)))
       yield* Fiber.interrupt(waiting)
@@ -44,7 +44,7 @@ it.live("300 interrupts at random moments leave no half transaction and a client
       const [counts] = yield* sql<{ a: number; b: number }>`SELECT
         (SELECT count(*) FROM a) AS a, (SELECT count(*) FROM b) AS b`
       assert.strictEqual(counts?.b, 2 * (counts?.a ?? NaN), `round ${id}`)
-      // A commit under way is waited for, so more may be stored than have told so.
+      // A running commit is not interrupted, so more may be stored than was reported.
       assert.isAtLeast(counts?.a ?? 0, done)
     }
   }).pipe(Random.withSeed("interrupts"))

@@ -19,19 +19,19 @@ const open = (filename: string) =>
     return { sql: Context.get(context, SqlClient.SqlClient), close: Scope.close(scope, Exit.void) }
   })
 
-/** The files below a folder that this process has open. */
+/** Open files of this process below a folder. */
 const openFiles = (path: string): ReadonlyArray<string> =>
   readdirSync("/proc/self/fd").flatMap((fd) => {
     try {
       const target = readlinkSync(`/proc/self/fd/${fd}`)
       return target.startsWith(path) ? [target] : []
     } catch {
-      return [] // Closed meanwhile.
+      return [] // The file was closed meanwhile.
     }
   })
 
 describe("the end of a client", () => {
-  it.effect("a statement after the scope fails and opens nothing", () =>
+  it.effect("fails a statement after the end of the scope, and opens no file", () =>
     Effect.gen(function* () {
       const path = yield* folder
       const { close, sql } = yield* open(join(path, "a.db"))
@@ -44,7 +44,7 @@ describe("the end of a client", () => {
     })
   )
 
-  it.effect("a transaction that outlives the scope is rolled back, and told why", () =>
+  it.effect("rolls back a transaction that outlives the scope, and states the reason", () =>
     Effect.gen(function* () {
       const path = yield* folder
       const first = yield* open(join(path, "a.db"))

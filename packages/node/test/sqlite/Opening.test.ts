@@ -14,25 +14,27 @@ const folder = Effect.acquireRelease(
 const problemOf = (filename: string) =>
   Effect.flip(Effect.scoped(Layer.build(SqliteClient.layer({ filename }))))
 
-describe("opening what is no database", () => {
-  it.effect("an empty file beside a write-ahead log with content is corrupt, and the log stays", () =>
-    Effect.gen(function* () {
-      const path = yield* folder
-      const filename = join(path, "a.db")
-      const other = new DatabaseSync(join(path, "other.db"))
-      other.exec("PRAGMA journal_mode=WAL; CREATE TABLE t (x INTEGER); INSERT INTO t VALUES (1)")
-      copyFileSync(join(path, "other.db-wal"), `${filename}-wal`)
-      other.close()
-      writeFileSync(filename, "")
-      const log = readFileSync(`${filename}-wal`)
-      const error = yield* problemOf(filename)
-      assert.strictEqual(error.reason, "corrupt")
-      assert.include(error.message, "its file is empty, while its write-ahead log (-wal) is there")
-      assert.deepStrictEqual(readFileSync(`${filename}-wal`), log)
-    })
+describe("opening a path that is not a database", () => {
+  it.effect(
+    "reports an empty file next to a write-ahead log with content as corrupt, and keeps the log",
+    () =>
+      Effect.gen(function* () {
+        const path = yield* folder
+        const filename = join(path, "a.db")
+        const other = new DatabaseSync(join(path, "other.db"))
+        other.exec("PRAGMA journal_mode=WAL; CREATE TABLE t (x INTEGER); INSERT INTO t VALUES (1)")
+        copyFileSync(join(path, "other.db-wal"), `${filename}-wal`)
+        other.close()
+        writeFileSync(filename, "")
+        const log = readFileSync(`${filename}-wal`)
+        const error = yield* problemOf(filename)
+        assert.strictEqual(error.reason, "corrupt")
+        assert.include(error.message, "its file is empty, but its write-ahead log (-wal) exists")
+        assert.deepStrictEqual(readFileSync(`${filename}-wal`), log)
+      })
   )
 
-  it.effect("a file of one byte is corrupt, and stays as it is", () =>
+  it.effect("reports a file of one byte as corrupt, and does not change it", () =>
     Effect.gen(function* () {
       const filename = join(yield* folder, "a.db")
       writeFileSync(filename, "\n")
@@ -41,7 +43,7 @@ describe("opening what is no database", () => {
     })
   )
 
-  it.effect("a device, a folder and a file in place of the folder are named", () =>
+  it.effect("names a device, a folder, and a file in place of the folder", () =>
     Effect.gen(function* () {
       const path = yield* folder
       mkdirSync(join(path, "folder"))
@@ -49,20 +51,20 @@ describe("opening what is no database", () => {
       for (const filename of ["/dev/null", join(path, "folder")]) {
         const error = yield* problemOf(filename)
         assert.strictEqual(error.reason, "unavailable")
-        assert.include(error.message, `(${filename}) is unavailable: its path is no regular file`)
+        assert.include(error.message, `(${filename}) is unavailable: its path is not a regular file`)
       }
       const error = yield* problemOf(join(path, "file", "a.db"))
       assert.strictEqual(error.reason, "unavailable")
-      assert.include(error.message, "its folder is no folder")
+      assert.include(error.message, "its parent path is not a folder")
     })
   )
 
-  it.effect("a lock needs a regular file", () =>
+  it.effect("rejects a lock on anything but a regular file", () =>
     Effect.gen(function* () {
       for (const path of ["/dev/null", yield* folder]) {
         const error = yield* Effect.flip(Effect.scoped(StoreLock.acquire(path)))
         assert.strictEqual(error.reason, "unavailable")
-        assert.include(error.message, "its path is no regular file")
+        assert.include(error.message, "its path is not a regular file")
       }
     })
   )

@@ -1,4 +1,4 @@
-/** Each option of the client, by its effect; what is wrong is refused where it is given. */
+/** The effect of each option of the client, and the errors for invalid options. */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -16,7 +16,7 @@ const pragma = (name: string, options?: Partial<SqliteClient.Options>) =>
   })
 
 describe("SqliteClient", () => {
-  it.live("has a write-ahead log and syncs every commit by default", () =>
+  it.live("uses a write-ahead log and syncs every commit by default", () =>
     Effect.gen(function* () {
       assert.strictEqual(yield* pragma("journal_mode"), "wal")
       assert.strictEqual(yield* pragma("synchronous"), 2)
@@ -25,7 +25,7 @@ describe("SqliteClient", () => {
     })
   )
 
-  it.live("passes `synchronous` and `busyTimeout` on", () =>
+  it.live("passes `synchronous` and `busyTimeout` to SQLite", () =>
     Effect.gen(function* () {
       assert.strictEqual(yield* pragma("synchronous", { synchronous: "normal" }), 1)
       assert.strictEqual(yield* pragma("synchronous", { synchronous: "extra" }), 3)
@@ -33,7 +33,7 @@ describe("SqliteClient", () => {
     })
   )
 
-  it.live("takes a relative path from the working directory, and names the absolute one", () =>
+  it.live("resolves a relative path from the working directory, and shows the absolute one", () =>
     Effect.gen(function* () {
       const path = relative(process.cwd(), join(yield* Folder.make, "no", "a.db"))
       const error = yield* Effect.flip(Effect.scoped(Layer.build(SqliteClient.layer({ filename: path }))))
@@ -42,7 +42,7 @@ describe("SqliteClient", () => {
     })
   )
 
-  it.live("closes the file with its scope: what was in the log is in the file", () =>
+  it.live("moves the log into the file when its scope closes", () =>
     Effect.gen(function* () {
       const folder = yield* Folder.make
       const opened = Layer.build(SqliteClient.layer({ filename: join(folder, "a.db") }))
@@ -54,9 +54,9 @@ describe("SqliteClient", () => {
     })
   )
 
-  it("refuses what is wrong", () => {
+  it("throws for invalid options", () => {
     const wrong = (options: object, message: RegExp) => {
-      // As JavaScript calls it.
+      // Called as from JavaScript.
       const given = options as SqliteClient.Options
       assert.throws(() => SqliteClient.layer(given), message)
       assert.throws(() => SqliteClient.make(given), message)

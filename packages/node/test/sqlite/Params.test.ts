@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { SqliteClient } from "@outlast/node"
 
 describe("parameters", () => {
-  it.effect("whole numbers and booleans are stored as integers, others as reals", () =>
+  it.effect("stores whole numbers and booleans as integers, other numbers as reals", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       yield* sql`CREATE TABLE t (text TEXT, any)`
@@ -21,7 +21,7 @@ describe("parameters", () => {
     }).pipe(Effect.provide(SqliteClient.layer({ filename: ":memory:" })))
   )
 
-  it.effect("a date that is none fails with its number, not with a defect", () =>
+  it.effect("fails for an invalid date with the number of the parameter, not with a defect", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const error = yield* Effect.flip(sql`SELECT ${new Date(Number.NaN)} AS x`)

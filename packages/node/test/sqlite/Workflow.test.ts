@@ -1,4 +1,4 @@
-/** effect/workflow with a single runner on a SQLite file, over a killed process. */
+/** effect/workflow with a single runner on a SQLite file, across a killed process. */
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
@@ -8,7 +8,7 @@ import * as Folder from "../support/Folder.ts"
 const program = new URL("../support/workflowWorker.ts", import.meta.url)
 
 it.live(
-  "goes on after kill -9: what was done is not done again, what was under way is",
+  "continues after kill -9: finished activities are not repeated, the running one is",
   () =>
     Effect.gen(function* () {
       const path = join(yield* Folder.make, "tasks.db")
@@ -24,7 +24,7 @@ it.live(
       assert.strictEqual(yield* second.line("result"), "paid and sent")
 
       const third = yield* Child.start(program, [path])
-      // Its only line: nothing ran.
+      // The only line, because no activity ran.
       assert.strictEqual(yield* third.line(""), "result paid and sent")
     }),
   60_000

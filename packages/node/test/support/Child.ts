@@ -1,4 +1,4 @@
-/** A real process of one's own: runs a program beside the tests, and is killed with its scope. */
+/** A real child process, which is killed with its scope. */
 import { Data, Effect } from "effect"
 import type { Scope } from "effect"
 import { spawn } from "node:child_process"
@@ -7,12 +7,12 @@ import { fileURLToPath } from "node:url"
 class ChildEnded extends Data.TaggedError("ChildEnded")<{ readonly message: string }> {}
 
 export interface Child {
-  /** Waits for a line that begins with `start`, and gives the rest of it. */
+  /** Waits for a line that begins with `start`, and returns the rest of it. */
   readonly line: (start: string) => Effect.Effect<string>
-  /** Sends a line to its input. */
+  /** Writes a line to its standard input. */
   readonly send: (line: string) => Effect.Effect<void>
   readonly signal: (signal: NodeJS.Signals) => Effect.Effect<void>
-  /** Ends when the process is gone. */
+  /** Completes when the process has ended. */
   readonly ended: Effect.Effect<void>
 }
 
@@ -49,7 +49,7 @@ export const start = (
     child.stderr.on("data", (chunk: Buffer) => {
       errors += chunk.toString()
     })
-    // A pipe of a process that was killed.
+    // Writing to a killed process fails.
     child.stdin.on("error", () => {})
     child.on("close", () => {
       isGone = true
@@ -87,7 +87,7 @@ export const start = (
     return { line, send: (line) => Effect.sync(() => void child.stdin.write(`${line}\n`)), signal, ended }
   })
 
-/** For programs: the lines that `send` has written. */
+/** For child programs: reads the lines that `send` wrote. */
 export const commands = (onLine: (line: string) => void): void => {
   let rest = ""
   process.stdin.on("data", (chunk: Buffer) => {

@@ -1,4 +1,4 @@
-/** A folder of one's own, which is removed with its scope. */
+/** A temporary folder, which is removed with its scope. */
 import { Effect } from "effect"
 import type { Scope } from "effect"
 import { mkdtempSync, rmSync } from "node:fs"

@@ -1,4 +1,4 @@
-/** File systems of one's own: small ones that get full, and ones that take no writes. Only root can mount them. */
+/** Temporary file systems: small ones that get full, and read-only ones. Only root can mount them. */
 import { Effect } from "effect"
 import type { Scope } from "effect"
 import { execFileSync } from "node:child_process"
@@ -13,7 +13,7 @@ const unmount = (folder: string) => {
   rmdirSync(folder)
 }
 
-/** Why the tests that mount are skipped. */
+/** Reason why the tests with mounts are skipped. */
 export const missing: string | undefined = (() => {
   const folder = newFolder()
   try {
@@ -28,7 +28,7 @@ export const missing: string | undefined = (() => {
   return undefined
 })()
 
-/** A folder on a file system in memory with at most `size`, for example `1m`. */
+/** A folder on an in-memory file system of at most `size`, for example `1m`. */
 export const tmpfs = (size: string): Effect.Effect<string, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.sync(() => {
@@ -43,7 +43,7 @@ export const tmpfs = (size: string): Effect.Effect<string, never, Scope.Scope> =
 export const readOnly = (folder: string): Effect.Effect<void> =>
   Effect.sync(() => void mount("-o", "remount,ro", folder))
 
-/** Shows the file `source` at `target`, an existing file: writable, also where its folder takes no writes. */
+/** Shows the file `source` at `target`, an existing file. The target is writable, even in a read-only folder. */
 export const bindFile = (source: string, target: string): Effect.Effect<void, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.sync(() => void mount("--bind", source, target)),

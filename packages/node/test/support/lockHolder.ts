@@ -1,4 +1,7 @@
-/** A process that takes a lock: `lockHolder.ts <path> <wait in ms>`. Says `held` or `refused`, lets go on `release`. */
+/**
+ * A process that takes a lock: `lockHolder.ts <path> <wait in ms>`. Prints `held` or `refused`, and releases on
+ * `release`.
+ */
 import { Deferred, Effect } from "effect"
 import { StoreLock } from "@outlast/node/lock"
 import * as Child from "./Child.ts"

@@ -1,6 +1,6 @@
 /**
- * Another program that uses a database: `lockingProcess.ts <path>`. `lock` takes the write lock, `exclusive` excludes
- * readers as well, `commit` lets go, `ping` answers.
+ * Another program that uses a database: `lockingProcess.ts <path>`. `lock` takes the write lock, `exclusive` also
+ * excludes readers, `commit` releases it, `ping` answers.
  */
 import { DatabaseSync } from "node:sqlite"
 import * as Child from "./Child.ts"
@@ -12,7 +12,7 @@ const answers: Readonly<Record<string, () => string>> = {
     return "locked"
   },
   exclusive: () => {
-    // Outside of WAL mode, so that not even a reader comes in.
+    // Outside of WAL mode, so that readers are excluded, too.
     database.exec("PRAGMA journal_mode=DELETE; BEGIN EXCLUSIVE")
     return "locked"
   },

@@ -1,6 +1,6 @@
 /**
- * A process that runs durable workflows on a SQLite file: `workflowWorker.ts <path>`. Executes the workflow `order` and
- * says which of its activities run; the second one waits for `go`.
+ * A process that runs durable workflows on a SQLite file: `workflowWorker.ts <path>`. Executes the workflow `order`
+ * and prints which of its activities run. The second activity waits for `go`.
  */
 import { NodeCrypto } from "@effect/platform-node"
 import { Deferred, Effect, Layer, Schema } from "effect"

@@ -7,6 +7,7 @@ import type { CallState } from "../decide/CallModel.ts"
 import { isContinuing, wasCut } from "../decide/CallModel.ts"
 import type { Target } from "../chain/Chain.ts"
 import type { Sending } from "../decide/Sending.ts"
+import type { CallContext } from "./CallContext.ts"
 
 /** One attempt to make. */
 export interface Attempt {
@@ -25,12 +26,19 @@ export interface Attempt {
   readonly outputLimit: number | undefined
 }
 
-/** The attempt of an action. `isAsHad`: what is sent is the conversation that the program has, and nothing else. */
+interface Surroundings extends Pick<CallContext, "raised" | "range"> {
+  /** The conversation that is sent is the program's own, unchanged. */
+  readonly isAsHad: boolean
+  /** Monotonic milliseconds. */
+  readonly now: number
+}
+
+/** The attempt of an action. */
 export const attemptOf = (
   action: Sending,
   target: Target,
   state: CallState,
-  { isAsHad, now }: { readonly isAsHad: boolean; readonly now: number }
+  { isAsHad, now, raised, range }: Surroundings
 ): Attempt => {
   const { ref, info } = target
   const { ledger, lastFailure, outputLimit } = state
@@ -52,6 +60,6 @@ export const attemptOf = (
     continues: !isContinuing(state) ? undefined : wasCut(state) ? "cut" : "interrupted",
     rewind: "rewind" in action && action.rewind,
     nudge,
-    outputLimit
+    outputLimit: raised === undefined ? outputLimit : raised.at(ref.id, outputLimit, range)
   }
 }

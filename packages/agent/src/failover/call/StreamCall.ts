@@ -23,8 +23,8 @@ import type { ObjectFormat } from "./ObjectAnswer.ts"
 import * as ObjectAnswer from "./ObjectAnswer.ts"
 import type { ProviderRequest } from "../target/ProviderModel.ts"
 import type { SlowStream } from "../decide/RecoveryPolicy.ts"
-import type { Cut } from "./StreamGate.ts"
-import { StreamGate } from "./StreamGate.ts"
+import type { AttemptEnd, Cut } from "./StreamGate.ts"
+import { StreamGate, usageOf } from "./StreamGate.ts"
 import * as StrictCalls from "./StrictCalls.ts"
 import * as Surface from "./Surface.ts"
 
@@ -56,7 +56,9 @@ export const streamText = <E>(
         const { format } = surface
         const asked = format === undefined ? options : { ...options, responseFormat: format }
         const deliversRefused = (yield* RefusedAnswers) === "deliver"
-        const run = yield* CallRun.make(chain, asked, surface, true)
+        const run = yield* Effect.withFiber((fiber) =>
+          Effect.succeed(new CallRun(chain, asked, surface, true, fiber))
+        )
         yield* Scope.addFinalizer(scope, run.abandoned)
         const gate = new StreamGate(run.requested, run.midStream, format !== undefined)
         const open = (attempt: Attempt) => Opened.make(run, gate, attempt, scope)
@@ -72,25 +74,25 @@ export const streamText = <E>(
         let wrong: string | undefined
 
         const pull: PullOf<E> = Effect.suspend(() => {
-          if (gate.finish !== undefined) return Cause.done()
-          if (gate.cut !== undefined) return cut(gate.cut)
-          return gate.failed === undefined
-            ? opened.pull(received, failed)
-            : gate.problem === undefined
-              ? Effect.flatMap(failureOf(gate.failed, opened.attempt.target.ref.provider), failed)
-              : failed(gate.problem)
+          const { end } = gate
+          if (end === undefined) return opened.pull(received, failed)
+          if (end._tag === "Whole") return Cause.done()
+          return end._tag === "Cut"
+            ? cut(end)
+            : Effect.flatMap(failureOf(end, opened.attempt.target.ref.provider), failed)
         })
         const received = (out: ReadonlyArray<Part>): PullOf<E> => {
           const { seam } = gate
-          if (seam === undefined) return shown(out)
-          gate.seam = undefined
-          return Effect.andThen(run.joined(opened.attempt, seam), shown(out))
+          return seam === undefined
+            ? shown(out)
+            : Effect.andThen(run.joined(opened.attempt, seam), shown(out))
         }
         const shown = (out: ReadonlyArray<Part>): PullOf<E> => {
-          if (gate.finish !== undefined) {
+          const { finish } = gate
+          if (finish !== undefined) {
             return format === undefined || !ObjectAnswer.isDue(out)
-              ? finished(out, gate.finish)
-              : judged(format, out, gate.finish)
+              ? finished(out, finish)
+              : judged(format, out, finish)
           }
           if (isShown(out)) isGiven = true
           return shownOr(out)
@@ -122,15 +124,15 @@ export const streamText = <E>(
           if (gate.commit === "text") author = opened.attempt
           if (!isWrongObject(failure)) wrong = undefined
           const { attempt } = opened
-          const last = gate.failed
+          const { end } = gate
           const next = opened.close.pipe(
-            Effect.andThen(run.failed(attempt, opened.located(failure), gate.commit, usageOf(last)))
+            Effect.andThen(run.failed(attempt, opened.located(failure), gate.commit, usageOf(end)))
           )
           return Effect.matchEffect(next, {
             onSuccess: goOn,
             onFailure: (given) =>
-              deliversRefused && last?.type === "finish" && isRefused(failure)
-                ? shownOr(gate.deliverRefused(last, attempt.answered, run.costOfFailed(attempt)))
+              deliversRefused && end?._tag === "Failed" && end.part.type === "finish" && isRefused(failure)
+                ? shownOr(gate.deliverRefused(end.part, attempt.answered, run.costOfFailed(attempt)))
                 : Effect.fail(toError(given, wrong))
           })
         }
@@ -161,11 +163,9 @@ export const streamText = <E>(
           })
         }
         const shownOr = (out: ReadonlyArray<Part>): PullOf<E> => (isShown(out) ? Effect.succeed(out) : pull)
-        /** What the consumer has to be told, if he can be. */
+        /** Changes of model, as parts, where the consumer can be told of them. */
         const news = (): ReadonlyArray<Part> => {
-          if (run.notices.length === 0) return nothing
-          const { notices } = run
-          run.notices = []
+          const notices = run.takeNotices()
           return surface.rewindable ? notices.map(Surface.carrier) : nothing
         }
         return pull
@@ -175,7 +175,10 @@ export const streamText = <E>(
 
 const nothing: ReadonlyArray<Part> = []
 
-/** An attempt whose request is under way. */
+/**
+ * An attempt whose request is under way. {@link Opened.pull} continues with one of two functions instead of returning a
+ * result: a pull costs one step less.
+ */
 class Opened {
   readonly attempt: Attempt
   readonly #run: CallRun
@@ -263,7 +266,8 @@ class Opened {
       Effect.matchEffect({
         onSuccess: (arrays) => {
           const out = this.#read(arrays.length === 1 ? arrays[0] : arrays.flat(), waitedFrom)
-          if (!this.#tooSlow || isOver(this.#gate)) return received(out)
+          // An attempt that has ended is not slow any more.
+          if (!this.#tooSlow || this.#gate.end !== undefined) return received(out)
           const slow = local("limit/slow", new Timeout({ phase: "idle", local: true }), ref)
           return failed(slow)
         },
@@ -274,7 +278,6 @@ class Opened {
   }
 
   #read(parts: ReadonlyArray<Part>, waitedFrom: number): ReadonlyArray<Part> {
-    this.#gate.alive = false
     const out = this.#gate.push(parts)
     if (this.#slow !== undefined) this.#pace(this.#slow, parts, waitedFrom)
     if (this.#gate.alive) {
@@ -297,10 +300,6 @@ class Opened {
     this.#characters = 0
   }
 }
-
-/** The attempt has ended in one way or another: it is not slow any more. */
-const isOver = ({ finish, cut, failed }: StreamGate): boolean =>
-  finish !== undefined || cut !== undefined || failed !== undefined
 
 /**
  * Reads a provider's stream in a fiber of `scope`, a little ahead of the consumer. Parts that are ready together
@@ -331,19 +330,16 @@ const reading = (
 
 const isShown = (parts: ReadonlyArray<Part>): parts is Parts => parts.length > 0
 
-/** What a failed attempt is known to have taken. */
-const usageOf = (part: StreamGate["failed"]): Response.FinishPartEncoded["usage"] | undefined =>
-  part?.type === "finish" ? part.usage : undefined
-
-/** What a part that ends an attempt says. */
+/** The failure that the end of an attempt says. */
 const failureOf = (
-  part: NonNullable<StreamGate["failed"]>,
+  { part, problem }: Extract<AttemptEnd, { readonly _tag: "Failed" }>,
   provider: string
-): Effect.Effect<ProviderFailure> =>
-  part.type === "finish"
-    ? Effect.succeed(
-        part.reason === "error"
-          ? local("stream/finish-error", new ServerError(), undefined)
-          : local("stream/cut-arguments", new Network(), undefined, "The arguments of a tool call were cut.")
-      )
-    : Classifier.failure(part.error, { provider })
+): Effect.Effect<ProviderFailure> => {
+  if (problem !== undefined) return Effect.succeed(problem)
+  if (part.type === "error") return Classifier.failure(part.error, { provider })
+  return Effect.succeed(
+    part.reason === "error"
+      ? local("stream/finish-error", new ServerError(), undefined)
+      : local("stream/cut-arguments", new Network(), undefined, "The arguments of a tool call were cut.")
+  )
+}

@@ -13,7 +13,11 @@
  *   text is held until something else begins, so that a continuation can write on in the block. With `midStream:
  *   "restart"` both are held until the answer is complete.
  *
- * One `StreamGate` serves one call; {@link StreamGate.begin} starts the next attempt.
+ * **Protocol.** One `StreamGate` serves one call. {@link StreamGate.begin} starts an attempt; {@link StreamGate.push} takes
+ * what comes of it and returns what the consumer gets. After each push, {@link StreamGate.end} says whether and how the
+ * attempt has ended, and `alive` and `seam` are about that push alone. An attempt that ended as cut or failed is followed
+ * by `begin`, after {@link StreamGate.rewind} if what was seen is void, or by {@link StreamGate.deliverCut} or
+ * {@link StreamGate.deliverRefused}, which end the answer. Nothing is read behind an end.
  */
 import type { Response } from "effect/ai"
 import * as Seam from "../../recovery/Seam.ts"
@@ -32,42 +36,44 @@ import { sum, unknown } from "../../conversation/Usage.ts"
 type Part = Response.StreamPartEncoded
 type Usage = Response.FinishPartEncoded["usage"]
 
-/** An answer that the output limit cut. */
+/** How an attempt has ended. Nothing behind its end is read. */
+export type AttemptEnd =
+  /** The answer is complete, or is delivered as it is. */
+  | { readonly _tag: "Whole"; readonly finish: Response.FinishPartEncoded }
+  | Cut
+  /** The last part says that the attempt failed, or a tool call lacks its end. */
+  | {
+      readonly _tag: "Failed"
+      readonly part: Response.ErrorPartEncoded | Response.FinishPartEncoded
+      /** The failure, where the finish is intact: the content was refused, or there is none. */
+      readonly problem: ProviderFailure | undefined
+    }
+
+/** The output limit cut the answer. */
 export interface Cut {
+  readonly _tag: "Cut"
   readonly finish: Response.FinishPartEncoded
   /** There is a tool call in it, which must not run. */
   readonly inToolCall: boolean
 }
 
 export class StreamGate {
-  /** What the consumer has seen of the current attempt. Never goes back within an attempt. */
-  commit: Commit = "nothing"
-  /** All text that the consumer has seen of the call. */
-  text = ""
-  /** The current attempt has sent something that is no keep-alive. Reset it to watch for more. */
-  alive = false
-  /** The complete end of the answer. */
-  finish: Response.FinishPartEncoded | undefined
-  /** The end of the current attempt, if the output limit cut it; nothing after it is read. */
-  cut: Cut | undefined
-  /** The part with which the current attempt ended as failed: it says so, or a tool call lacks its end. Nothing after it is read. */
-  failed: Response.ErrorPartEncoded | Response.FinishPartEncoded | undefined
-  /** What {@link failed} means, where its finish is intact: the content was refused, or there is none. */
-  problem: ProviderFailure | undefined
-  /** What was decided about the text of the current attempt, if it continues one. Reset it when it is reported. */
-  seam: Seam.Verdict | undefined
-
+  #commit: Commit = "nothing"
+  #text = ""
+  #alive = false
+  #seamVerdict: Seam.Verdict | undefined
+  #ended: AttemptEnd | undefined
   readonly #requested: string
   /** Judges the current attempt. */
-  #end: AnswerEnd | undefined
+  #judge: AnswerEnd | undefined
   readonly #structured: boolean
-  /** Of the current attempt, where an object was asked for. */
+  /** The object of the current attempt, where one was asked for. */
   #object: ObjectText | undefined
   /** The last text part that it has taken. */
   #ofObject: Response.TextDeltaPartEncoded | undefined
   readonly #midStream: MidStream
   #answered: Unpriced | undefined
-  /** Who makes the parts of the current attempt. */
+  /** The maker of the current attempt's parts. */
   #maker: Provenance | undefined
   #attempt = 0
   /** Characters of text that were shown before the current attempt. */
@@ -100,7 +106,7 @@ export class StreamGate {
   #seam: Seam.Seam | undefined
   /** The last text part that the seam holds, with the metadata of all of them. */
   #atSeam: Response.TextDeltaPartEncoded | undefined
-  /** What failed attempts are known to have taken. */
+  /** Known usage of failed attempts. */
   #usage: Usage | undefined
 
   /**
@@ -114,38 +120,76 @@ export class StreamGate {
     this.#structured = structured
   }
 
-  /** Starts an attempt, made by `maker` and judged by `end`. What was held of the one before is dropped. */
-  begin(answered: Omit<Unpriced, "requested">, maker: Provenance, end?: AnswerEnd): void {
-    this.#end = end
-    this.problem = undefined
+  /** The most that the consumer has seen of the current attempt. Only grows within an attempt. */
+  get commit(): Commit {
+    return this.#commit
+  }
+
+  /** All text that the consumer has seen of the call. */
+  get text(): string {
+    return this.#text
+  }
+
+  /** Characters of text that the current attempt has shown. */
+  get gained(): number {
+    return this.#text.length - this.#before
+  }
+
+  /** True when the last push had something that is no keep-alive. */
+  get alive(): boolean {
+    return this.#alive
+  }
+
+  /** The verdict of the last push about text that continues the answer, if there is one. */
+  get seam(): Seam.Verdict | undefined {
+    return this.#seamVerdict
+  }
+
+  /** How the current attempt has ended; `undefined` as long as it goes on. */
+  get end(): AttemptEnd | undefined {
+    return this.#ended
+  }
+
+  /** The complete end of the answer. */
+  get finish(): Response.FinishPartEncoded | undefined {
+    return this.#ended?._tag === "Whole" ? this.#ended.finish : undefined
+  }
+
+  /** The part with which the current attempt ended as failed. */
+  get failed(): Response.ErrorPartEncoded | Response.FinishPartEncoded | undefined {
+    return this.#ended?._tag === "Failed" ? this.#ended.part : undefined
+  }
+
+  /** Starts an attempt, made by `maker` and judged by `judge`. Drops the held parts of the attempt before. */
+  begin(answered: Omit<Unpriced, "requested">, maker: Provenance, judge?: AnswerEnd): void {
+    this.#judge = judge
     this.#dropOpening()
     if (this.#shown) {
       this.#abandoned.push(...this.#endsOfThinking())
       this.#textsBefore = [...this.#texts.keys()]
     }
-    if (this.cut !== undefined) this.#usage = sum(this.#usage, this.cut.finish.usage)
-    this.cut = undefined
-    this.#before = this.text.length
+    const usage = usageOf(this.#ended)
+    if (usage !== undefined) this.#usage = sum(this.#usage, usage)
+    this.#ended = undefined
+    this.#before = this.#text.length
     this.#texts = new Map(this.#textsBefore.map((id) => [id, undefined]))
     this.#toContinue = this.#textsBefore.at(-1)
     this.#thinking = new Map()
     this.#preamble = []
     this.#tail = []
     this.#ids = new Map()
-    this.#seam = this.text.trim() === "" ? undefined : Seam.make(this.text)
+    this.#seam = this.#text.trim() === "" ? undefined : Seam.make(this.#text)
     this.#atSeam = undefined
     this.#object = this.#structured ? new ObjectText() : undefined
     this.#ofObject = undefined
-    this.seam = undefined
-    if (this.failed?.type === "finish") this.#usage = sum(this.#usage, this.failed.usage)
+    this.#seamVerdict = undefined
     this.#attempt++
     this.#answered = { requested: this.#requested, ...answered }
     this.#maker = this.#seam === undefined ? maker : { ...maker, continued: true }
-    this.commit = "nothing"
-    this.alive = false
+    this.#commit = "nothing"
+    this.#alive = false
     this.#isWhole = false
     this.#shown = false
-    this.failed = undefined
   }
 
   /**
@@ -153,7 +197,7 @@ export class StreamGate {
    * anew.
    */
   rewind(): ReadonlyArray<Part> {
-    const characters = this.text.length
+    const characters = this.#text.length
     this.#dropOpening()
     const ends = [...this.#texts].map(
       ([id, end]): Part => end ?? { type: "text-end", id, metadata: { [namespace]: { void: true } } }
@@ -164,21 +208,22 @@ export class StreamGate {
     this.#texts = new Map()
     // An attempt that had not yet gone on with the text holds it under this name.
     this.#textsBefore = []
-    this.text = ""
+    this.#text = ""
     return [...out, carrier({ type: "rewind", characters })]
   }
 
   /** The rest of a cut answer, made by `answered`, that is delivered as it is; it ends with a finish. */
   deliverCut(answered: Omit<Unpriced, "requested">, costUsd: number | undefined): Array<Part> {
     const out: Array<Part> = []
-    // Of an attempt at continuing it that failed there is nothing to see.
-    if (this.cut === undefined && !this.#shown) {
+    // Nothing was shown of a failed attempt at continuing it.
+    const cut = this.#ended?._tag === "Cut" ? this.#ended : undefined
+    if (cut === undefined && !this.#shown) {
       this.#preamble = []
       this.#thinking = new Map()
       this.#texts = new Map(this.#textsBefore.map((id) => [id, undefined]))
     }
     // A call of the program is not run; the rest of what was held behind it is part of the answer.
-    for (const part of this.cut === undefined ? [] : this.#tail) {
+    for (const part of cut === undefined ? [] : this.#tail) {
       if (isBlock(part)) this.#show(part, out)
       else if (isProviders(part) || !part.type.startsWith("tool-")) out.push(part)
     }
@@ -188,12 +233,13 @@ export class StreamGate {
     this.#dropOpening()
     out.push(...this.#endsOfThinking())
     for (const [id, end] of this.#texts) out.push(end ?? asContinued({ type: "text-end", id }))
-    const last = this.cut?.finish ?? (this.failed?.type === "finish" ? this.failed : undefined)
+    const last = cut?.finish ?? (this.failed?.type === "finish" ? this.failed : undefined)
     const { response = undefined, usage = unknown } = last ?? {}
-    const { reason = "length", metadata } = this.cut?.finish ?? {}
-    this.finish = { type: "finish", reason, response, usage, metadata }
+    const { reason = "length", metadata } = cut?.finish ?? {}
+    const finish = { type: "finish", reason, response, usage, metadata } as const
+    this.#ended = { _tag: "Whole", finish }
     this.#answered = { requested: this.#requested, ...answered }
-    return [...out, this.priced(this.finish, costUsd)]
+    return [...out, this.priced(finish, costUsd)]
   }
 
   /** The answer that the provider refused, delivered as {@link deliverCut} does; it ends with its own finish. */
@@ -202,8 +248,7 @@ export class StreamGate {
     answered: Omit<Unpriced, "requested">,
     costUsd: number | undefined
   ): Array<Part> {
-    this.failed = undefined
-    this.cut = { finish, inToolCall: false }
+    this.#ended = { _tag: "Cut", finish, inToolCall: false }
     return this.deliverCut(answered, costUsd)
   }
 
@@ -212,23 +257,18 @@ export class StreamGate {
    * the call; otherwise nothing of it was ever shown.
    */
   refuse(isGiven: boolean): void {
-    this.failed = this.finish
-    this.finish = undefined
+    const part = this.finish
+    if (part !== undefined) this.#ended = { _tag: "Failed", part, problem: undefined }
     if (isGiven) return
     this.rewind()
-    this.commit = "nothing"
+    this.#commit = "nothing"
     this.#shown = false
-  }
-
-  /** Characters of text that the current attempt has shown. */
-  get gained(): number {
-    return this.text.length - this.#before
   }
 
   /** Ends of the thinking that was shown of the current attempt: marked, but for a whole one of a cut answer. */
   #endsOfThinking(): ReadonlyArray<Part> {
     return [...this.#thinking].map(([id, end]) =>
-      this.cut !== undefined && end !== undefined
+      this.#ended?._tag === "Cut" && end !== undefined
         ? end
         : {
             type: "reasoning-end",
@@ -238,11 +278,13 @@ export class StreamGate {
     )
   }
 
-  /** What the consumer gets for these parts. */
+  /** Takes parts of the attempt, and returns the parts for the consumer. */
   push(parts: ReadonlyArray<Part>): Array<Part> {
     const out: Array<Part> = []
+    this.#alive = false
+    this.#seamVerdict = undefined
     for (const part of parts) {
-      if (this.failed !== undefined || this.cut !== undefined || this.finish !== undefined) break
+      if (this.#ended !== undefined) break
       this.#read(part, out)
     }
     return out
@@ -257,9 +299,9 @@ export class StreamGate {
   }
 
   #read(part: Part, out: Array<Part>): void {
-    this.#end?.saw(part)
+    this.#judge?.saw(part)
     if (part.type === "error" || (part.type === "finish" && part.reason === "error")) {
-      this.failed = part
+      this.#ended = { _tag: "Failed", part, problem: undefined }
     } else if (part.type === "finish") {
       this.#finished(part, out)
     } else if (this.#tail.length > 0 || isForProgram(part)) {
@@ -267,8 +309,8 @@ export class StreamGate {
       this.#endSeam(out)
       this.#endObject(out)
       if (this.#midStream !== "restart") this.#endTexts(out)
-      this.alive = true
-      if (isProviders(part)) this.commit = "tool"
+      this.#alive = true
+      if (isProviders(part)) this.#commit = "tool"
       this.#tail.push(isBlock(part) ? part : this.#signed(part))
     } else this.#show(part, out)
   }
@@ -317,7 +359,7 @@ export class StreamGate {
       case "reasoning-delta": {
         if (part.delta !== "") {
           this.#content(out)
-          if (this.commit === "nothing") this.commit = "reasoning"
+          if (this.#commit === "nothing") this.#commit = "reasoning"
           out.push(this.#renamed(part))
         } else if (part.metadata !== undefined) this.#emit(this.#renamed(part), out)
         return
@@ -338,7 +380,7 @@ export class StreamGate {
         // A tool that the provider runs itself has had its effect: the call must not be repeated.
         this.#endSeam(out)
         this.#content(out)
-        this.commit = "tool"
+        this.#commit = "tool"
         this.#endThinking(out)
         this.#endTexts(out)
         out.push(this.#signed(part))
@@ -349,19 +391,19 @@ export class StreamGate {
   #finished(finish: Response.FinishPartEncoded, out: Array<Part>): void {
     if (finish.reason === "length") {
       this.#endSeam(out)
-      this.cut = { finish, inToolCall: this.#tail.some(isForProgram) }
+      this.#ended = { _tag: "Cut", finish, inToolCall: this.#tail.some(isForProgram) }
       return
     }
     // A call was begun and never made: the answer is cut, whatever its end says. One that was refused may be.
     const begun = this.#tail.filter((part) => part.type === "tool-params-start" && !isProviders(part))
     const made = this.#tail.filter((part) => part.type === "tool-call")
     if (begun.length > made.length && finish.reason !== "content-filter") {
-      this.failed = finish
+      this.#ended = { _tag: "Failed", part: finish, problem: undefined }
       return
     }
-    this.problem = this.#end?.problem(finish)
-    if (this.problem !== undefined) {
-      this.failed = finish
+    const problem = this.#judge?.problem(finish)
+    if (problem !== undefined) {
+      this.#ended = { _tag: "Failed", part: finish, problem }
       return
     }
     this.#isWhole = true
@@ -384,23 +426,23 @@ export class StreamGate {
     for (const [id, end] of this.#thinking) out.push(end ?? { type: "reasoning-end", id })
     this.#open(out)
     for (const [id, end] of this.#texts) out.push(end ?? { type: "text-end", id })
-    this.finish = finish
+    this.#ended = { _tag: "Whole", finish }
   }
 
   #showText(part: Response.TextDeltaPartEncoded, out: Array<Part>): void {
     // An empty delta is no content; some providers send a late signature of the block with it.
     if (part.delta !== "") {
       this.#content(out)
-      if (this.commit !== "tool") this.commit = "text"
+      if (this.#commit !== "tool") this.#commit = "text"
       if (this.#thinking.size > 0) this.#endThinking(out)
       if (this.#opening !== undefined) this.#open(out)
-      this.text += part.delta
+      this.#text += part.delta
       out.push(part)
     } else if (part.metadata !== undefined) this.#emit(part, out)
   }
 
   #showObject(object: ObjectText, part: Response.TextDeltaPartEncoded, out: Array<Part>): void {
-    if (part.delta !== "") this.alive = true
+    if (part.delta !== "") this.#alive = true
     this.#ofObject = part
     this.#showText({ ...part, delta: object.push(part.delta) }, out)
   }
@@ -424,7 +466,7 @@ export class StreamGate {
 
   /** Text that continues what was shown: held, as long as it may be a repetition of it. */
   #join(seam: Seam.Seam, part: Response.TextDeltaPartEncoded, out: Array<Part>): void {
-    if (part.delta !== "") this.alive = true
+    if (part.delta !== "") this.#alive = true
     const metadata = { ...this.#atSeam?.metadata, ...part.metadata }
     this.#atSeam = Object.keys(metadata).length === 0 ? part : { ...part, metadata }
     this.#joined(Seam.push(seam, part.delta), out)
@@ -438,7 +480,7 @@ export class StreamGate {
   #joined({ seam, text, verdict }: Seam.Pushed, out: Array<Part>): void {
     this.#seam = verdict === undefined ? seam : undefined
     if (verdict === undefined || this.#atSeam === undefined) return
-    this.seam = verdict
+    this.#seamVerdict = verdict
     this.#showText({ ...this.#atSeam, delta: text }, out)
     this.#atSeam = undefined
   }
@@ -451,7 +493,7 @@ export class StreamGate {
 
   /** Content has come: the preamble may be seen. */
   #content(out: Array<Part>): void {
-    this.alive = true
+    this.#alive = true
     if (this.#shown) return
     this.#shown = true
     out.push(...this.#abandoned, ...this.#preamble)
@@ -461,7 +503,7 @@ export class StreamGate {
 
   /** No other attempt follows, whatever happens to this one. */
   #isSettled(): boolean {
-    return this.#isWhole || this.commit === "tool" || (this.commit === "text" && this.#midStream === "fail")
+    return this.#isWhole || this.#commit === "tool" || (this.#commit === "text" && this.#midStream === "fail")
   }
 
   /** The end of a thinking block is held. */
@@ -473,7 +515,7 @@ export class StreamGate {
   /** Closes the thinking that has ended, unless the attempt may still be replaced. */
   #endThinking(out: Array<Part>): void {
     const mayBeReplaced =
-      !this.#isWhole && this.commit !== "tool" && (this.commit !== "text" || this.#midStream === "restart")
+      !this.#isWhole && this.#commit !== "tool" && (this.#commit !== "text" || this.#midStream === "restart")
     if (mayBeReplaced) return
     for (const [id, end] of this.#thinking) {
       if (end === undefined) continue
@@ -524,7 +566,13 @@ export class StreamGate {
   }
 }
 
-/** The end of a text that more than one attempt wrote: nobody's signature is good for all of it. */
+/** Tokens of an attempt that is not the answer, where its finish came. */
+export const usageOf = (end: AttemptEnd | undefined): Usage | undefined => {
+  if (end?._tag === "Cut") return end.finish.usage
+  return end?._tag === "Failed" && end.part.type === "finish" ? end.part.usage : undefined
+}
+
+/** The end of a text that more than one attempt wrote: no single signature covers all of it. */
 const asContinued = (end: Response.TextEndPartEncoded): Response.TextEndPartEncoded => ({
   ...end,
   metadata: { ...end.metadata, [namespace]: { continued: true } }
@@ -542,10 +590,10 @@ type BlockPart =
 const isBlock = (part: Part): part is BlockPart =>
   part.type.startsWith("text-") || part.type.startsWith("reasoning-")
 
-/** Whether the program may act on it: a tool call, or the parameters of one. */
+/** True for a part that the program may act on: a tool call, or the parameters of one. */
 const isForProgram = (part: Part): boolean =>
   (part.type === "tool-call" || part.type === "tool-params-start" || part.type === "tool-approval-request") &&
   !isProviders(part)
 
-/** Whether it belongs to a tool that the provider runs itself. */
+/** True for a part of a tool that the provider runs itself. */
 const isProviders = (part: Part): boolean => "providerExecuted" in part && part.providerExecuted === true

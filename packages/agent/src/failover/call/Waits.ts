@@ -1,10 +1,11 @@
 /**
  * The waits of one call inside the client (backoff, cooldown, circuit, limit, health check, key). Publishes when each
- * begins and ends, and adds them up.
+ * begins and ends, and adds them up. {@link asleep} and {@link asleepUntil} are the sleeps of these waits.
  *
  * A call without listeners has {@link none}, which adds no cost to a wait.
  */
-import { Effect, Fiber } from "effect"
+import { Duration, Effect, Fiber } from "effect"
+import * as ActiveTime from "../../conversation/ActiveTime.ts"
 import { knownLimit } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type * as CallLimiter from "../../limiter/CallLimiter.ts"
@@ -118,3 +119,24 @@ export const untilBack = ({ target, failure, refused }: Soonest, delay: number):
   if (circuit !== undefined) return { reason: "circuit", target, delay, by: circuit.circuit }
   return { reason: evidence.rule === knownLimit ? "limit" : "health", target, delay }
 }
+
+/** Sleeps for so many milliseconds, which are no active time of the program. */
+export const asleep = (millis: number): Effect.Effect<void> =>
+  ActiveTime.parked(Effect.sleep(Duration.millis(millis)))
+
+/** Milliseconds between two looks of a call that waits for a cooldown. */
+const wakeEvery = 1_000
+
+/** Sleeps until a time in monotonic milliseconds, or until `mayWake` returns true, which is asked about once a second. */
+export const asleepUntil = (
+  until: number,
+  call: { readonly now: () => number; readonly draw: () => number },
+  mayWake: () => boolean
+): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const left = until - call.now()
+    if (left <= 0) return Effect.void
+    // With jitter, so that calls that wait for the same target do not go on together.
+    const pause = Math.min(left, Math.ceil(wakeEvery * (0.5 + call.draw())))
+    return Effect.flatMap(asleep(pause), () => (mayWake() ? Effect.void : asleepUntil(until, call, mayWake)))
+  })

@@ -190,6 +190,9 @@ export type Action =
   | { readonly _tag: "Deliver"; readonly cooldown: Cooldown | undefined }
   | { readonly _tag: "GiveUp"; readonly failure: CallFailure; readonly cooldown: Cooldown | undefined }
 
+/** The reaction of the machine to an event. */
+export type Step = readonly [Action, CallState]
+
 // -----------------------------------------------------------------------------
 // Snapshot and state
 // -----------------------------------------------------------------------------

@@ -20,38 +20,46 @@
  * - A cut answer with text is delivered if no attempt gives a better one. An object is never continued.
  *
  * **Limits.** The machine opens no cooldown. The action carries the cooldown, and the shell opens it before the next
- * step. Times are monotonic milliseconds. `Choice` selects targets, `Truncation` handles cut answers.
- *
- * This file is longer than 600 lines because the order of the decisions after a failure is the behaviour and belongs
- * in one place.
+ * step. Times are monotonic milliseconds. `Choice` selects targets, `CallLimits` decides whether another attempt is
+ * allowed, `MidStream` handles text that was seen, and `CutAnswer` handles cut answers.
  */
 import { Duration } from "effect"
 import { Backoff } from "@outlast/resilience"
-import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
 import { Format, Timeout } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
-import { cutObject, isWrongObject, local } from "../../failure/reasons/ProviderFailure.ts"
+import { isWrongObject, local } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import * as Nudge from "../../recovery/Nudge.ts"
-import { climb } from "../../recovery/Truncation.ts"
+import {
+  isAffordable,
+  isFree,
+  isLate,
+  isOver,
+  mayAskAnother,
+  mustEnd,
+  timeCounted,
+  timeLeft
+} from "./CallLimits.ts"
 import * as Choice from "./Choice.ts"
-import type { Action, CallState, Cut, Event, Failed, Sent, Snapshot, TargetView } from "./CallModel.ts"
-import { isContinuing, isSweep, wasCut } from "./CallModel.ts"
+import type { Action, CallState, Event, Failed, Sent, Snapshot, Step, TargetView } from "./CallModel.ts"
+import { isContinuing, wasCut } from "./CallModel.ts"
 import type { Cooldown } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
+import { giveUp, onCut, withoutRaise } from "./CutAnswer.ts"
+import { midStreamOf } from "./MidStream.ts"
 import * as OutputLimit from "./OutputLimit.ts"
-import type { MidStream, RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
+import type { RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
 import { rowOf } from "./RecoveryPolicy.ts"
 import type { Sending } from "./Sending.ts"
-import { begun, sent, unsent } from "./Sending.ts"
+import { atOnce, begun, sent, unsent } from "./Sending.ts"
 
 export * from "./CallModel.ts"
+export { midStreamAtMost } from "./MidStream.ts"
 
 // -----------------------------------------------------------------------------
 // The machine
 // -----------------------------------------------------------------------------
 
-type Step = readonly [Action, CallState]
 type Policy = RecoveryPolicy<string>
 
 /** Returns the next action and state. `draw` is in [0, 1). */
@@ -421,7 +429,7 @@ const mend = (
   if (limit < (state.outputLimit ?? Infinity) && !state.mended.has(`limit ${here.id}`)) {
     const smaller = { ...marked("limit"), pending: undefined, overflowed: undefined, outputLimit: limit }
     const [{ nudge, rewind, isFree }, next] = send(policy, smaller, here, 0, undefined, snapshot)
-    return [{ _tag: "LowerOutputLimit", ...mendedAttempt(here), isFree, limit, rewind, nudge }, next]
+    return [{ _tag: "LowerOutputLimit", ...atOnce(here), isFree, limit, rewind, nudge }, next]
   }
   const isTooLong = failure.reason._tag === "ContextOverflow"
   if (isTooLong && snapshot.canCompact && state.compactions < policy.maxCompactions) {
@@ -434,217 +442,6 @@ const mend = (
 const isMediaRefused = ({ reason }: ProviderFailure): boolean =>
   // Stryker disable next-line ConditionalExpression: the first is for the types; other reasons have no `media`.
   reason._tag === "Format" && reason.media === true
-
-/** Common fields of an immediate attempt on the same target after a remedy. */
-const mendedAttempt = (target: TargetRef): Sent => ({
-  target,
-  delay: 0,
-  cooldown: undefined,
-  probe: false,
-  lastResort: false,
-  isFree: false
-})
-
-const onCut = (policy: Policy, before: CallState, event: Cut, snapshot: Snapshot): Step => {
-  const { ledger } = before
-  const isContinuation = before.rungs.continuations > 0
-  const state: CallState = {
-    ...before,
-    left: before.target,
-    cut: true,
-    hasText: before.hasText || event.hasText,
-    raise: undefined,
-    seen: before.seen || event.commit === "text",
-    inARow: undefined,
-    ledger: { ...ledger, cost: ledger.cost + event.cost, tokens: ledger.tokens + event.tokens },
-    rungs: {
-      ...before.rungs,
-      gains: isContinuation ? [...before.rungs.gains, event.gain] : before.rungs.gains
-    }
-  }
-  return goOn(policy, state, event, snapshot)
-}
-
-/** Decides how the call continues after the output limit cut an answer: see `Truncation`. */
-const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot): Step => {
-  const { target: here, ledger } = state
-  if (
-    here === undefined ||
-    // Stryker disable next-line ConditionalExpression,BooleanLiteral: for the types; a rule without numbers stops.
-    policy.truncation === false ||
-    event.commit === "tool" ||
-    isOver(snapshot) ||
-    mustEnd(policy, state)
-  ) {
-    return deliver(state)
-  }
-  const rung = climb(policy.truncation, state.rungs, {
-    limit: event.limit,
-    ceiling: ceilingOf(policy, state, event, here, snapshot),
-    // A limit that the provider lowered cannot be raised again.
-    mayRaise: !state.mended.has(`limit ${here.id}`),
-    mayRepeat:
-      state.rungs.continuations === 0 &&
-      !state.seen &&
-      isAffordable({ ...state, partial: false }, snapshot, undefined),
-    mayContinue:
-      !state.call.structured &&
-      (!state.seen || midStreamOf(policy, undefined, state) !== "fail") &&
-      // The user's own maximum cut the answer.
-      (event.limit ?? 0) < state.call.outputLimit.max
-  })
-  if (rung._tag === "Stop") return deliver(state)
-  const { limit } = rung
-  const { raises, continuations } = state.rungs
-  const raised: CallState =
-    limit === undefined
-      ? state
-      : {
-          ...state,
-          outputLimit: limit,
-          raise: { from: event.limit ?? limit, cut: event },
-          rungs: { ...state.rungs, raises: raises + 1 }
-        }
-  if (rung._tag === "Raise") {
-    const next = sent({ ...raised, anew: true }, here, 0)
-    return [{ _tag: "RaiseOutputLimit", ...mendedAttempt(here), limit: rung.limit }, next]
-  }
-  const nudge = event.inToolCall ? policy.nudges.cutInToolCall : policy.nudges.cut
-  const rungs = { ...raised.rungs, continuations: continuations + 1 }
-  return [
-    {
-      _tag: "Continue",
-      ...mendedAttempt(here),
-      from: here,
-      failure: undefined,
-      isFree: true,
-      rewind: false,
-      nudge: Nudge.textOf(nudge, undefined, ledger.attempts + 1),
-      raisedTo: limit
-    },
-    sent({ ...raised, partial: true, rungs }, here, 0)
-  ]
-}
-
-/**
- * Continues the cut answer when the provider refuses the raised limit. The continuation uses the limit before the
- * raise, or a higher one that the provider names. Returns `undefined` for any other failure. Also returns `undefined`
- * when a repeat at the named limit is better: an object, or an answer without text, cannot be continued.
- */
-const withoutRaise = (
-  policy: Policy,
-  state: CallState,
-  { failure, commit }: Failed,
-  here: TargetRef,
-  snapshot: Snapshot
-): Step | undefined => {
-  const { raise, rungs, call } = state
-  if (raise === undefined || commit === "tool" || !OutputLimit.mayRefuse(failure)) {
-    return undefined
-  }
-  const named = OutputLimit.lowered(failure)
-  if (call.structured || (!state.hasText && (named ?? 0) > raise.from)) return undefined
-  const limit = Math.max(raise.from, named ?? 0)
-  const refused = state.anew ? 0 : 1
-  const before: CallState = {
-    ...state,
-    anew: false,
-    raise: undefined,
-    inARow: undefined,
-    outputLimit: limit,
-    mended: new Set(state.mended).add(`limit ${here.id}`),
-    // The refused continuation added nothing, so it does not count.
-    rungs: { ...rungs, continuations: rungs.continuations - refused }
-  }
-  return goOn(policy, before, raise.cut, snapshot)
-}
-
-/** Returns the highest output limit that the user, the model, its window and the cost limit allow. */
-const ceilingOf = (
-  { maxCost = Infinity }: Policy,
-  { call, ledger }: CallState,
-  { input }: Cut,
-  here: TargetRef,
-  snapshot: Snapshot
-): number => {
-  const room = OutputLimit.room(Choice.viewOf(snapshot, here.id)?.info ?? {}, input, maxCost - ledger.cost)
-  return Math.min(call.outputLimit.max, room)
-}
-
-/** True when the call has used all its attempts or all its money. */
-const mustEnd = (policy: Policy, { ledger }: CallState): boolean =>
-  ledger.attempts - ledger.sweeps >= policy.maxAttempts || ledger.cost >= (policy.maxCost ?? Infinity)
-
-/** True when the time limit of the surrounding program is over. */
-const isOver = ({ deadline, now }: Snapshot): boolean => deadline <= now
-
-/** Milliseconds that waits and failed attempts may still take. */
-const timeLeft = (policy: Policy, { ledger }: CallState, { deadline, now }: Snapshot): number =>
-  Math.min(Duration.toMillis(policy.deadline) - ledger.spent, deadline - now)
-
-const isLate = (policy: Policy, state: CallState, snapshot: Snapshot): boolean =>
-  timeLeft(policy, state, snapshot) <= 0
-
-/**
- * Time of an attempt that counts against the deadline. An attempt that streamed text was working, so its time does
- * not count.
- */
-const timeCounted = ({ commit, elapsed }: Failed): number => (commit === "text" ? 0 : elapsed)
-
-/**
- * One silent attempt may take longer than the whole deadline. When that attempt used up the deadline, the call still
- * asks one target that it has not tried.
- */
-const mayAskAnother = (policy: Policy, state: CallState, event: Failed, snapshot: Snapshot): boolean =>
-  // Stryker disable next-line ConditionalExpression: the first is for the types; other reasons have no `local`.
-  event.failure.reason._tag === "Timeout" &&
-  event.failure.reason.local &&
-  snapshot.deadline > snapshot.now &&
-  state.ledger.spent - timeCounted(event) < Duration.toMillis(policy.deadline) &&
-  Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(({ ref }) => !state.tries.has(ref.id))
-
-/**
- * True when the retry budget allows an attempt at `target` after `delay` milliseconds. `undefined` means a repeat on
- * the current target. Free attempts are always allowed, and so is one switch to a target that was not asked.
- */
-const isAffordable = (
-  state: CallState,
-  { mayRetry, now }: Snapshot,
-  target: TargetRef | undefined,
-  delay = 0
-): boolean =>
-  mayRetry ||
-  isFree(state, target, now + delay) ||
-  (target !== undefined && !state.tries.has(target.id) && state.ledger.switches === state.ledger.sweeps)
-
-/**
- * True when an attempt at time `at` takes no retry budget: a first attempt, a continuation, an attempt at a further
- * target after a refusal, or an attempt after the wait that the server named.
- */
-const isFree = (state: CallState, target: TargetRef | undefined, at: number): boolean => {
-  if (state.left === undefined || isContinuing(state)) return true
-  if (target === undefined) return false
-  return isSweep(state, target) || at >= (state.tries.get(target.id)?.notBefore ?? Infinity)
-}
-
-/**
- * Returns the most that any failure allows for text that the consumer has seen: `restart` if one row allows it, else
- * `continue` if one does, else `fail`.
- */
-export const midStreamAtMost = (policy: Policy, call: CallState["call"]): MidStream => {
-  let most = midStreamOf(policy, undefined, { call })
-  for (const name in policy.rows) {
-    const mode = midStreamOf(policy, policy.rows[name], { call })
-    if (mode === "restart" || most === "fail") most = mode
-  }
-  return most
-}
-
-const midStreamOf = (policy: Policy, row: Row | undefined, { call }: Pick<CallState, "call">): MidStream => {
-  const wanted = row?.midStream ?? call.midStream ?? policy.midStream
-  const possible = wanted === "restart" && !call.rewindable ? "continue" : wanted
-  return possible === "continue" && call.structured ? "fail" : possible
-}
 
 /** True when the call should repeat on this target although another key or endpoint of the same model is ready. */
 const preferredToEquivalent = (
@@ -776,19 +573,3 @@ const send = (
     ? [{ _tag: "Attempt", ...common, rewind, nudge }, next]
     : [{ _tag: "Switch", from, failure, ...common, rewind, nudge }, next]
 }
-
-/** Ends the call without a complete answer. Delivers the text of a cut answer if there is one. */
-const giveUp = (state: CallState, failure: CallFailure, cooldown: Cooldown | undefined): Step => [
-  state.hasText && !state.call.structured
-    ? { _tag: "Deliver", cooldown }
-    : { _tag: "GiveUp", failure, cooldown },
-  { ...state, phase: "done" }
-]
-
-const deliver = (state: CallState): Step =>
-  state.call.structured
-    ? giveUp(state, local(cutObject, new Format({ side: "response" }), state.target), undefined)
-    : [
-        { _tag: "Deliver", cooldown: undefined },
-        { ...state, phase: "done" }
-      ]

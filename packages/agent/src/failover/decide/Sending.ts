@@ -3,7 +3,7 @@
  * `CallState`. Pure.
  */
 import type { TargetRef } from "../../conversation/TargetRef.ts"
-import type { Action, CallState, Cut, Failed } from "./CallModel.ts"
+import type { Action, CallState, Cut, Failed, Sent } from "./CallModel.ts"
 import { isSweep } from "./CallModel.ts"
 
 /** Returns the state after sending an attempt to `target` with a delay of `delay` milliseconds. */
@@ -40,7 +40,8 @@ const noClasses: ReadonlyMap<string, number> = new Map()
  * answer stays until another one replaces it, because a repeat with a raised limit may fail.
  */
 export const begun = (state: CallState, event: Failed | Cut): CallState => {
-  const isOpen = event._tag === "Failed" && state.raise !== undefined && event.commit !== "text"
+  const hasCut = state.cut && state.raise !== undefined
+  const isOpen = event._tag === "Failed" && hasCut && event.commit !== "text"
   if (!state.anew || isOpen) return state
   const isKept = event._tag === "Cut"
   const { cut, hasText } = state
@@ -87,3 +88,13 @@ export const isSending = (action: Action): action is Sending => "probe" in actio
 /** True when the action keeps the call at `target`. */
 export const staysAt = (action: Action, target: TargetRef | undefined): boolean =>
   "target" in action && action.target.id === target?.id
+
+/** One more attempt at once where the call is. */
+export const atOnce = (target: TargetRef): Sent => ({
+  target,
+  delay: 0,
+  cooldown: undefined,
+  probe: false,
+  lastResort: false,
+  isFree: false
+})

@@ -1,15 +1,18 @@
 /**
- * What a success says about itself: whether it is an error after all, and how its answer ended.
+ * Finds errors inside successful responses, and the reason why an answer ended.
  *
- * Gateways and streams send errors with status 200, and filters end an answer instead of refusing the request. Both
- * are read off the places where providers put them, and nowhere else: an answer may talk about errors, and it may
- * repeat the caller's own fields. Pure, and total: see `Looking`.
+ * Gateways and streams send errors with status 200. Content filters end an answer instead of rejecting the request.
+ * Both are read only from the fields where providers put them, because an answer may talk about errors and may
+ * repeat the caller's own fields. All functions are pure and never throw: see `Looking`.
  */
 import { isList, keysOf, property } from "./Looking.ts"
 
 /**
- * `{ error }`, `{ errors: […] }`, `{ type: "error" }`, `{ type: "response.failed" }`, `{ code, message }`,
- * `{ success: false }`, `{ message }` alone, MiniMax's `base_resp`, Baidu's `{ error_code, error_msg }`, Tencent's `Response.Error`, or an exception of an AWS event stream.
+ * True for an object in the shape of a provider's error.
+ *
+ * Shapes: `{ error }`, `{ errors: […] }`, `{ type: "error" }`, `{ type: "response.failed" }`, `{ code, message }`,
+ * `{ success: false }`, `{ message }` alone, MiniMax's `base_resp`, Baidu's `{ error_code, error_msg }`, Tencent's
+ * `Response.Error`, and an exception of an AWS event stream.
  */
 export const isErrorPart = (part: unknown): boolean => {
   if (typeof part !== "object" || part === null) return false
@@ -28,7 +31,7 @@ export const isErrorPart = (part: unknown): boolean => {
   if (typeof miniMax === "number" && miniMax >= 400) return true
   if (typeof property(property(part, "Response"), "Error") === "object") return true
   const code = property(part, "code")
-  // Some number or name their successes, too.
+  // Some providers send a number or a name for a success, too.
   const isCode =
     typeof code === "number"
       ? code >= 400
@@ -37,7 +40,7 @@ export const isErrorPart = (part: unknown): boolean => {
   return keysOf(part, 8).some((key) => key.endsWith("Exception") && typeof property(part, key) === "object")
 }
 
-/** A success that is one sentence and nothing else has no answer in it: a gateway passes on what was said to it. */
+/** True for an object whose only field is a sentence: an error that a gateway passes on, not an answer. */
 const isSentenceAlone = (part: object): boolean => {
   const keys = keysOf(part, 2)
   const [key = ""] = keys
@@ -46,7 +49,7 @@ const isSentenceAlone = (part: object): boolean => {
 
 const sentences = new Set(["message", "detail", "html-message"])
 
-/** A number other than that of a success, and a sentence. */
+/** True when the object has an error number (not that of a success) and a message. */
 const isNumbered = (part: object, code: string, message: string): boolean => {
   const given = property(part, code)
   const isCode =
@@ -54,10 +57,10 @@ const isNumbered = (part: object, code: string, message: string): boolean => {
   return isCode && !noError.test(String(given)) && typeof property(part, message) === "string"
 }
 
-/** What stands for no error where an error could stand. */
+/** Values that mean "no error" in a field where an error could be. */
 const noError = /^(?:|none|null|nil|no(?: error)?|ok|success|succeeded|false|undefined|n\/a|0)$/i
 
-/** Whether an object without a status has the shape of an answer: its fields are no error's. */
+/** True when an object without a status has the fields of an answer and not those of an error. */
 export const isAnswer = (value: unknown): boolean =>
   typeof value === "object" &&
   value !== null &&
@@ -68,7 +71,7 @@ export const isAnswer = (value: unknown): boolean =>
 const answerKeys = ["choices", "candidates", "output", "content"]
 const endKeys = ["stop_reason", "stopReason", "finish_reason", "finishReason"]
 
-/** Ends that say nothing: the answer was complete, cut by a limit, or asks for a tool. */
+/** Finish reasons that need no error code: the answer was complete, cut by a limit, or asks for a tool. */
 const harmless = new Set([
   "stop",
   "end",
@@ -91,7 +94,7 @@ const harmless = new Set([
   "null"
 ])
 
-/** How a part of a success ended, as codes: `end/refusal`, `end/content_filter`, `end/safety`. */
+/** Finish reasons of a part of a successful response as codes: `end/refusal`, `end/content_filter`, `end/safety`. */
 export const endsOf = (part: unknown): ReadonlyArray<string> => {
   if (typeof part !== "object" || part === null) return none
   const incomplete = reasonOf(
@@ -116,7 +119,7 @@ export const endsOf = (part: unknown): ReadonlyArray<string> => {
 
 const none: ReadonlyArray<string> = []
 
-/** The end that an object names itself, such as an error that a client threw because of it. */
+/** Finish reason that an object states itself, e.g. the error that a client threw because of it. */
 export const endOf = (value: unknown): string | undefined => {
   const given = property(value, "finishReason")
   const reason = reasonOf(property(given, "unified") ?? given)

@@ -1,11 +1,11 @@
 /**
- * What a provider's error body says: codes, statuses, sentences and waits, wherever they are nested.
+ * Reads codes, statuses, sentences and waits from a provider's error body, at any depth.
  *
- * JSON is walked along the keys under which providers put errors, JSON inside strings included, so that an echo
- * of the request is not taken for an error. What looks like JSON and is none (cut, escaped twice, Python's
- * dictionaries, a sentence with a body behind it) is scanned for the same keys. Of a stream of events only the
- * error parts are read, and of a success only what is an error from its beginning and how its answer ended: the
- * rest is an answer, which may talk about errors and repeat what its caller had sent.
+ * JSON is walked only along the keys under which providers put errors, including JSON inside strings. An echo of
+ * the request is therefore not read as an error. Text that only resembles JSON (cut, escaped twice, a Python
+ * dictionary, a sentence followed by a body) is scanned for the same keys. In a stream of events only the error
+ * parts are read. In a successful response only error parts and the finish reason are read: the rest is an answer,
+ * which may talk about errors and repeat what the caller sent.
  */
 import * as Answer from "./AnswerFacts.ts"
 import * as Escapes from "../../secrets/Escapes.ts"
@@ -13,11 +13,11 @@ import * as Events from "./EventFacts.ts"
 import { isList, itemsOf, keysOf, property } from "./Looking.ts"
 
 export interface Seen {
-  /** As they stand, in the order of discovery: the deepest last. */
+  /** As the body has them, in the order of discovery, the deepest last. */
   readonly codes: Array<string>
   readonly statuses: Array<number>
   readonly texts: Array<string>
-  /** Waits by lower-cased key, as they stand. */
+  /** Waits by lower-cased key, with the value as the body has it. */
   readonly waits: Array<readonly [key: string, value: string]>
   readonly headers: Array<unknown>
   readonly visited: Set<object>
@@ -69,17 +69,17 @@ const textKeys = new Set([
   "data",
   "title",
   "status_msg",
-  // Portkey's, of an upstream that answered with no JSON.
+  // Portkey: the upstream's answer was not JSON.
   "html-message",
   "quotaid",
   "quotametric"
 ])
-/** Where a provider names the field of the request that it does not take: OpenAI's `param`, Pydantic's `loc`. */
+/** Keys under which a provider names the rejected field of the request: OpenAI's `param`, Pydantic's `loc`. */
 const fieldKeys = new Set(["param", "loc"])
-/** Of these, numbers are a provider's own: a small one means something else than it would under `code`. */
+/** Keys whose numbers belong to the provider: a small number means something else here than under `code`. */
 const numberedKeys = new Set(["error_code", "errorcode", "errcode"])
 const nestingKeys = new Set([
-  // Mistral's is an object.
+  // An object at Mistral.
   "message",
   "error",
   "errors",
@@ -110,17 +110,17 @@ const waitKeys = new Set([
   "retryafterms",
   "retry_after_seconds",
   "retryafterseconds",
-  // OpenAI, of a subscription's window.
+  // OpenAI: the usage window of a subscription.
   "resets_in_seconds",
   "resets_at",
-  // Hugging Face, of a model that is being loaded.
+  // Hugging Face: the model is still loading.
   "estimated_time"
 ])
 
-/** Beside an error in a success, these are the answer, or what the caller had sent. */
+/** Keys next to an error in a successful response that hold the answer, or what the caller sent. */
 const echoKeys = new Set(["metadata", "data", "body", "raw", "result", "title"])
 
-/** What a key may hold. */
+/** Kinds of content that a key may hold. */
 interface Meaning {
   readonly code: boolean
   readonly status: boolean
@@ -130,7 +130,7 @@ interface Meaning {
   readonly numbered: boolean
 }
 
-/** By lower-cased key: most keys of a body mean nothing, and are not looked at. */
+/** Meaning of each lower-cased key. Other keys of a body are skipped. */
 const meanings: ReadonlyMap<string, Meaning> = new Map(
   [
     ...codeKeys,
@@ -155,26 +155,26 @@ const meanings: ReadonlyMap<string, Meaning> = new Map(
   ])
 )
 
-/** Objects of one body that are looked at, at most. */
+/** Number of objects of one body that are visited, at most. */
 const maxVisited = 500
 
-/** Keys of one object that are looked at, at most. */
+/** Number of keys of one object that are visited, at most. */
 const maxKeys = 64
 
-/** Texts of one body that are read, at most. */
+/** Number of texts of one body that are read, at most. */
 const maxTexts = 32
 
-/** The middle of a long text says least. */
+/** Shortens a long text by removing its middle, which matters least. `limit` is in characters. */
 export const cut = (text: string, limit = maxText): string =>
   text.length <= limit ? text : `${text.slice(0, limit * 0.75)} ${text.slice(-limit * 0.25)}`
 
-/** What a body says, and whether it is a page or plain text. */
+/** Facts of a body. `page` is true for an HTML page or plain text. */
 export interface Read {
   readonly seen: Seen
   readonly page: boolean
 }
 
-/** Reads the body of a response; `status` is that of the response, if one is known. */
+/** Reads the body of a response. `status` is the response's own, if known. */
 export const read = (given: unknown, status: number | undefined): Read => {
   const seen = empty()
   const success = status !== undefined && status < 300
@@ -190,7 +190,7 @@ export const read = (given: unknown, status: number | undefined): Read => {
   return { seen, page }
 }
 
-/** What an answer says about itself: how it ended, and the errors among its parts. */
+/** Reads the finish reason of an answer and the errors among its parts. */
 export const walkAnswer = (answer: unknown, seen: Seen): void => {
   if (isList(answer))
     return itemsOf(answer, maxItems).forEach((part) => !isList(part) && walkAnswer(part, seen))
@@ -198,7 +198,7 @@ export const walkAnswer = (answer: unknown, seen: Seen): void => {
   if (Answer.isErrorPart(answer)) walkPart(answer, seen)
 }
 
-/** An error that came as a part of a success: without what stands beside it, which may be an echo. */
+/** Walks an error that is part of a successful response, without the sibling fields that may be an echo. */
 const walkPart = (part: unknown, seen: Seen, nesting = 0): void => {
   if (typeof part !== "object" || part === null || isList(part)) return walk(part, seen, nesting)
   if (nesting > maxNesting || seen.visited.has(part)) return
@@ -211,10 +211,10 @@ const walkPart = (part: unknown, seen: Seen, nesting = 0): void => {
   }
 }
 
-/** Bytes of a body beyond this number are not decoded; the end of a stream says most. */
+/** Bytes of a body that are decoded, at most. Both ends are kept, because a stream ends with its error. */
 const maxBytes = 262_144
 
-/** Bytes as text, whatever they are kept in. */
+/** Decodes bytes to text, in any container. */
 const textOfBytes = (body: unknown): unknown => {
   if (typeof body !== "object" || body === null) return body
   try {
@@ -233,10 +233,10 @@ const textOfBytes = (body: unknown): unknown => {
   }
 }
 
-/** An error that was cut before its end; any other text inside a success is an answer. */
+/** An error that was cut before its end. Any other text inside a success is an answer. */
 const cutError = /^[\s[]*\{\s*"(?:error"\s*:\s*(?:\{|"(?!n(?:one|ull|o)?"))|type"\s*:\s*"error")/
 
-/** Walks a value that is an error body, or holds one. Each object once: bodies may hold themselves. */
+/** Walks a value that is an error body or holds one. Visits each object once, because bodies may be cyclic. */
 export const walk = (value: unknown, seen: Seen, nesting = 0): void => {
   if (nesting > maxNesting) return
   if (typeof value === "string") return readText(value, seen, nesting)
@@ -250,7 +250,7 @@ export const walk = (value: unknown, seen: Seen, nesting = 0): void => {
   }
 }
 
-/** Walks one field of an object, if its key means something. */
+/** Walks one field of an object if its key is known. */
 export const walkField = (value: object, key: string, seen: Seen, nesting = 0): void => {
   const name = key.toLowerCase()
   const meaning = meanings.get(name)
@@ -259,7 +259,7 @@ export const walkField = (value: object, key: string, seen: Seen, nesting = 0): 
   if (name === "base_resp") {
     walkMiniMax(content, seen, nesting)
   } else if (name === "value") {
-    // What a client could not read, because it is an error: a gateway's form of an error part.
+    // A client quotes the value that it could not parse; some gateways send an error part there.
     if (Answer.isErrorPart(content)) walkPart(content, seen, nesting + 1)
   } else if (fieldKeys.has(name)) {
     const field = isList(content) ? itemsOf(content, maxItems).at(-1) : content
@@ -291,7 +291,10 @@ const walkMember = (value: object, key: string, name: string, seen: Seen, nestin
   walk(content, seen, nesting + 1)
 }
 
-/** MiniMax's form, whoever passes it on: the number tells nothing without it. Zero is a success. */
+/**
+ * Reads MiniMax's `base_resp`, from MiniMax or through a gateway. The code is prefixed, because the bare number is
+ * ambiguous. Zero is a success.
+ */
 const walkMiniMax = (content: unknown, seen: Seen, nesting: number): void => {
   const given = property(content, "status_code")
   const code = typeof given === "string" && /^\d{1,6}$/.test(given) ? Number(given) : given
@@ -301,11 +304,11 @@ const walkMiniMax = (content: unknown, seen: Seen, nesting: number): void => {
   if (typeof said === "string") readText(said, seen, nesting + 1)
 }
 
-/** `{ seconds: 12, nanos: 500000000 }` as JSON has it elsewhere: "12.500000000s". */
+/** Converts `{ seconds: 12, nanos: 500000000 }` to the usual JSON form "12.500000000s". */
 const protobufDuration = (value: unknown): string | undefined => {
   const given = property(value, "seconds") ?? undefined
   const nanos = property(value, "nanos") ?? 0
-  // 64 bits do not fit into a number of JSON, so that some write them as a string.
+  // A 64-bit integer does not fit into a JSON number, so some servers write it as a string.
   const seconds = typeof given === "string" && /^\d{1,12}$/.test(given) ? Number(given) : (given ?? 0)
   if (given === undefined && nanos === 0) return undefined
   if (!isCount(seconds, 1e12) || !isCount(nanos, 1e9)) return undefined
@@ -322,7 +325,7 @@ const readText = (text: string, seen: Seen, nesting: number): void => {
   for (const { part, isError } of Events.partsOf(text)) {
     seen.codes.push(...Answer.endsOf(part))
     if (!isError) continue
-    // What is an error by the name of its event only may have any form.
+    // An event named `error` may have data of any shape.
     if (Answer.isErrorPart(part)) walkPart(part, seen, nesting + 1)
     else walk(part, seen, nesting + 1)
   }
@@ -337,7 +340,7 @@ const readPlain = (text: string, seen: Seen): void => {
 
 const field = /["']([a-z_$-]{3,20})["'] ?: {0,4}(?:\{ ?["']?seconds["']?: ?)?["']?([^"',{}[\]\s]{1,80})/gi
 
-/** Reads the fields of something that is not quite JSON. */
+/** Reads the known fields of text that is not quite JSON. */
 const scan = (text: string, seen: Seen): void => {
   for (const [, key = "", content = ""] of text.matchAll(field)) {
     const name = key.toLowerCase()
@@ -349,21 +352,21 @@ const scan = (text: string, seen: Seen): void => {
 
 const addCode = (key: string, content: string, seen: Seen): void => {
   if (content === "" || content.length > 80) return
-  // A name is often that of a tool or of a model.
+  // `name` is often the name of a tool or of a model.
   if (key === "name" && !/(?:Error|Exception|Timeout)$/.test(content)) return
   if (statusKeys.has(key) && /^[1-5]\d\d$/.test(content)) addNumber(Number(content), seen)
   else if (numberedKeys.has(key) && /^\d{1,9}$/.test(content)) addNumbered(Number(content), seen)
   else seen.codes.push(content)
 }
 
-/** A status, or a code that is a number; those of JSON-RPC are below zero, and zero is a success. */
+/** Adds an HTTP status or a numeric code. JSON-RPC codes are below zero; zero is a success and skipped. */
 export const addNumber = (content: number, seen: Seen): void => {
   const status = httpStatus(content)
   if (status !== undefined) seen.statuses.push(status)
   else if (Number.isSafeInteger(content) && content !== 0) seen.codes.push(String(content))
 }
 
-/** A number of a provider's own, which is a status only where it looks like an error's. */
+/** Adds a provider's own number. Only 400 to 599 count as a status. */
 const addNumbered = (content: number, seen: Seen): void => {
   if (!Number.isSafeInteger(content) || content === 0) return
   if (content >= 400 && content <= 599) return void seen.statuses.push(content)
@@ -374,7 +377,7 @@ const addNumbered = (content: number, seen: Seen): void => {
 export const httpStatus = (value: unknown): number | undefined =>
   typeof value === "number" && Number.isInteger(value) && value >= 100 && value <= 599 ? value : undefined
 
-/** Longer bodies are not parsed but scanned, in characters. */
+/** Longer bodies are scanned instead of parsed, in characters. */
 const maxJson = 65_536
 
 const parse = (text: string): unknown => {

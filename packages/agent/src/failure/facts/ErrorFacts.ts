@@ -1,13 +1,13 @@
 /**
- * Anything that was thrown, in the one shape that rules read.
+ * Normalises anything that was thrown to the one shape that rules read.
  *
- * The shape is found structurally, so that no provider package is imported here: AI SDK errors
- * (`statusCode`, `responseHeaders`, `responseBody`), `fetch` and undici errors (`code` in a cause), errors of
- * other HTTP clients (`status`, `headers`, `body`), `AiError` and `HttpClientError` and their reasons, `Cause`
- * and `Exit`, `AggregateError`, error parts of a stream (plain objects), JSON and plain strings. Never throws.
+ * The shape is detected structurally, so this module imports no provider package. Supported are AI SDK errors
+ * (`statusCode`, `responseHeaders`, `responseBody`), `fetch` and undici errors (`code` in a cause), errors of other
+ * HTTP clients (`status`, `headers`, `body`), `AiError` and `HttpClientError` and their reasons, `Cause` and
+ * `Exit`, `AggregateError`, error parts of a stream (plain objects), JSON and plain strings. Never throws.
  *
- * It may hold what a failure must not carry (a body may echo the prompt): facts are read by the classifier
- * and then dropped.
+ * Facts may hold content that a failure must not carry, e.g. an echo of the prompt. The classifier reads them and
+ * then drops them.
  */
 import { Cause, Duration, Exit } from "effect"
 import { AiError } from "effect/ai"
@@ -18,27 +18,30 @@ import { holds, isError, isList, itemsOf, keysOf, property } from "./Looking.ts"
 import * as Texts from "./TextFacts.ts"
 
 export interface ErrorFacts {
-  /** HTTP status as the client saw it, else as a body or text says; 200 for an error inside a stream. */
+  /** HTTP status from the client, otherwise from the body or the text; 200 for an error inside a stream. */
   readonly status: number | undefined
-  /** The status that a body or a text names, where that is more than what is around it. */
+  /** Status that a body or a text names, if it is more specific than the response's own. */
   readonly said: number | undefined
-  /** Codes, types, gRPC statuses, errno and names of errors, lower-cased; what is most specific comes first. */
+  /** Codes, types, gRPC statuses, errno and error names, lower-cased, the most specific first. */
   readonly codes: ReadonlyArray<string>
-  /** Lower-cased names; giant values are left out. */
+  /** Headers by lower-cased name. Oversized values are left out. */
   readonly headers: Readonly<Record<string, string>>
-  /** The provider's sentence where the body has one, else the error's own message. */
+  /** The provider's sentence if the body has one, otherwise the error's own message. */
   readonly message: string
-  /** All that is said, lower-cased, in one line, without escapes, cut to some thousand characters. */
+  /**
+   * All texts of the error and its body in one lower-cased line, without escapes, cut to {@link maxBody}
+   * characters.
+   */
   readonly text: string
-  /** Whether the body is no JSON although one was expected: a page, or plain text. */
+  /** True when the body is not JSON although JSON was expected: an HTML page, or plain text. */
   readonly page: boolean
-  /** Waits that a body names: lower-cased key and value as they stand. */
+  /** Waits that a body names: the lower-cased key and the value as the body has it. */
   readonly waits: ReadonlyArray<readonly [key: string, value: string]>
-  /** The tag of a reason of Effect (`RateLimitError`, `TransportError`, …), `Interrupted` or `TimeoutError`. */
+  /** Tag of an Effect error or reason (`RateLimitError`, `TransportError`, …), `Interrupted` or `TimeoutError`. */
   readonly tag: string | undefined
-  /** Which part of the network an effect/ai `NetworkError` is about, for example `TransportError`. */
+  /** Network reason of an effect/ai `NetworkError`, for example `TransportError`. */
   readonly networkReason: string | undefined
-  /** How long an effect/ai reason says to wait. */
+  /** Wait that an effect/ai reason states. */
   readonly retryAfter: Duration.Duration | undefined
   /** The error's name, for example `AI_APICallError` or `AbortError`. */
   readonly name: string
@@ -46,25 +49,25 @@ export interface ErrorFacts {
   readonly depth: number
 }
 
-/** One link or more, outermost first; links of one depth in their order. */
+/** Facts of an error and its causes, outermost first. Errors of the same depth keep their order. */
 export type Chain = readonly [ErrorFacts, ...Array<ErrorFacts>]
 
-/** Sentences longer than this are cut, in characters. */
+/** Longer sentences are cut, in characters. */
 export const maxBody = Body.maxText
 
-/** Causes deeper than this are not looked at. */
+/** Levels of causes that are visited, at most. */
 export const maxDepth = 5
 
-/** Errors of an `AggregateError` beyond this number are not looked at. */
+/** Errors of one `AggregateError` that are visited, at most. */
 const maxErrors = 5
 
-/** Links of a whole graph of errors beyond this number are not looked at. */
+/** Errors of a whole error graph that are visited, at most. */
 export const maxLinks = 32
 
-/** Codes, names and tags longer than this are none, in characters. */
+/** Longest code, name or tag, in characters. Longer ones are ignored. */
 const maxWord = 80
 
-/** The facts of an error and of its causes, outermost first. Cycles end the walk. */
+/** Facts of an error and of its causes, outermost first. Each object is visited once, so cycles end. */
 export const fromUnknown = (error: unknown): Chain => {
   const outermost = unwrap(error)
   const first = visit(outermost, 0)
@@ -90,7 +93,7 @@ export const fromUnknown = (error: unknown): Chain => {
 
 interface Visit {
   readonly facts: ErrorFacts
-  /** The errors inside it: none of them undefined or null. */
+  /** The errors inside it. None is undefined or null. */
   readonly inner: ReadonlyArray<unknown>
 }
 
@@ -102,10 +105,10 @@ const visit = (thrown: unknown, depth: number): Visit => {
 
 const isThere = (value: unknown): boolean => value !== undefined && value !== null
 
-/** What stands for an interruption in a `Cause`. */
+/** Stands for an interruption in a `Cause`. */
 const interrupted = { _tag: "Interrupted" }
 
-/** The error inside the wrappers of Effect. */
+/** Unwraps the error from Effect's `Exit` and `Cause`. */
 const unwrap = (error: unknown): unknown => {
   if (typeof error !== "object" || error === null) return error
   try {
@@ -117,7 +120,7 @@ const unwrap = (error: unknown): unknown => {
   }
 }
 
-/** The errors of an `AggregateError`, or the last one of a client that had tried several times. */
+/** The errors of an `AggregateError`, or the last error of a client that retried by itself. */
 const errorsOf = (error: unknown): ReadonlyArray<unknown> => {
   const last = property(error, "lastError")
   if (isThere(last)) return [last]
@@ -127,7 +130,7 @@ const errorsOf = (error: unknown): ReadonlyArray<unknown> => {
 const none: ReadonlyArray<unknown> = []
 
 const factsOf = (thrown: unknown, depth: number): { readonly facts: ErrorFacts; readonly cause: unknown } => {
-  // What these say stands in their reason, and the response there, too.
+  // These wrappers repeat the text of their reason. The response is in the reason, too.
   const wrapper = holds(AiError.isAiError, thrown) || property(thrown, "_tag") === "HttpClientError"
   const error = wrapper ? (property(thrown, "reason") ?? thrown) : thrown
   const isReason = holds(AiError.isAiErrorReason, error)
@@ -135,7 +138,7 @@ const factsOf = (thrown: unknown, depth: number): { readonly facts: ErrorFacts; 
   const response = property(error, "response") ?? property(http, "response")
   const name = word(property(error, "name")) ?? ""
   const own = ownFacts(error, name, isReason)
-  // The clients of AWS keep what came over the wire under names of their own.
+  // AWS clients keep the raw response under names of their own.
   const aws = property(error, "$response")
   const explicit =
     statusOf(error) ??
@@ -151,7 +154,8 @@ const factsOf = (thrown: unknown, depth: number): { readonly facts: ErrorFacts; 
   const { seen, page } = Body.read(body, explicit)
   const joined = Texts.join(own.texts, seen.texts)
   const inBody = seen.statuses.at(-1) ?? own.statuses.at(-1)
-  // Inside a success, a number is a part of the answer; behind a 4xx, nothing says more than it.
+  // A status in the text counts only without another status, or beside a 5xx: a 4xx is already specific, and a
+  // number inside a success is part of the answer.
   const decided = inBody ?? explicit
   const stated = decided === undefined || decided >= 500 ? Texts.status(joined) : undefined
   const said = stated ?? inBody
@@ -191,7 +195,7 @@ const factsOf = (thrown: unknown, depth: number): { readonly facts: ErrorFacts; 
   return { facts, cause }
 }
 
-/** What is most specific first: the deepest code of the body, then the error's own. */
+/** Lower-cased codes without duplicates, the most specific first: the deepest of the body, then the error's own. */
 const codesOf = (
   body: ReadonlyArray<string>,
   own: ReadonlyArray<string>,
@@ -210,7 +214,7 @@ const codesOf = (
   return codes
 }
 
-/** A copy, which does not throw when it is read later. */
+/** Copies the duration, because the original may throw when it is read later. */
 const durationOf = (value: unknown): Duration.Duration | undefined => {
   if (value === undefined) return undefined
   try {
@@ -220,7 +224,7 @@ const durationOf = (value: unknown): Duration.Duration | undefined => {
   }
 }
 
-/** Errors of clients that quote what they could not read: their words are those of an answer. */
+/** Errors of clients that quote the answer they could not parse. Their messages are not read as errors. */
 const quoting = new Set([
   "AI_TypeValidationError",
   "AI_JSONParseError",
@@ -230,7 +234,7 @@ const quoting = new Set([
   "SyntaxError"
 ])
 
-/** The same of effect/ai. */
+/** The corresponding effect/ai reasons. */
 const quotingTags = new Set([
   "InvalidOutputError",
   "StructuredOutputError",
@@ -239,18 +243,18 @@ const quotingTags = new Set([
   "ToolResultEncodingError"
 ])
 
-/** What the error says itself, without its body. */
+/** Facts of the error itself, without its body. */
 const ownFacts = (error: unknown, name: string, isReason: boolean): Body.Seen => {
   const seen = Body.empty()
   if (quoting.has(name) || (isReason && quotingTags.has(word(property(error, "_tag")) ?? ""))) {
-    // What they could not read may be an error part after all.
+    // The quoted value may still be an error part.
     Body.walkField(Object(error), "value", seen)
     return seen
   }
   const end = Answer.endOf(error)
   if (end !== undefined) seen.codes.push(end)
   if (isReason || isError(error)) {
-    // The message of a reason of effect/ai is Effect's sentence; what was said is its description.
+    // The message of an effect/ai reason is a fixed sentence. The provider's text is in `description`.
     const message = property(error, isReason ? "description" : "message")
     if (typeof message === "string") Body.walk(message, seen)
     for (const key of ["type", "code"]) addCode(error, key, seen)
@@ -264,7 +268,7 @@ const ownFacts = (error: unknown, name: string, isReason: boolean): Body.Seen =>
       return seen
     }
     seen.visited.add(error)
-    // Most of them are not there.
+    // Most keys are absent.
     for (const key of ownKeys) if (isThere(property(error, key))) Body.walkField(error, key, seen)
     for (const key of keysOf(error, maxKeys)) {
       if (key.endsWith("Exception")) Body.walkField(error, key, seen)
@@ -276,7 +280,7 @@ const ownFacts = (error: unknown, name: string, isReason: boolean): Body.Seen =>
 const addCode = (error: unknown, key: string, seen: Body.Seen): void => {
   const given = property(error, key)
   if (typeof given === "number") {
-    // The numbers of a DOMException are its kinds.
+    // The code of a DOMException is the number of its kind, not a status.
     if (property(error, "ABORT_ERR") === undefined) Body.addNumber(given, seen)
     return
   }
@@ -286,15 +290,15 @@ const addCode = (error: unknown, key: string, seen: Body.Seen): void => {
   else seen.codes.push(code)
 }
 
-/** Keys of a thrown object that are looked at, at most. */
+/** Number of keys of a thrown object that are visited, at most. */
 const maxKeys = 64
 
-/** What is shown of something that says nothing in words, in characters. */
+/** Length of {@link shown}, at most, in characters. */
 const maxShown = 200
 
 /**
- * Something thrown that has no message, so that a person can see what it was: its plain fields, which are short, or
- * what it calls itself. Nothing is decided on it.
+ * Describes a thrown value that has no message, for a person: its short plain fields, or its own `toString`. No
+ * rule reads it.
  */
 const shown = (thrown: unknown): string => {
   switch (typeof thrown) {
@@ -314,7 +318,7 @@ const shown = (thrown: unknown): string => {
   }
 }
 
-/** By a `toString` of its own. */
+/** The text of the value's own `toString`, if it has one. */
 const named = (thrown: object): string | undefined => {
   const own = property(thrown, "toString")
   if (typeof own !== "function" || own === Object.prototype.toString) return undefined
@@ -337,7 +341,7 @@ const fieldsOf = (thrown: object): string => {
   return fields.length === 0 ? "" : `{${fields.join(",")}}`
 }
 
-/** What a thrown object says beside its body, which is read apart. */
+/** Fields of a thrown object that may describe the failure. The body is read separately. */
 const ownKeys = [
   "message",
   "msg",

@@ -1,34 +1,34 @@
 /**
- * Errors inside a stream of server-sent events that a client hands over as text.
+ * Finds errors in a stream of server-sent events that a client hands over as text.
  *
- * The events of an answer may talk about errors: each is parsed, and only one that has the shape of an error is
- * given on, or one that says that a filter ended the answer. What cannot be parsed is an answer that was cut, unless
- * its event is called `error`.
+ * The events of an answer may talk about errors. Each event is therefore parsed, and kept only if it has the shape
+ * of an error or says that a filter ended the answer. An event that cannot be parsed belongs to an answer that was
+ * cut, unless its name is `error`.
  */
 import * as Answer from "./AnswerFacts.ts"
 
-/** Longer streams are cut in the middle, in characters: an error ends a stream. */
+/** Longest stream that is read whole, in characters. The middle of a longer one is cut: errors are at its end. */
 const maxStream = 262_144
 
 const begins = /^\s*(?::|(?:data|event|id|retry):)/
 const hasData = /(?:^|\n)data: ?[[{]|(?:^|\n)event: ?\w[^\n]*\n(?:[^\n]*\n){0,3}data:/
 
-/** Whether a text is a stream of events, and no sentence that begins like one. */
+/** True for a stream of events. False for a sentence that only begins like one. */
 export const isStream = (text: string): boolean => begins.test(text) && hasData.test(text)
 
-/** Pieces that look like JSON and are none: after so many of one stream no more are parsed, each costs an exception. */
+/** Events that look like JSON but cannot be parsed, at most. Parsing stops then, because each costs an exception. */
 const maxBroken = 500
 
-/** Of more errors than this in one stream the last ones count. */
+/** Errors of one stream that are kept, at most. The last ones win. */
 const maxParts = 100
 
-/** A part of a stream that says something: parsed where it is JSON. */
+/** A part of a stream that matters. Parsed if it is JSON. */
 export interface Part {
   readonly part: unknown
   readonly isError: boolean
 }
 
-/** The parts of a stream that are errors, or the end of an answer that a filter cut, in their order. */
+/** The parts of a stream that are errors, or that say that a filter ended the answer, in order. */
 export const partsOf = (stream: string): ReadonlyArray<Part> => {
   const parts: Array<Part> = []
   const parse = parser()
@@ -52,14 +52,14 @@ export const partsOf = (stream: string): ReadonlyArray<Part> => {
   return parts.length > maxParts ? parts.slice(-maxParts) : parts
 }
 
-/** Both ends; the line in the middle that this breaks cannot be parsed and so decides nothing. */
+/** Keeps both ends of a long stream. The line that is cut in the middle cannot be parsed and is ignored. */
 const endsOf = (stream: string): string =>
   stream.length <= maxStream ? stream : `${stream.slice(0, maxStream / 2)}${stream.slice(-maxStream / 2)}`
 
-/** The data of one event: one value over several lines, or one a line where blank lines are left out. */
+/** Data of one event: one value over several lines, or one value a line if the blank lines are missing. */
 const dataOf = (data: ReadonlyArray<string>, isError: boolean, parse: Parse): ReadonlyArray<unknown> => {
   const whole = data.join("\n")
-  // Most events are pieces of the answer, and need no parsing to see it.
+  // Most events are pieces of the answer. This check avoids parsing them.
   if (!isError && !hint.test(whole)) return []
   const parsed = parse(whole)
   if (parsed !== undefined) return [parsed]
@@ -67,7 +67,7 @@ const dataOf = (data: ReadonlyArray<string>, isError: boolean, parse: Parse): Re
   return lines.length === 0 && isError ? [whole.trim()] : lines
 }
 
-/** One of these stands in every part that has the shape of an error, or a filter's end. */
+/** Matches every part that has the shape of an error, or the finish reason of a filter. */
 const hint =
   /"errors?"|"code"|"err(?:or_)?(?:code|type)"|"response\.failed"|"base_resp"|"success" ?: ?false|Exception"|(?:[sS]top|finish|block)_?[rR]eason" ?: ?"|"incomplete_details" ?: ?\{/i
 

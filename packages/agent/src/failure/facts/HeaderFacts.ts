@@ -1,15 +1,15 @@
 /**
- * Headers in whatever form a client keeps them, as one record.
+ * Reads headers from any container that a client uses into one record.
  *
- * Read are records, `Headers`, `Map` and whatever else has `entries`, lists of pairs, and Node's flat list of names
- * and values. A value may be a number, or a list of one.
+ * Supported are records, `Headers`, `Map` and anything else with `entries`, lists of pairs, and Node's flat list of
+ * names and values. A value may be a number, or a list of one.
  */
 import { isList, itemsOf, keysOf, property } from "./Looking.ts"
 
-/** Values longer than this tell nothing, in characters. */
+/** Longest header value, in characters. Longer ones are ignored. */
 const maxValue = 1_000
 
-/** The same for the ids of requests, which evidence carries on. */
+/** Longest request id, in characters. Evidence carries these ids. */
 const maxId = 200
 
 const maxName = 100
@@ -17,7 +17,7 @@ const maxHeaders = 200
 
 type Fields = Record<string, string>
 
-/** All headers by lower-cased name, the last source first in rank. */
+/** All headers by lower-cased name. A later source wins. */
 export const from = (sources: ReadonlyArray<unknown>): Readonly<Fields> => {
   const headers: Fields = {}
   for (const source of sources) {
@@ -43,7 +43,7 @@ const addList = (list: ReadonlyArray<unknown>, headers: Fields): void => {
 
 const addEntries = (source: object, headers: Fields): void => {
   try {
-    // Only asked where it is a function, and what it gives is checked like any other list of pairs.
+    // The caller checked that `entries` is a function. Each pair is checked like those of any other list.
     const entries = (source as { entries: () => Iterable<unknown> }).entries()
     let read = 0
     for (const pair of entries) {
@@ -51,7 +51,7 @@ const addEntries = (source: object, headers: Fields): void => {
       if (++read === maxHeaders) return
     }
   } catch {
-    // What was read before it threw stays.
+    // Pairs that were read before the iterator threw are kept.
   }
 }
 

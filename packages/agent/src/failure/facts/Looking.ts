@@ -1,9 +1,9 @@
 /**
- * Looks at values that nobody vouches for. What throws when it is looked at (getters, proxies, revoked ones) is
- * taken for absent, and for nothing more: its neighbours are still read.
+ * Reads properties of untrusted values. A property that throws when it is read (a getter, a revoked proxy) counts
+ * as absent; the properties next to it are still read.
  */
 
-/** A property; some errors throw from their getters. */
+/** The property, or `undefined`. Some errors throw from their getters. */
 export const property = (value: unknown, key: string): unknown => {
   if ((typeof value !== "object" && typeof value !== "function") || value === null) return undefined
   try {
@@ -13,7 +13,7 @@ export const property = (value: unknown, key: string): unknown => {
   }
 }
 
-/** What a test says; one that throws says no. */
+/** Runs a test on a value. False if the test throws. */
 export const holds = (test: (value: unknown) => boolean, value: unknown): boolean => {
   try {
     return test(value)
@@ -22,7 +22,7 @@ export const holds = (test: (value: unknown) => boolean, value: unknown): boolea
   }
 }
 
-/** Even this question throws for a revoked proxy. */
+/** `Array.isArray`, which throws for a revoked proxy. */
 export const isList = (value: unknown): value is ReadonlyArray<unknown> => {
   try {
     return Array.isArray(value)
@@ -39,7 +39,7 @@ export const isError = (value: unknown): value is Error => {
   }
 }
 
-/** The first items of a list. */
+/** The first `most` items of a list. */
 export const itemsOf = (list: unknown, most: number): ReadonlyArray<unknown> => {
   if (!isList(list)) return []
   const length = property(list, "length")
@@ -47,7 +47,7 @@ export const itemsOf = (list: unknown, most: number): ReadonlyArray<unknown> => 
   return Array.from({ length: count }, (_, i) => property(list, String(i)))
 }
 
-/** The first of the own keys. Bytes have none. */
+/** The first `most` own keys. Empty for bytes. */
 export const keysOf = (value: object, most: number): ReadonlyArray<string> => {
   try {
     if (ArrayBuffer.isView(value)) return []

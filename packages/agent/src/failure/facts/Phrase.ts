@@ -1,30 +1,30 @@
 /**
- * Phrases: what a rule looks for in a text.
+ * Phrases that rules search for in a text.
  *
- * A phrase is a piece of a sentence; the case of its letters does not matter. It matches whole words only, so that
- * "rate" is not found in "generate" nor "key" in "keyword". Three signs are special:
+ * A phrase is a piece of a sentence. Case does not matter. Only whole words match, so that "rate" is not found in
+ * "generate" nor "key" in "keyword". Three signs are special:
  *
- * - `…` stands for up to {@link gap} characters of anything;
- * - `(a|b)` stands for one of several, the last of which may be empty; groups do not nest;
- * - `*` at the end of a word stands for any ending of it.
+ * - `…` matches up to {@link gap} characters of anything;
+ * - `(a|b)` matches one of several alternatives, the last of which may be empty; groups do not nest;
+ * - `*` at the end of a word matches any ending of it.
  *
- * A phrase becomes a regular expression without nested or unbounded repetition, so it cannot be slow, and it is
- * tried only where one of its rarer words stands. What was found is told without what stood in the gaps.
+ * A phrase becomes a regular expression without nested or unbounded repetition, so its time is linear. It is run
+ * only on texts that contain one of its rarer words. A match is reported with `…` in place of the text in the gaps.
  */
 
-/** The most that `…` stands for, in characters. */
+/** Longest text that `…` matches, in characters. */
 const gap = 120
 
 export interface Phrase {
-  /** Words without one of which it is not there; absent where there is no such list. */
+  /** The phrase can match only if the text has one of these words; absent if no such words exist. */
   readonly anchors: ReadonlyArray<string> | undefined
-  /** What it found in a lower-cased text, `…` for each gap. */
+  /** The match in a lower-cased text, with `…` for each gap. */
   readonly find: (text: string) => string | undefined
 }
 
 /**
- * A phrase, compiled when it is first used: compiling the hundreds of phrases that ship takes longer than everything else
- * at import.
+ * A phrase, compiled on first use. Compiling the hundreds of built-in phrases would take longer than the rest of
+ * the import.
  */
 export const phrase = (source: string): Phrase => {
   const compiled = compile(source)
@@ -36,22 +36,22 @@ export const phrase = (source: string): Phrase => {
   }
 }
 
-/** Whether a phrase says nothing: every text has it. */
+/** True when a phrase matches every text. */
 export const isEmpty = (source: string): boolean => {
-  // A piece with a letter in each of its ways must stand in the text. Only phrases without one have to be tried.
+  // A piece matches only some texts if each of its alternatives has a letter. Only other phrases have to be tried.
   const isSaid = (element: Element): boolean => element.every((way) => /[a-pr-wy0-9\u4e00-\u9fff]/.test(way))
   if (piecesOf(source).some((elements) => elements.some(isSaid))) return false
   const { form } = compile(source)
   return form.test("") || form.test(anyText)
 }
 
-/** Words of no language, with the signs that stand between words. */
+/** Words of no language, with the signs that may stand between words. */
 const anyText = "qzx qzx: (qzx), qzx. 'qzx' \"qzx\" qzx-qzx/qzx"
 
-/** Whether a text has one of several phrases. */
+/** Returns a test that is true for a text with at least one of the phrases. */
 export const oneOf = (sources: ReadonlyArray<string>): ((text: string) => boolean) => {
   const phrases = sources.map(compile)
-  // To look for a piece of text is much cheaper than to run a regular expression.
+  // A substring search is much cheaper than a regular expression.
   return (text) =>
     phrases.some(
       (phrase) =>
@@ -60,7 +60,7 @@ export const oneOf = (sources: ReadonlyArray<string>): ((text: string) => boolea
     )
 }
 
-/** Whether a lower-cased text has a word, which is not a piece of a longer one. */
+/** True when a lower-cased text has the word by itself, not as a piece of a longer word. */
 export const hasWord = (text: string, word: string): boolean => {
   for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1)) {
     if (!isWord(text.charAt(at - 1)) && !isWord(text.charAt(at + word.length))) return true
@@ -68,22 +68,22 @@ export const hasWord = (text: string, word: string): boolean => {
   return false
 }
 
-/** The words of a lower-cased text; each Chinese character is a word. */
+/** The words of a lower-cased text. Each Chinese character is a word. */
 export const wordsOf = (text: string): ReadonlySet<string> =>
   new Set(text.match(/[a-z0-9_]+|[\u4e00-\u9fff]/g))
 
 const prime = 16_777_619
-// Larger numbers would be objects to the engine, and five times as slow.
+// V8 keeps larger numbers as heap objects, which is five times as slow.
 const bits = 0x3fff_ffff
 
-/** A number for a word, made as FNV-1a does it, so that a text can be looked up word by word without a string for each. */
+/** FNV-1a hash of a word, which allows looking up each word of a text without creating a string for it. */
 export const keyOf = (word: string): number => {
   let key = 0
   for (let i = 0; i < word.length; i++) key = Math.imul(key ^ word.charCodeAt(i), prime)
   return key & bits
 }
 
-/** The {@link keyOf} of each word of a lower-cased text: those of {@link wordsOf}, in their order. */
+/** The {@link keyOf} of each word of a lower-cased text: the words of {@link wordsOf} in their order. */
 export const keysOf = (text: string): ReadonlyArray<number> => {
   const keys: Array<number> = []
   let key = 0
@@ -107,10 +107,10 @@ interface Compiled {
   readonly anchors: ReadonlyArray<string> | undefined
 }
 
-/** One of several ways to go on; a plain piece has one. */
+/** The alternatives of a group. Plain text is an element with one alternative. */
 type Element = ReadonlyArray<string>
 
-/** Both halves are made when they are first asked for. */
+/** Compiles a phrase. The expression and the anchors are each made on first use. */
 const compile = (source: string): Compiled => {
   if (/\([^()]*\(/.test(source)) throw new RangeError(`Phrase: groups do not nest: ${source}`)
   let form: RegExp | undefined
@@ -151,7 +151,7 @@ const bestAnchors = (source: string): ReadonlyArray<string> | undefined => {
   return best === undefined ? undefined : [...new Set(best)]
 }
 
-/** No word goes on beyond a piece. `\b` says the same for less where it can only stand beside a letter. */
+/** Expression that ends a piece at the edge of a word. `\b` is cheaper, but correct only beside a letter or digit. */
 const edge = (element: Element = [], at: number, otherwise: string): string =>
   element.every((way) => isWord(way.at(at))) ? "\\b" : isWord(element[0]?.at(at)) ? otherwise : ""
 
@@ -164,7 +164,10 @@ const elementsOf = (piece: string): ReadonlyArray<Element> =>
 const escape = (text: string): string =>
   text.replace(/[\\^$.+?()[\]{}|]/g, "\\$&").replace(/\*/g, "\\w{0,24}")
 
-/** For each element the words of which one must stand in the text, where all its ways have one. */
+/**
+ * A list of words for each element; the text must have one of them. Elements with an alternative without a word are
+ * left out.
+ */
 const anchorsOf = (elements: ReadonlyArray<Element>): ReadonlyArray<ReadonlyArray<string>> =>
   elements.flatMap((element, i) => {
     const before = isFree(elements, i - 1, -1)
@@ -173,14 +176,17 @@ const anchorsOf = (elements: ReadonlyArray<Element>): ReadonlyArray<ReadonlyArra
     return words.every((word) => word !== undefined) ? [words] : []
   })
 
-/** Whether no way of a neighbour goes on with a letter where it touches; behind an empty way comes the next one. */
+/**
+ * True when no alternative of the neighbour touches this element with a letter. An empty alternative is
+ * transparent: the element behind it decides.
+ */
 const isFree = (elements: ReadonlyArray<Element>, i: number, step: 1 | -1): boolean =>
   (elements[i] ?? []).every((way) => {
     const touching = way.at(step === 1 ? 0 : -1)
     return touching === undefined ? isFree(elements, i + step, step) : !isWord(touching) && touching !== "*"
   })
 
-/** The rarest whole word; a word at an edge counts only where the neighbour leaves it alone. */
+/** The rarest whole word. A word at an edge counts only if the neighbour cannot extend it. */
 const rarest = (way: string, before: boolean, after: boolean): string | undefined => {
   let best: string | undefined
   for (const match of way.matchAll(/[a-z0-9_]+|[\u4e00-\u9fff]/g)) {
@@ -192,7 +198,7 @@ const rarest = (way: string, before: boolean, after: boolean): string | undefine
   return best
 }
 
-/** Words that stand in most errors, and those that stand in many. */
+/** Words that occur in most errors, and words that occur in many. */
 const common = new Set(
   "is the not of to for in a an and or be was are been has no your this that with on at by it error request api model token tokens key must http https please you code type message".split(
     " "
@@ -207,11 +213,11 @@ const frequent = new Set(
 const rarity = (word: string): number => {
   if (common.has(word)) return 0
   if (frequent.has(word)) return 2
-  // A Chinese character says as much as half a word of ours.
+  // One Chinese character distinguishes about as much as four Latin letters.
   return isWord(word) ? Math.min(word.length, 8) : 4
 }
 
-/** A list is as good as its worst word; long lists are worse. */
+/** Value of a list of anchors: that of its most common word, minus a little for each word. */
 const worth = (words: ReadonlyArray<string>): number => Math.min(...words.map(rarity)) - words.length / 8
 
 const isWord = (char: string | undefined): boolean => char !== undefined && /[a-z0-9_]/.test(char)

@@ -1,17 +1,17 @@
 /**
- * Reads sizes off a provider's sentence: how large a window or a limit is, and how much was asked for.
+ * Reads token counts from a provider's sentence: the size of a window or limit, and the size that was requested.
  * All texts are lower-cased.
  */
 
 export interface Sizes {
   readonly limit?: number | undefined
   readonly requested?: number | undefined
-  /** What of `requested` was reserved for the answer. */
+  /** Tokens of `requested` that were reserved for the answer. */
   readonly output?: number | undefined
 }
 
 const n = String.raw`(\d[\d,_]{0,12})`
-// Each has its groups in the order limit, requested (or the other way round where `swapped`).
+// The groups of each form are limit, requested; the other way round if `swapped`.
 const forms: ReadonlyArray<readonly [form: RegExp, swapped: boolean]> = [
   [new RegExp(`${n} tokens > ${n} maximum`), true],
   [
@@ -38,13 +38,13 @@ const forms: ReadonlyArray<readonly [form: RegExp, swapped: boolean]> = [
 ]
 const sum = new RegExp(`exceed context limit: ${n} \\+ ${n} > ${n}`)
 const inCompletion = new RegExp(`${n} in the (?:completion|output)`)
-/** The output limit first, then the window and the input. */
+/** The output limit, the window and the input, in this order. */
 const outputFirst = new RegExp(
   `tokens['"\`]* is too large: ${n}.{0,60}?context length is ${n} tokens.{0,40}?${n} input tokens`
 )
-/** The window, what of it was for input and for output: Text Generation Inference. */
+/** Text Generation Inference: the window, then the input and output that were requested. */
 const given = new RegExp(`must be <= ${n}.{0,20}given: ${n} .{0,20}?tokens and ${n}`)
-/** The window and the output limit; of the input the provider has only counted a part. */
+/** The window and the output limit. The provider counted only a part of the input. */
 const openEnded = new RegExp(
   `context length is ${n} tokens.{0,40}?requested ${n} output tokens.{0,40}?at least`
 )
@@ -57,7 +57,7 @@ const number = (text: string | undefined): number | undefined => {
   return Number.isFinite(value) && value > 0 ? value : undefined
 }
 
-/** The window of a model, and the size of what did not fit, in tokens. */
+/** Window of a model and the size that did not fit, in tokens. */
 export const ofWindow = (text: string): Sizes => {
   const added = sum.exec(text)
   if (added !== null) {
@@ -88,12 +88,12 @@ export const ofWindow = (text: string): Sizes => {
   return limit === undefined ? {} : { limit }
 }
 
-/** What a field or a sentence calls the length of an answer. */
+/** Names that a field or a sentence uses for the length of an answer. */
 const outputName =
   /\bmax_?(?:completion|output|new)?_?tokens|\b(?:output|completion|maximum) tokens\b|\bmaximum completion length/
 
 const whole = String.raw`[ '"\`]{1,2}(\d[\d,_]{0,12})(?![\w.]*\d)`
-/** The greatest output limit that is allowed. */
+/** The highest output limit that is allowed. */
 const highest: ReadonlyArray<RegExp> = [
   // "max_tokens: 128001 > 64000, which is the maximum"
   new RegExp(String.raw`tokens\W{1,3}\d+ >${whole}`),
@@ -105,13 +105,13 @@ const highest: ReadonlyArray<RegExp> = [
     String.raw`(?:at most|model limit of|less than or equal to|<=|≤|no more than|\bexceed(?:s|ed)?|(?:greater|larger|more|higher) than|maximum(?: value| allowed| allowed value)?(?: is| of|:)?)${whole}`
   )
 ]
-/** The lowest output limit that is not. */
+/** The lowest output limit that is rejected. */
 const tooHigh: ReadonlyArray<RegExp> = [
   new RegExp(String.raw`\(inclusive\) to${whole}(?= \(exclusive)`),
   new RegExp(String.raw`(?:less|lower|smaller) than${whole}`)
 ]
 
-/** The longest answer that a model gives, in tokens, where the text says that a longer one was asked for. */
+/** The longest answer that a model gives, in tokens, if the text says that a longer one was requested. */
 export const ofOutput = (text: string): number | undefined => {
   if (!outputName.test(text)) return undefined
   for (const form of highest) {
@@ -131,8 +131,8 @@ const requestedOf = new RegExp(String.raw`\brequested${amount}`)
 const none = /quota_limit_value["']?,? (?:value: )?["']?0["']/
 
 /**
- * Whether a limit per time can be lifted by waiting: not when it is 0, nor when one request is larger than it. Of
- * several limits (Google names one for each metric) one that is not 0 is reason enough to wait.
+ * True when waiting can lift a rate limit: it is not 0, and the request is not larger than the limit. If the text
+ * names several limits (Google names one for each metric), one above 0 is enough.
  */
 export const isLiftable = (text: string): boolean => {
   if (text.includes("request too large") || none.test(text)) return false
@@ -144,7 +144,7 @@ export const isLiftable = (text: string): boolean => {
   return requested === undefined || valueOf(requested) <= (limits[0] ?? 0)
 }
 
-/** Limits of one text that are read, at most. */
+/** Number of limits of one text that are read, at most. */
 const maxLimits = 20
 
 const valueOf = (text: string | undefined): number => Number(text?.replaceAll(/[,_]/g, ""))

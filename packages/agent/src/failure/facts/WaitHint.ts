@@ -1,23 +1,23 @@
 /**
  * Reads how long a provider asked to wait.
  *
- * Precedence, over all links of a chain; the first form that can be read decides:
+ * Precedence, over all links of a chain; the first form that can be parsed wins:
  *
- * 1. the body: Google's `RetryInfo.retryDelay`, `retry_after_ms`, `retry_after`, `resets_in_seconds`, `resets_at`; a
- *    zero there does not beat a header that says more;
+ * 1. the body: Google's `RetryInfo.retryDelay`, `retry_after_ms`, `retry_after`, `resets_in_seconds`, `resets_at`;
+ *    a zero there does not override a longer wait in a header;
  * 2. `retry-after-ms`, `x-ms-retry-after-ms`;
  * 3. `retry-after` in seconds ("30", "30s"; the longest of several), as an HTTP date, or as an epoch that some
  *    servers send;
- * 4. `x-ratelimit-reset*`, `anthropic-ratelimit-*-reset` and the IETF's `ratelimit` of a dimension of which nothing
- *    remains, or which is said to have rejected the request; the longest where there are several. Only of a limit, an
- *    overload or a used-up quota: servers send these headers with every answer;
- * 5. prose: "try again in 1.242s", "retry after 2 minutes", "please wait 1h30m". Not of an error that waiting does
- *    not mend, which may quote anything;
- * 6. what a reason of effect/ai says.
+ * 4. `x-ratelimit-reset*`, `anthropic-ratelimit-*-reset` and the IETF's `ratelimit`, for a dimension that is used
+ *    up or that rejected the request; the longest of several. They are read only for a rate limit, an overload or a
+ *    used-up quota, because servers send these headers with every answer;
+ * 5. prose ("try again in 1.242s", "retry after 2 minutes", "please wait 1h30m"), except for an error that waiting
+ *    does not fix, because such a text may quote anything;
+ * 6. the wait of an effect/ai reason.
  *
- * An instant (HTTP date, epoch, RFC 3339) is read against the response's own `Date`, so that a skewed clock here
- * does not matter; without one it is ignored. A client's own back-off ("Retrying in 5 seconds") is no hint. Never
- * negative, NaN or infinite; zero means now.
+ * An instant (HTTP date, epoch, RFC 3339) is compared with the response's own `Date`, so that a skewed local clock
+ * does not matter. Without a `Date` it is ignored. A client's own backoff ("Retrying in 5 seconds") is not a hint.
+ * The result is never negative, NaN or infinite; zero means now.
  */
 import { Duration } from "effect"
 import type { ErrorFacts } from "./ErrorFacts.ts"
@@ -26,7 +26,7 @@ import { definitions } from "../reasons/FailoverReason.ts"
 
 type Headers = Readonly<Record<string, string>>
 
-/** The wait that a chain of facts states, for the reason that was found in it. */
+/** The wait that a chain of facts states, given the reason that was found in it. */
 export const from = (chain: ReadonlyArray<ErrorFacts>, reason: ReasonTag): Duration.Duration | undefined => {
   const { wait } = definitions[reason]
   const body = first(chain, ({ waits, headers }) =>
@@ -73,7 +73,7 @@ const ofRetryAfter = (value: string | undefined, now: string | undefined): numbe
     ? undefined
     : (seconds(longest(value), now) ?? duration(value.toLowerCase(), true) ?? instant(value, now))
 
-/** Of a header that was sent twice, which a client joins: "30, 30". */
+/** The longest wait of a header that was sent twice and that the client joined: "30, 30". */
 const longest = (value: string): string =>
   /^\d{1,12}(?: *, *\d{1,12}){1,8}$/.test(value) ? String(Math.max(...value.split(",").map(Number))) : value
 
@@ -91,38 +91,38 @@ const ofResets = (headers: Headers, status: number | undefined): number | undefi
 }
 
 /**
- * Milliseconds until the instant that the value of a reset header names, in any form; `date` is the response's own.
- * `undefined` for one that cannot be read.
+ * Milliseconds until the instant that the value of a reset header names, in any form. `date` is the response's own.
+ * `undefined` if the value cannot be parsed.
  */
 export const resetIn = (value: string, date: string | undefined): number | undefined =>
   duration(value.toLowerCase(), true) ?? seconds(value, date) ?? instant(value, date)
 
 const unified = "anthropic-ratelimit-unified-"
 
-/** Whether the dimension of a reset is what the request was refused for. */
+/** True when the dimension of a reset header is the one that rejected the request. */
 const isSpent = (name: string, headers: Headers, status: number | undefined): boolean => {
   if (name.startsWith(unified)) return isRejected(name, headers)
   const remaining = headers[name.replace("reset", "remaining")]
-  // What is not exhausted is no reason to wait; a count that is not given may be the one.
+  // A dimension with something left is not a reason to wait. One without a count may be, after a 429.
   return remaining === undefined ? status === 429 : Number(remaining) <= 0
 }
 
 /**
- * Anthropic's subscriptions have a window of five hours and others of seven days, each with a status, and one reset
- * for the window that binds: `representative-claim` names it.
+ * Anthropic's subscriptions have a window of five hours and others of seven days. Each window has a status.
+ * `representative-claim` names the window that binds, and its reset counts.
  */
 const isRejected = (name: string, headers: Headers): boolean => {
   const own = headers[name.replace(/reset$/, "status")]
   if (own !== undefined) return own === "rejected"
   if (name === `${unified}reset`) return true
-  // A window without a status is told by the claim; without a claim, the reset for all of them has to do.
+  // The claim names a window without a status. Without a claim, the reset for all windows is used.
   const window = windows[headers[`${unified}representative-claim`] ?? ""]
   return window !== undefined && name === `${unified}${window}-reset`
 }
 
 const windows: Readonly<Record<string, string>> = { five_hour: "5h", seven_day: "7d" }
 
-/** `limit=100, remaining=0, reset=50` of the older drafts, `"default";r=0;t=30` of the newer ones. */
+/** Parses `limit=100, remaining=0, reset=50` of the older drafts and `"default";r=0;t=30` of the newer ones. */
 const ofIetf = (value: string | undefined): number | undefined => {
   if (value === undefined) return undefined
   const policies = /remaining=/.test(value) ? [value] : value.split(",")
@@ -135,7 +135,7 @@ const ofIetf = (value: string | undefined): number | undefined => {
   return longest
 }
 
-/** A number of seconds, or an epoch in seconds or milliseconds. */
+/** Parses a number of seconds, or an epoch in seconds or milliseconds. */
 const seconds = (value: string, now: string | undefined): number | undefined => {
   const parsed = number(value, 1)
   if (parsed === undefined || parsed < 100_000_000) return number(value, 1_000)
@@ -144,19 +144,19 @@ const seconds = (value: string, now: string | undefined): number | undefined => 
   return Number.isFinite(wait) ? Math.max(0, wait) : undefined
 }
 
-// What introduces a wait; a client's own "retrying in" and "will retry in" do not, nor does what expires and is no
-// limit.
+// Words that introduce a wait. A client's own "retrying in" and "will retry in" are excluded, and so is the expiry
+// of anything but a limit.
 const lead =
   /(?<!\w)(?:(?:try|retry)(?: your request)?(?: again)?(?: in|[ _-]?after[:=]?)|retrydelay["':= ]{1,4}|retry_delay ?\{ ?seconds:|wait(?: for| at least| about)?|(?:reset|resets|available|replenished|replenishes|refilled|recover|(?:limit|cooldown|ban|block|penalty) (?:ends|expires))(?: again)?(?: in| after)[:=]?|请在|请等待|请于|请|将在|将于) ?(?:about |another |approximately |around |~)?(?=\d)/g
 
-/** The first wait that a lower-cased text names. */
+/** The first wait that a lower-cased text names, in milliseconds. */
 const ofProse = (text: string): number | undefined => {
   if (!/retry|try again|wait|reset|available|replenish|refilled|ends|expires|recover|[请将]/.test(text))
     return undefined
   for (const match of text.matchAll(lead)) {
     const before = text.slice(Math.max(0, match.index - 12), match.index)
     if (/^(?:re)?try/.test(match[0]) && /(?:will|ll|next|back-?off:?) $|auto-$/.test(before)) continue
-    // Who had to wait, or did not, is not asked to.
+    // A past or negated wait ("had to wait", "did not wait") is not a request.
     if (match[0].startsWith("wait") && /(?:had to|used to|would|did|not|n't) $/.test(before)) continue
     const rest = text.slice(match.index + match[0].length, match.index + match[0].length + 60)
     const wait = duration(rest) ?? (/ (?:in|after)[:=]? $/.test(match[0]) ? clock(rest) : undefined)
@@ -198,7 +198,10 @@ const units: Readonly<Record<string, number>> = {
 const part =
   /(?:,? ?(?:and )?)(?:\d{1,6}(?: ?[-–~] ?| to ))?(\d{1,3}(?:,\d{3}){1,3}|\d{1,12}(?:\.\d{1,12})?) ?(?:more |further |additional )?(毫秒|秒钟|秒|分钟|分|小时|天|周|[a-z]{1,12})/y
 
-/** "6m0s", "1m47.58s", "2 minutes", "1 hour and 5 min", at the beginning of a lower-cased text; in milliseconds. */
+/**
+ * Parses "6m0s", "1m47.58s", "2 minutes", "1 hour and 5 min" at the beginning of a lower-cased text, to
+ * milliseconds.
+ */
 const duration = (text: string, whole = false): number | undefined => {
   let total: number | undefined
   let end = 0
@@ -213,7 +216,7 @@ const duration = (text: string, whole = false): number | undefined => {
   return total === undefined || !isWait(total) || (whole && end < text.length) ? undefined : Math.round(total)
 }
 
-/** "12:34:56" as Azure counts down a quota; a time of the day is followed by what says so. */
+/** Parses "12:34:56", with which Azure counts down a quota. A time of day is excluded: a zone or am/pm follows it. */
 const clock = (text: string): number | undefined => {
   const match = /^(\d{1,3}):([0-5]\d):([0-5]\d)(?![\d:]| ?(?:utc|gmt|am|pm|z|\+))/.exec(text)
   if (match === null) return undefined
@@ -226,7 +229,7 @@ const number = (value: string | undefined, unit: number): number | undefined => 
   return isWait(millis) ? Math.round(millis) : undefined
 }
 
-// `Date.parse` takes "May 5" for a date, too: only what HTTP and RFC 3339 allow is one.
+// `Date.parse` accepts "May 5", too, so only the forms of HTTP and RFC 3339 are allowed.
 const forms = {
   imfFixdate: /^[a-z]{3}, \d{2} [a-z]{3} \d{4} \d{2}:\d{2}:\d{2} gmt$/i,
   rfc850: /^[a-z]{6,9}, \d{2}-[a-z]{3}-\d{2} \d{2}:\d{2}:\d{2} gmt$/i,
@@ -237,13 +240,13 @@ const isDate = (value: string): boolean => Object.values(forms).some((form) => f
 
 const instant = (value: string | undefined, now: string | undefined): number | undefined => {
   if (value === undefined || now === undefined || !isDate(value)) return undefined
-  // The form of asctime has no zone; it is that of Greenwich.
+  // The asctime form has no zone. HTTP defines it as GMT.
   const zoned = forms.asctime.test(value) ? `${value} GMT` : value
   const millis = Date.parse(zoned) - Date.parse(now)
   return Number.isFinite(millis) ? Math.max(0, millis) : undefined
 }
 
-/** Nobody is asked to wait longer than a month: such a number is an instant, or a mistake. */
+/** Longest wait, in milliseconds. A larger number is an instant or a mistake. */
 const month = 31 * 24 * 60 * 60 * 1_000
 
 const bounded = (millis: number | undefined): number | undefined =>

@@ -1,14 +1,14 @@
 /**
- * The table that ships, in the order of how much a signal says.
+ * The built-in table, ordered by how much a signal says.
  *
- * 1. what ended the attempt on our side, and images that the provider refuses;
- * 2. codes that mean one thing;
- * 3. sentences: they tell what a general code, a status or a wrapper's name leaves open;
- * 4. codes that stand for a family, and statuses that say what happened;
- * 5. general sentences of transports, and names of clients' errors;
- * 6. single words, where no status is known;
- * 7. statuses that say only whose side failed;
- * 8. what the words of a sentence stand for in labelled errors, where nothing else is known.
+ * 1. local ends of an attempt, and images that the provider rejects;
+ * 2. codes with a single meaning;
+ * 3. sentences, which are more specific than a general code, a status or the name of a wrapper;
+ * 4. codes for a family of errors, and statuses that say what happened;
+ * 5. general sentences of transports, and class names of clients;
+ * 6. single words, if no status is known;
+ * 7. statuses that say only which side failed;
+ * 8. a model learned from labelled errors, if nothing else matches.
  */
 import type { Rule } from "./Rule.ts"
 import { bedrockDecisive, bedrockVague } from "./bedrock.ts"

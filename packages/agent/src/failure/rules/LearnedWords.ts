@@ -1,37 +1,38 @@
 /**
- * A linear model that reads a reason off the words of an error. It is asked last, about sentences that no rule knows.
+ * A linear model that predicts a reason from the words of an error. The model runs last, on sentences that match no rule.
  *
- * The weights in `LearnedTable.ts` are learned from the labelled errors in `test/fixtures/corpus`. Neither order,
- * grammar nor numbers are read, only which words there are. Pure; evidence of this kind is the weakest there is.
+ * The weights in `LearnedTable.ts` are learned from the labelled errors in `test/fixtures/corpus`. The model uses
+ * only the set of words, not their order, grammar or numbers. Its evidence is therefore the weakest of all rules.
+ * Pure.
  */
 
-/** By label: the score without any word, and the words with their weights, in one text: `quota 41 free -7`. */
+/** For each label: the score without any word, and the words with their weights in one string: `quota 41 free -7`. */
 export type Table = Readonly<Record<string, { readonly bias: number; readonly words: string }>>
 
 export interface Reading {
   readonly label: string
-  /** The words that speak most for the label: at most three. */
+  /** The words with the highest weights for the label: at most three. */
   readonly words: ReadonlyArray<string>
-  /** How much all words together that speak for the label add to its score. */
+  /** Sum of all weights in favour of the label, scaled by the number of words. */
   readonly support: number
-  /** How far the label is ahead of the next one: the difference of their logarithmic odds. */
+  /** Lead over the next label: the difference of the log odds. */
   readonly margin: number
 }
 
-/** The rule that reads by this model, as the evidence names it. */
+/** Id of this model's rule in the evidence. */
 export const ruleId = "words/learned"
 
-/** Weights are whole numbers; so many of them are 1. */
+/** Weights are integers. This integer is a weight of 1. */
 export const unit = 32
 
-/** Texts are read up to here, in characters. */
+/** Length of a text that is read, at most, in characters. */
 const maxText = 2_000
 
-/** Words that are longer, or have a digit in them, are ids, amounts or models. An HTTP status is none of these. */
+/** Longer words, and words with a digit, are ids, amounts or models and are skipped. An HTTP status is kept. */
 const maxWord = 40
 const isStatus = /^[45]\d\d$/
 const digit = /\d/
-/** Addresses, and the ids that providers give to requests, name nothing that went wrong. */
+/** URLs and request ids, which are removed because they do not describe a failure. */
 const passed = /[a-z][a-z0-9+.-]{1,10}:\/\/\S+|\brequest[ _-]?id\b[ :=]{0,3}\S*/g
 const word = /[\p{L}\p{N}_']+/gu
 const han = /\p{Script=Han}/u
@@ -41,7 +42,7 @@ const common = new Set(
   )
 )
 
-/** The different words of a lower-cased text; of Chinese, which has no blanks, the pairs of characters. */
+/** The distinct words of a lower-cased text. Chinese has no blanks, so pairs of characters are used instead. */
 export const wordsOf = (text: string): ReadonlySet<string> => {
   const found = new Set<string>()
   for (const [each] of text.slice(0, maxText).replace(passed, " ").matchAll(word)) {
@@ -52,7 +53,7 @@ export const wordsOf = (text: string): ReadonlySet<string> => {
   return found
 }
 
-/** A function that reads a lower-cased text: undefined where no word is known. */
+/** Returns a function that reads a lower-cased text. `undefined` if no word is known. */
 export const reader = (table: Table): ((text: string) => Reading | undefined) => {
   const labels = Object.keys(table)
   const weights = new Map<string, Array<number>>()
@@ -71,7 +72,7 @@ export const reader = (table: Table): ((text: string) => Reading | undefined) =>
       return row === undefined ? [] : [{ key, row }]
     })
     if (known.length === 0) return undefined
-    // A long text says no more than a short one that has the same words in it.
+    // Scales the sum, so that a long text does not count more than a short one.
     const share = 1 / Math.sqrt(known.length)
     const ranked = labels
       .map((label, at) => {

@@ -1,5 +1,5 @@
 /**
- * One row of the classifier's table, and builders for rows of your own.
+ * One row of the classifier's table, and builders for custom rows.
  *
  * **Example** (A gateway that says "no seats" when it is full)
  *
@@ -23,60 +23,60 @@ import { reasonTags } from "../reasons/FailoverReason.ts"
 import { hasWord, isEmpty, oneOf, phrase, wordsOf } from "../facts/Phrase.ts"
 import type { Evidence } from "../reasons/ProviderFailure.ts"
 
-/** What a rule says when it matches. */
+/** Result of a rule that matches. */
 export interface Match {
   readonly reason: FailoverReason
   readonly signal: Evidence["signal"]
-  /** The value that decided, short and free of content. */
+  /** The value that matched, short and without content of the conversation. */
   readonly matched: string
 }
 
 export interface Rule {
-  /** `group/name`, unique; it stands in the evidence. */
+  /** Unique id, `group/name`, which the evidence shows. */
   readonly id: string
-  /** Why this signal means this reason, in one line. */
+  /** Reason why this signal means this failure, in one line. */
   readonly why: string
-  /** Pure and total. `provider` is the lower-cased name of who answered, or empty. */
+  /** Pure. Must not throw. `provider` is the lower-cased name of the provider, or empty. */
   readonly match: Matcher
   /**
-   * For the index of a table: what the rule consists of, so that only those parts are tried of which the facts
-   * have an anchor. `match` is then the first part that matches. Absent: `match` is always tried.
+   * Parts of the rule, for the index of a table, which tries only parts with an anchor in the facts. `match` is
+   * then the first part that matches. Absent: `match` is always tried.
    */
   readonly parts?: ReadonlyArray<Part> | undefined
 }
 
 export type Matcher = (facts: ErrorFacts, provider: string) => Match | undefined
 
-/** One of several ways for a rule to match. */
+/** One of several alternatives of a rule. */
 export interface Part {
   readonly match: Matcher
   /**
-   * Lower-cased codes, words, tags and statuses, without one of which it cannot match. Absent: always tried.
+   * Lower-cased codes, words, tags and statuses. The part can match only if the facts have one of them. Absent:
+   * always tried.
    */
   readonly anchors: ReadonlyArray<string> | undefined
-  /** The phrase, where it is one. */
+  /** The phrase, if the part is one. */
   readonly phrase?: string | undefined
 }
 
 /**
- * What all builders take. They throw an `InvalidOption` (a `RangeError`) that names the rule and the field for an option
- * that cannot be meant: of another kind or unknown, an id or a list without anything in it, a code that is empty, a
- * phrase that every text has.
+ * Options of all builders. A builder throws an `InvalidOption` (a `RangeError`) with the rule and the field for an
+ * unknown option or one of the wrong kind, an empty id or list, an empty code, or a phrase that matches every text.
  */
 export interface Common {
   readonly id: string
   readonly why: string
-  /** The reason, or how to read it off the facts. */
+  /** The reason, or a function that derives it from the facts. */
   readonly reason: FailoverReason | ((facts: ErrorFacts) => FailoverReason)
-  /** Only errors of providers whose name has one of these in it; the case of letters does not matter. */
+  /** Restricts the rule to providers whose name contains one of these. Case does not matter. */
   readonly providers?: ReadonlyArray<string> | undefined
-  /** A further condition. */
+  /** Additional condition. */
   readonly when?: ((facts: ErrorFacts, provider: string) => boolean) | undefined
 }
 
 const { is } = Options
 
-/** A class is a function, too, and gives no reason when it is called. */
+/** A class is a function, too, but does not return a reason when it is called. */
 const isReason = (value: unknown): boolean =>
   (typeof value === "function" && !Schema.isSchema(value)) ||
   (Kind.isObject(value) && reasonTags.some((tag) => tag === value["_tag"]))
@@ -127,7 +127,7 @@ const textChecks: Options.Checks<TextOptions> = {
 
 type StatusOptions = Common & { readonly statuses: ReadonlyArray<number> | ((status: number) => boolean) }
 
-/** A rule on the HTTP status: what a body inside says counts more than what is around it. */
+/** A rule on the HTTP status. A status in the body takes precedence over that of the response. */
 export const status = (options: StatusOptions): Rule => {
   Options.fields("Rule", options, statusChecks)
   const { statuses } = options
@@ -144,13 +144,13 @@ const allStatuses = Array.from({ length: 500 }, (_, i) => 100 + i)
 
 type CodeOptions = Common & {
   readonly codes: ReadonlyArray<string>
-  /** Such a code is found as a word in a sentence, too. For codes that are no word of any language. */
+  /** Also searches the codes as words of a sentence. Only for codes that are not words of any language. */
   readonly inText?: boolean | undefined
-  /** The signal that the evidence names. Default `code`. */
+  /** Kind of signal in the evidence. Default `code`. */
   readonly signal?: Evidence["signal"] | undefined
 }
 
-/** A rule on codes and types of bodies, errno and names of errors; the case of letters does not matter. */
+/** A rule on codes and types of bodies, errno and error names. Case does not matter. */
 export const code = (options: CodeOptions): Rule => {
   Options.fields("Rule", options, codeChecks)
   check(options.id, "codes", options.codes, (code) => (code.trim() === "" ? "is empty" : undefined))
@@ -167,22 +167,22 @@ export const code = (options: CodeOptions): Rule => {
     { find: inCodes, anchors: [...known.keys()] },
     ...words.map(([word, matched]) => ({
       find: ({ text }: ErrorFacts) => (hasWord(text, word) ? matched : undefined),
-      // Some codes are several words for the index, for example `Throttling.RateQuota`.
+      // The index splits some codes into several words, for example `Throttling.RateQuota`.
       anchors: [...wordsOf(word)].toSorted((a, b) => b.length - a.length).slice(0, 1)
     }))
   ])
 }
 
 type TextOptions = Common & {
-  /** One of these must be there. */
+  /** The text must have one of these. */
   readonly phrases: ReadonlyArray<string>
-  /** And one of these. */
+  /** The text must also have one of these. */
   readonly also?: ReadonlyArray<string> | undefined
-  /** And none of these. */
+  /** The text must not have any of these. */
   readonly unless?: ReadonlyArray<string> | undefined
 }
 
-/** A rule on the words of a message; see `Phrase` for how phrases are written. */
+/** A rule on the words of a message. See `Phrase` for the syntax of phrases. */
 export const text = (options: TextOptions): Rule => {
   Options.fields("Rule", options, textChecks)
   for (const field of ["phrases", "also", "unless"] as const) {
@@ -215,7 +215,7 @@ const wrongWith = (source: string): string | undefined => {
   return isEmpty(source) ? "is found in every text" : undefined
 }
 
-/** A rule that can never match, or always does, is a mistake: better told where it is written. */
+/** Throws for a list with an empty or invalid item: such a rule would never match, or always. */
 const check = <A>(
   id: string,
   field: string,
@@ -237,9 +237,9 @@ const check = <A>(
 }
 
 const invalid = (field: string, value: unknown, message: string): InvalidOption =>
-  new InvalidOption("Rule", field, value, "one that can match, and does not match everything", message)
+  new InvalidOption("Rule", field, value, "one that matches some errors, but not all", message)
 
-/** A rule of any other kind: `find` gives the value that decided. */
+/** A rule of any other kind. `find` returns the value that matched. */
 export const rule = (
   options: Common,
   signal: Evidence["signal"],
@@ -266,7 +266,7 @@ const ofParts = (
   check(id, "providers", providers, (name) => (name.trim() === "" ? "is empty" : undefined))
   const names = providers?.map((name) => name.toLowerCase())
   const parts = findings.map((finding): Part => ({
-    // Read when a table makes its index.
+    // Computed when a table builds its index.
     get anchors() {
       return finding.anchors
     },

@@ -1,16 +1,16 @@
 /**
- * A table of rules with an index, so that of a hundred rules and a thousand phrases only those few are tried that
- * an error has a word, a code, a status or a tag for. What is found is what trying every rule in order would find.
+ * An index over a table of rules. Of all rules and phrases it tries only the few whose word, code,
+ * status or tag occurs in the error. The result is the same as trying every rule in order.
  *
- * The parts of all rules are numbered in the order of the table. For each link of a chain the index gives the set
- * of parts that are worth trying, as bits, so that going through the bits is going through the table. Words are
- * looked up by a number (`Phrase.keyOf`): where two words have the same one, a part is tried in vain.
+ * The parts of all rules are numbered in the order of the table. For each link of a chain the index returns the set
+ * of parts to try as bits, so that iterating over the bits follows the table. Words are looked up by hash
+ * (`Phrase.keyOf`). After a collision a part is tried in vain.
  */
 import type { ErrorFacts } from "../facts/ErrorFacts.ts"
 import { keyOf, keysOf } from "../facts/Phrase.ts"
 import type { Match, Part, Rule } from "./Rule.ts"
 
-/** The rule that decided, what it said, and of which link. */
+/** The rule that matched, its result, and the link of the chain. */
 interface Found {
   readonly rule: Rule
   readonly match: Match
@@ -18,13 +18,13 @@ interface Found {
 }
 
 export interface RuleTable {
-  /** The first rule in the order of the table that matches a link, the deepest link first. */
+  /** Returns the first rule, in the order of the table, that matches a link. Tries the deepest link first. */
   readonly first: (chain: ReadonlyArray<ErrorFacts>, provider: string) => Found | undefined
 }
 
 const tables = new WeakMap<ReadonlyArray<Rule>, RuleTable>()
 
-/** The index of a table, made once. */
+/** Returns the index of a table. Each table is indexed once. */
 export const tableOf = (rules: ReadonlyArray<Rule>): RuleTable => {
   const known = tables.get(rules)
   if (known !== undefined) return known
@@ -33,12 +33,12 @@ export const tableOf = (rules: ReadonlyArray<Rule>): RuleTable => {
   return table
 }
 
-/** A set of numbers of parts: 32 of them in each number, the lowest bit first. */
+/** A set of part numbers, 32 of them in each integer, the lowest bit first. */
 type Bits = ReadonlyArray<number>
 
 const has = (bits: Bits, n: number): boolean => ((bits[n >> 5] ?? 0) & (1 << (n & 31))) !== 0
 
-/** A rule and the numbers of its parts, from the first on, without the end. */
+/** A rule and the range of its part numbers: `start` inclusive, `end` exclusive. */
 interface Row {
   readonly rule: Rule
   readonly parts: ReadonlyArray<Part>
@@ -107,7 +107,7 @@ const add = (bits: Array<number>, n: number): void => {
   bits[n >> 5] = (bits[n >> 5] ?? 0) | (1 << (n & 31))
 }
 
-/** One rule on all links, the deepest first. */
+/** Tries one rule on all links, the deepest first. */
 const tryRow = (
   { rule, parts, start, end }: Row,
   chain: ReadonlyArray<ErrorFacts>,
@@ -127,7 +127,7 @@ const tryRow = (
   return undefined
 }
 
-/** A rule that throws does not match. */
+/** Runs a part. A part that throws does not match. */
 const safely = (part: Part | undefined, facts: ErrorFacts, provider: string): Match | undefined => {
   try {
     return part?.match(facts, provider)

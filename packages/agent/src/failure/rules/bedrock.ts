@@ -1,6 +1,6 @@
 /**
- * Rules on the exceptions of Amazon Bedrock and of AWS in general: their names stand in `__type`, in the name of
- * the error, in the header `x-amzn-errortype` or in the sentence.
+ * Rules on the exceptions of Amazon Bedrock and of AWS in general. Their names are in `__type`, in the error's
+ * name, in the header `x-amzn-errortype` or in the sentence.
  */
 import * as Rule from "./Rule.ts"
 import {
@@ -21,7 +21,7 @@ const aws = (
   reason: Rule.Common["reason"]
 ): Rule.Rule => Rule.code({ id: `aws/${id}`, why, codes, reason, inText: true })
 
-/** Exceptions that mean one thing. */
+/** Exceptions with a single meaning. */
 export const bedrockDecisive: ReadonlyArray<Rule.Rule> = [
   aws(
     "credentials",
@@ -63,7 +63,7 @@ export const bedrockDecisive: ReadonlyArray<Rule.Rule> = [
   aws("unpaid", "The account cannot be charged.", ["PaymentRequiredException"], billing)
 ]
 
-/** Exceptions that cover several things. */
+/** Exceptions with several meanings. */
 export const bedrockVague: ReadonlyArray<Rule.Rule> = [
   aws(
     "throttling",
@@ -92,15 +92,10 @@ export const bedrockVague: ReadonlyArray<Rule.Rule> = [
     ["ServiceUnavailableException", "ServiceUnavailable"],
     overloaded
   ),
-  aws(
-    "validation",
-    "The request breaks the rules of the API.",
-    ["ValidationException", "ValidationError"],
-    badRequest
-  ),
+  aws("validation", "The request is invalid.", ["ValidationException", "ValidationError"], badRequest),
   aws(
     "internal",
-    "The service or the model broke, maybe in the middle of an answer.",
+    "The service or the model failed, possibly mid-stream.",
     ["InternalServerException", "InternalFailure", "ModelErrorException", "ModelStreamErrorException"],
     serverError
   )

@@ -1,5 +1,5 @@
 /**
- * Rules on the codes of DashScope (Qwen), Volcengine and Zhipu.
+ * Rules on the codes of DashScope (Qwen), Volcengine, Zhipu, MiniMax and Baidu.
  */
 import * as Rule from "./Rule.ts"
 import {
@@ -24,8 +24,8 @@ const dashScope = (
 ): Rule.Rule => Rule.code({ id: `dashscope/${id}`, why, codes, reason, inText: true })
 
 /**
- * Zhipu's codes are numbers: they count only from who is known to speak so, or beside Chinese. A gateway or a provider
- * without a name may mean something else by the small ones (1001 closes a WebSocket).
+ * Zhipu's codes are numbers. They count only from a provider that is known to use them, or next to Chinese text. A
+ * gateway or an unnamed provider may use the small ones differently (1001 closes a WebSocket).
  */
 const zhipu = (
   id: string,
@@ -44,7 +44,7 @@ const zhipu = (
     reason
   })
 
-/** So are MiniMax's, which come inside a success; where they stand in `base_resp`, nobody else's are meant. */
+/** MiniMax's codes are numbers, too, inside a successful response. Only MiniMax uses the field `base_resp`. */
 const miniMax = (
   id: string,
   why: string,
@@ -60,7 +60,7 @@ const miniMax = (
     reason
   })
 
-/** And Baidu's, some of which are so small that they mean nothing elsewhere. */
+/** Baidu's codes are numbers, some of them small. They count only from Baidu, or under `error_code`. */
 const baidu = (
   id: string,
   why: string,
@@ -79,7 +79,7 @@ const baidu = (
 export const chineseCodes: ReadonlyArray<Rule.Rule> = [
   dashScope(
     "arrears",
-    "The account is overdue, or its free quota, or what it lets a model cost, is used up.",
+    "The account is overdue, or its free quota or its budget for a model is used up.",
     [
       "Arrearage",
       "SetLimitExceeded",
@@ -95,7 +95,7 @@ export const chineseCodes: ReadonlyArray<Rule.Rule> = [
   ),
   dashScope(
     "inspection",
-    "Alibaba's content inspection refused the input or the output.",
+    "Alibaba's content inspection rejected the input or the output.",
     [
       "DataInspectionFailed",
       "data_inspection_failed",
@@ -132,7 +132,7 @@ export const chineseCodes: ReadonlyArray<Rule.Rule> = [
   ),
   dashScope(
     "serving",
-    "The model is not being served for now.",
+    "The model is temporarily not served.",
     ["ModelUnavailable", "ModelServingError", "ServerOverloaded"],
     overloaded
   ),

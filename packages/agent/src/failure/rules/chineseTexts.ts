@@ -1,5 +1,5 @@
 /**
- * Rules on messages in Chinese: of Zhipu, Moonshot, Qwen, Volcengine, and of one-api and its descendants.
+ * Rules on messages in Chinese: Zhipu, Moonshot, Qwen, Volcengine, and one-api and its descendants.
  */
 import * as Rule from "./Rule.ts"
 import {
@@ -27,7 +27,7 @@ const said = (
 export const chineseTexts: ReadonlyArray<Rule.Rule> = [
   said(
     "money",
-    "Balance, quota of a token or prepaid amount is not enough; the account is in arrears.",
+    "The balance, a token's quota or the prepaid amount is too low, or the account is in arrears.",
     [
       "(余额|额度|积分|点数)不足",
       "(余额|额度)(已|)(用尽|耗尽|用完)",
@@ -44,7 +44,7 @@ export const chineseTexts: ReadonlyArray<Rule.Rule> = [
   ),
   said(
     "policy",
-    "A content filter spoke.",
+    "A content filter rejected the request or the answer.",
     [
       "敏感(内容|词|信息|话题)",
       "不安全(|或敏感)内容",
@@ -95,7 +95,7 @@ export const chineseTexts: ReadonlyArray<Rule.Rule> = [
   ),
   said(
     "rate",
-    "Concurrency, frequency, or one-api's rewrite of an upstream 429.",
+    "A limit of concurrency or frequency, or one-api's rewrite of an upstream 429.",
     [
       "(并发|频率|频次|请求数|速率|次数)…(过高|过多|超|限制|上限|过快)",
       "请求(过于频繁|过多|太频繁|频繁|次数过多)",
@@ -110,7 +110,7 @@ export const chineseTexts: ReadonlyArray<Rule.Rule> = [
   ),
   said(
     "load",
-    "Too many callers, whoever asks.",
+    "The provider has too many callers, independent of the account.",
     [
       "(负载|访问量|流量)(过|较|太|已|很)(高|大|饱和|满)",
       "(服务|服务器|系统|模型|引擎|网络)(当前|暂时|)(繁忙|过载|拥挤|忙|不可用|请求量过大)",
@@ -133,7 +133,7 @@ export const chineseTexts: ReadonlyArray<Rule.Rule> = [
   said("server", "The platform broke.", ["(内部|服务器|服务|系统)(内部|)(错误|异常|出错)"], serverError),
   said(
     "request",
-    "A parameter is wrong.",
+    "A parameter is invalid.",
     [
       "(参数|请求|格式|字段)(格式|体|)(错误|有误|不合法|非法|无效|缺失|不正确)",
       "(不支持|缺少)…(参数|字段|语种|格式|类型)"

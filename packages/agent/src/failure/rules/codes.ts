@@ -1,6 +1,6 @@
 /**
- * Rules on the codes and types that OpenAI, Anthropic, Google, Azure, OpenRouter and those who speak like them
- * put into error bodies, where the code alone decides: a 429 with `insufficient_quota` is a matter of money.
+ * Rules on the codes and types in error bodies of OpenAI, Anthropic, Google, Azure, OpenRouter and compatible
+ * servers. The code alone decides: a 429 with `insufficient_quota` means that credit is used up.
  */
 import * as Rule from "./Rule.ts"
 import {
@@ -17,11 +17,11 @@ import {
   revoked
 } from "./reasons.ts"
 
-/** Ordered: the more specific meaning first, because a body has a code and a type. */
+/** The more specific meaning comes first, because a body may have both a code and a type. */
 export const codes: ReadonlyArray<Rule.Rule> = [
   Rule.code({
     id: "code/billing",
-    why: "The account has no money or quota that money buys.",
+    why: "The account has used up its credit or its paid quota.",
     codes: [
       "insufficient_quota",
       "billing_error",
@@ -40,7 +40,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "exceeded_budget",
       "exceeded_current_quota_error"
     ],
-    // DashScope uses OpenAI's word for a limit per minute.
+    // DashScope uses OpenAI's code for a limit per minute.
     when: ({ codes, text }, provider) =>
       !codes.includes("resource_exhausted") &&
       !provider.includes("qwen") &&
@@ -71,7 +71,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.code({
     id: "code/model",
-    why: "The model, or its deployment, does not exist, or not for this account.",
+    why: "The model or its deployment does not exist, or this account has no access to it.",
     codes: [
       "model_not_found",
       "model_not_available",
@@ -115,7 +115,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
     inText: true,
     reason: revoked
   }),
-  // Google answers 400 for a bad key, and says so only in the details.
+  // Google answers 400 for an invalid key, and names the key only in the details.
   Rule.code({
     id: "code/key",
     why: "The key or token is wrong, missing or expired.",
@@ -151,13 +151,13 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "AI_LoadAPIKeyError"
     ],
     inText: true,
-    // Vertex and Bedrock gateways wrap what Anthropic says about a model or money.
+    // Vertex and Bedrock gateways wrap Anthropic's messages about models and billing.
     when: ({ text }) => !text.includes("model") || !text.includes("access"),
     reason: auth
   }),
   Rule.code({
     id: "code/policy",
-    why: "A filter refused the content.",
+    why: "A filter rejected the content.",
     codes: [
       "content_filter",
       "content_filter_error",
@@ -180,7 +180,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.code({
     id: "code/ended",
-    why: "The answer ended because a filter or the model itself refused to go on.",
+    why: "A filter or the model itself ended the answer.",
     codes: [
       "end/refusal",
       "end/content_filter",
@@ -206,7 +206,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.code({
     id: "code/overloaded-word",
-    why: "The same in words that stand in no other sentence.",
+    why: "The provider is out of capacity: codes that occur in no other sentence.",
     codes: [
       "overloaded_error",
       "engine_overloaded_error",
@@ -220,7 +220,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.code({
     id: "code/parameter",
-    why: "One field of the request is named as wrong.",
+    why: "The error names an invalid field of the request.",
     codes: [
       "unsupported_parameter",
       "unsupported_value",
@@ -240,27 +240,27 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "BADREQUEST_PARAMETER",
       "unknown_url"
     ],
-    // A validator of the client uses the same words of an answer.
+    // A client's validator uses the same words about an answer.
     when: ({ text }) =>
       !text.includes("context") &&
       !text.includes("must be verified") &&
       !text.includes("type validation failed"),
-    // OpenAI refuses an output limit with `invalid_value`, and names its maximum in the text.
+    // OpenAI rejects an output limit with `invalid_value`, and states its maximum in the text.
     reason: badRequestOrLimit
   }),
   Rule.code({
     id: "code/generated",
-    why: "What the model wrote is no call of a tool, or no JSON, as the provider itself found.",
+    why: "The provider found that the model wrote an invalid tool call or invalid JSON.",
     codes: ["tool_use_failed", "json_validate_failed"],
     reason: badResponse
   })
 ]
 
-/** What the AI SDK calls an error of the request, or of what the model made of it, before anything was sent. */
+/** AI SDK errors of a request, or of the model's tool call, before anything was sent. */
 export const clientCodes: ReadonlyArray<Rule.Rule> = [
   Rule.code({
     id: "code/unsendable",
-    why: "The client will not send such a request, or its model cannot.",
+    why: "The client rejects the request before sending it, or its model does not support it.",
     codes: [
       "AI_UnsupportedFunctionalityError",
       "AI_InvalidArgumentError",
@@ -276,7 +276,7 @@ export const clientCodes: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.code({
     id: "code/tool-call",
-    why: "The model asks for a tool that is not there, or with arguments off its schema.",
+    why: "The model calls a tool that does not exist, or with arguments that do not match its schema.",
     codes: [
       "AI_NoSuchToolError",
       "AI_InvalidToolInputError",
@@ -288,11 +288,11 @@ export const clientCodes: ReadonlyArray<Rule.Rule> = [
   })
 ]
 
-/** Codes behind which texts say what is really meant. */
+/** Codes whose meaning depends on the text. */
 export const vagueCodes: ReadonlyArray<Rule.Rule> = [
   Rule.code({
     id: "code/rate",
-    why: "A limit per unit of time, where no text says that money or capacity is meant.",
+    why: "A limit per unit of time, if no text mentions money or capacity.",
     codes: [
       "rate_limit_error",
       "rate_limit_exceeded",

@@ -1,6 +1,6 @@
 /**
- * Rules on what Node, undici, TLS and libc report when no answer came: codes of errors, of their causes, or
- * written into a sentence.
+ * Rules on errors of Node, undici, TLS and libc without a response: codes of errors, of their causes, or inside a
+ * sentence.
  */
 import * as Rule from "./Rule.ts"
 import { cancelled, clientTimeout, network, permanentNetwork, timeout } from "./reasons.ts"
@@ -12,14 +12,14 @@ const errno = (
   reason: Rule.Common["reason"]
 ): Rule.Rule => Rule.code({ id: `connection/${id}`, why, codes, reason, inText: true, signal: "cause" })
 
-/** A status means that the address was good. */
+/** True when no provider answered. Any status but 500 means that the address is valid. */
 const nobodyAnswered = ({ status }: { readonly status: number | undefined }) =>
   status === undefined || status === 500
 
 export const connection: ReadonlyArray<Rule.Rule> = [
   errno(
     "certificate",
-    "The certificate is not trusted, not for this host, or out of date: repeating cannot help.",
+    "The certificate is untrusted, expired or for another host. A retry cannot help.",
     [
       "CERT_HAS_EXPIRED",
       "CERT_NOT_YET_VALID",
@@ -37,7 +37,7 @@ export const connection: ReadonlyArray<Rule.Rule> = [
   ),
   errno(
     "tls-version",
-    "TLS was spoken to a plain port, or the two sides share no version of it.",
+    "The port does not use TLS, or the two sides share no version of it.",
     [
       "ERR_SSL_WRONG_VERSION_NUMBER",
       "WRONG_VERSION_NUMBER",
@@ -48,7 +48,7 @@ export const connection: ReadonlyArray<Rule.Rule> = [
   ),
   Rule.text({
     id: "connection/certificate-text",
-    why: "The same, as OpenSSL, Go, Python and browsers say it.",
+    why: "The certificate is invalid, in the words of OpenSSL, Go, Python and browsers.",
     phrases: [
       "self(-| )signed certificate",
       "certificate (verify failed|has expired|is not trusted|signed by unknown authority)",
@@ -75,7 +75,7 @@ export const connection: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.code({
     id: "connection/address",
-    why: "The address of the endpoint cannot be used as it is written.",
+    why: "The address of the endpoint is invalid.",
     codes: [
       "ERR_INVALID_URL",
       "ERR_INVALID_PROTOCOL",
@@ -91,7 +91,7 @@ export const connection: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "connection/address-text",
-    why: "The same, in words.",
+    why: "The sentence says that the address of the endpoint is invalid.",
     phrases: [
       "(missing|unsupported|invalid) (url |)(scheme|protocol)",
       "protocol…not supported",
@@ -143,7 +143,7 @@ export const connection: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.code({
     id: "connection/client-timeout",
-    why: "An AbortSignal with a time limit, or the limit of a provider's SDK; in an answer the names may mean more.",
+    why: "The time limit of an AbortSignal or of a provider's SDK. In a response these names may mean something else.",
     codes: ["TimeoutError", "APIConnectionTimeoutError", "APITimeoutError"],
     signal: "cause",
     when: ({ status, tag }) => status === undefined && tag === undefined,
@@ -153,7 +153,7 @@ export const connection: ReadonlyArray<Rule.Rule> = [
     "not-http",
     "The bytes of the response are not HTTP, or contradict its headers. The request had no part in it.",
     [
-      // The parser of `fetch`, which often gives no code.
+      // The HTTP parser of `fetch`, whose errors often lack a code.
       "HTTPParserError",
       "HPE_CHUNK_EXTENSIONS_OVERFLOW",
       "HPE_CLOSED_CONNECTION",
@@ -177,7 +177,7 @@ export const connection: ReadonlyArray<Rule.Rule> = [
   ),
   errno(
     "broken",
-    "Refused, reset, not resolved, not routed: nobody answered, or not to the end.",
+    "The connection was refused, reset, not resolved or not routed: there is no complete answer.",
     [
       "ECONNREFUSED",
       "ECONNRESET",

@@ -1,6 +1,7 @@
 /**
- * Rules on the reasons of effect/ai and of its HTTP client, for models that are not ours. They come late: the
- * response that a reason keeps says more than the reason, which knows neither an overload nor an empty account.
+ * Rules on the reasons of effect/ai and of its HTTP client, for models that are not Outlast's. They come late,
+ * because the response inside a reason is more specific: effect/ai has no reason for an overload or for used-up
+ * credit.
  */
 import * as Rule from "./Rule.ts"
 import {
@@ -35,14 +36,14 @@ export const effectAi: ReadonlyArray<Rule.Rule> = [
   tag("rate", "The provider's 429.", ["RateLimitError"], rateLimit),
   tag("quota", "A quota that money buys.", ["QuotaExhaustedError"], billing),
   tag("auth", "The provider's 401 or 403.", ["AuthenticationError"], auth),
-  tag("policy", "A filter refused the content.", ["ContentPolicyError"], contentPolicy),
+  tag("policy", "A filter rejected the content.", ["ContentPolicyError"], contentPolicy),
   tag("address", "The URL cannot be used.", ["InvalidUrlError"], permanentNetwork),
   tag("encode", "The request could not be written.", ["EncodeError"], badRequest),
   tag("transport", "Nobody answered.", ["TransportError"], network),
   tag("server", "The provider broke.", ["InternalProviderError"], serverError),
   tag(
     "response",
-    "The answer could not be read, or asks for a tool in a way that nobody can carry out.",
+    "The answer could not be parsed, or has a tool call that cannot be run.",
     [
       "InvalidResponseError",
       "InvalidOutputError",
@@ -56,7 +57,7 @@ export const effectAi: ReadonlyArray<Rule.Rule> = [
   ),
   tag(
     "request",
-    "The request was refused, by the client or by the provider, or what a tool gave cannot be sent.",
+    "The client or the provider rejected the request, or a tool's result cannot be sent.",
     [
       "InvalidRequestError",
       "InvalidUserInputError",

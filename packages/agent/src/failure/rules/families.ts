@@ -1,6 +1,6 @@
 /**
- * Rules on single words, for sentences that no rule before knows and that no status explains: what a sentence speaks
- * of, not what it says of it. The narrower subjects come first.
+ * Rules on single words, for sentences that match no earlier rule and have no status. A word shows the subject of a
+ * sentence only. The narrower subjects come first.
  */
 import type { ErrorFacts } from "../facts/ErrorFacts.ts"
 import * as Rule from "./Rule.ts"
@@ -18,11 +18,11 @@ import {
   serverError
 } from "./reasons.ts"
 
-/** A fault in a program, or of the operating system, may name anything. */
+/** Errors of a local program or of the operating system. Their text may name anything. */
 export const local =
   /\b(?:eacces|eperm|enoent|errno|typeerror|referenceerror|attributeerror|keyerror|indexerror)\b|is not a function|no such file|cannot read propert/
 
-/** Said by a provider, or of one: an error of the user's own program may use any word. */
+/** Words of a text about a provider. Errors of the user's own program may use any other word. */
 const ofProvider =
   /\b(?:api|llm|models?|provider|upstream|requests?|response|server|endpoint|https?|url|tokens?|account|agent|client|chat|completions?|prompts?|stream|gateway|temperature|messages?|tools?|functions?|schema|parameters?)\b/
 
@@ -33,7 +33,7 @@ const among =
 
 const bare = among([undefined])
 
-/** Words that any program uses: they need a provider in sight. */
+/** Condition for words that any program uses: the error must come from a provider or mention one. */
 const unexplained = (facts: ErrorFacts, provider: string): boolean =>
   bare(facts) && (provider !== "" || ofProvider.test(facts.text))
 const blamed = among([undefined, 400])
@@ -51,7 +51,7 @@ const family = (
 export const families: ReadonlyArray<Rule.Rule> = [
   family(
     "content",
-    "The sentence is about what filters look for.",
+    "The sentence is about content that filters look for.",
     ["(nsfw|unsafe|inappropriate|harmful|prohibited|disallowed|moderation|jailbreak*|copyright*)"],
     contentPolicy,
     vague
@@ -77,7 +77,7 @@ export const families: ReadonlyArray<Rule.Rule> = [
   ),
   family(
     "quota",
-    "The sentence is about a limit of use.",
+    "The sentence is about a usage limit.",
     [
       "(quota|quotas|throttl*|usage limit|usage limits|allowance|daily limit|monthly limit|weekly limit|too many)",
       "(лимит|квот|한도|할당량|límite|limite|cuota|kontingent|上限|制限|vượt quá)"
@@ -87,7 +87,7 @@ export const families: ReadonlyArray<Rule.Rule> = [
   ),
   family(
     "access",
-    "The sentence is about who asks.",
+    "The sentence is about the caller's identity or permissions.",
     [
       "(credential|credentials|permission|permissions|unauthenticated|login|log in|logged in|illegal access|no auth|sign in|signed in|oauth|authenticate|authenticated|authentication|authorization|authorized|authorised|api key|apikey|api_key|access token)",
       "(token|key|account|session|license|licence|user|organization|workspace)…(expired|revoked|denied|not set|not configured|missing|restricted|inactive|suspended|disabled|blocked|banned|not eligible|only allows)",
@@ -98,7 +98,7 @@ export const families: ReadonlyArray<Rule.Rule> = [
   ),
   family(
     "model",
-    "The sentence is about a model that is not to be had.",
+    "The sentence is about an unavailable model.",
     [
       "(model|deployment)…(not|no|cannot|can't|unknown|unsupported|unavailable|missing|invalid|doesn't|isn't)",
       "(no|unknown|unsupported|unavailable|missing|invalid) …(model|models|deployment|deployments)"
@@ -109,7 +109,7 @@ export const families: ReadonlyArray<Rule.Rule> = [
   ),
   family(
     "capacity",
-    "The sentence is about a server that has no time now.",
+    "The sentence is about a busy server.",
     [
       "(capacity|busy|overload|saturated|unavailable|maintenance|offline|down|not ready|warming up|starting up|queue|queued)"
     ],
@@ -118,7 +118,7 @@ export const families: ReadonlyArray<Rule.Rule> = [
   ),
   family(
     "connection",
-    "The sentence is about the way to the server.",
+    "The sentence is about the connection to the server.",
     [
       "(connect|connected|connecting|connection|disconnect|disconnected|network|socket|dns|proxy|tunnel|unreachable|hostname|url or port|upstream request)"
     ],
@@ -127,7 +127,7 @@ export const families: ReadonlyArray<Rule.Rule> = [
   ),
   family(
     "response",
-    "The sentence is about an answer that could not be used.",
+    "The sentence is about an unusable answer.",
     [
       "(response|answer|result|output|reply|stream|chunk|completion|choices)…(null|none|invalid|empty|missing|no |not |unexpected|malformed|incomplete|unknown|validation|syntax error)",
       "(null|none|invalid|empty|missing|no|not|unexpected|malformed|incomplete|unknown) (response|answer|output|reply|stream|chunk|completion|choices)"
@@ -137,7 +137,7 @@ export const families: ReadonlyArray<Rule.Rule> = [
   ),
   family(
     "request",
-    "The sentence is about what may stand in a request.",
+    "The sentence is about the content of a request.",
     [
       "(must|required|requires|require|mandatory|invalid|missing|unsupported|unexpected|unrecognized|malformed|not supported|not allowed|not permitted|cannot contain|illegal|bad request|unprocessable)",
       "(rejected|refused|reject|refuse)…(request|schema|payload|parameter|parameters|message|messages|tool)"
@@ -147,7 +147,7 @@ export const families: ReadonlyArray<Rule.Rule> = [
   ),
   family(
     "server",
-    "The sentence blames the moment, or the inside of a server.",
+    "The sentence is about a temporary problem, or the inside of a server.",
     ["(transient|internal|server-side|crash|crashed|backend error|system error|system is abnormal)"],
     serverError,
     unexplained

@@ -1,5 +1,5 @@
 /**
- * Rules on the status names of gRPC, which Google's JSON errors carry, and on the reasons beside them.
+ * Rules on gRPC status names, which Google's JSON errors contain, and on the reasons next to them.
  */
 import * as Rule from "./Rule.ts"
 import {
@@ -21,7 +21,7 @@ const grpc = (
   inText = true
 ): Rule.Rule => Rule.code({ id: `grpc/${id}`, why, codes, reason, inText })
 
-/** Names that no text contradicts. */
+/** Names that override any text. */
 export const grpcDecisive: ReadonlyArray<Rule.Rule> = [
   grpc(
     "deadline",
@@ -45,11 +45,11 @@ export const grpcDecisive: ReadonlyArray<Rule.Rule> = [
   )
 ]
 
-/** Names that stand for a family of errors. */
+/** Names for a family of errors. */
 export const grpcVague: ReadonlyArray<Rule.Rule> = [
   grpc(
     "exhausted",
-    "A quota of Google's is used up for now.",
+    "A quota at Google is used up until it resets.",
     ["RESOURCE_EXHAUSTED", "ResourceExhausted"],
     rateLimit
   ),
@@ -57,25 +57,25 @@ export const grpcVague: ReadonlyArray<Rule.Rule> = [
   grpc("denied", "These credentials may not do this.", ["PERMISSION_DENIED", "PermissionDenied"], auth)
 ]
 
-/** Names behind which sentences and statuses say more. */
+/** Names that sentences and statuses override. */
 export const grpcGeneral: ReadonlyArray<Rule.Rule> = [
   grpc(
     "unavailable",
-    "The service is down or full for the moment.",
+    "The service is temporarily down or full.",
     ["UNAVAILABLE", "ServiceUnavailable"],
     overloaded,
     false
   ),
   grpc(
     "not-found",
-    "At a model's endpoint, what is not found is the model.",
+    "At a model's endpoint, the missing resource is the model.",
     ["NOT_FOUND"],
     modelNotFound,
     false
   ),
   grpc(
     "invalid",
-    "The request breaks the rules of the API.",
+    "The request is invalid.",
     ["INVALID_ARGUMENT", "InvalidArgument", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNIMPLEMENTED"],
     badRequest
   ),

@@ -1,6 +1,6 @@
 /**
- * Rules on what stands between a client and the provider, by headers and pages, and on a header of the provider's own
- * that says whether to repeat the request.
+ * Rules on headers and pages of proxies between the client and the provider, and on the provider's own header that
+ * says whether to retry.
  */
 import * as Rule from "./Rule.ts"
 import { permanentNetwork, serverError } from "./reasons.ts"
@@ -9,7 +9,7 @@ export const headers: ReadonlyArray<Rule.Rule> = [
   Rule.rule(
     {
       id: "header/challenge",
-      why: "Cloudflare takes the client for a bot: no other key helps at this endpoint, and repeating does not.",
+      why: "Cloudflare takes the client for a bot. Neither another key nor a retry helps at this endpoint.",
       reason: permanentNetwork
     },
     "header",
@@ -17,7 +17,7 @@ export const headers: ReadonlyArray<Rule.Rule> = [
   ),
   Rule.text({
     id: "page/challenge",
-    why: "A firewall shows a page instead of asking the provider: no other key helps at this endpoint.",
+    why: "A firewall answers with a page instead of the provider. Another key does not help at this endpoint.",
     phrases: [
       "just a moment...",
       "enable javascript and cookies to continue",
@@ -36,7 +36,7 @@ export const headers: ReadonlyArray<Rule.Rule> = [
   })
 ]
 
-/** Behind all that says which side failed, and how. */
+/** Runs after every rule that determines which side failed, and how. */
 export const retryHeaders: ReadonlyArray<Rule.Rule> = [
   Rule.rule(
     {

@@ -1,5 +1,5 @@
 /**
- * The last rule: a sentence that no rule before knows, and that no status explains, is read by its words.
+ * The last rule: predicts the reason from the words of a sentence that matches no other rule and has no status.
  */
 import type { ErrorFacts } from "../facts/ErrorFacts.ts"
 import type { FailoverReason } from "../reasons/FailoverReason.ts"
@@ -24,16 +24,16 @@ import {
   timeout
 } from "./reasons.ts"
 
-/** A verdict needs words that speak for it, and a distance to the next one, in logarithmic odds. */
+/** Smallest support and margin of a prediction, in log odds. Below either one the rule does not match. */
 const least = { support: 1, margin: 0.25 }
 
-/** What could not be read was an answer, otherwise the request. */
+/** Words that show that an answer could not be parsed. Without them the request is at fault. */
 const ofAnswer =
   /\b(?:response|answer|output|reply|stream|chunk|completion|choices|pars(?:e|ing)|decod(?:e|ing))\b/
 
 const format = ({ text }: ErrorFacts): FailoverReason => (ofAnswer.test(text) ? badResponse : badRequest)
 
-/** Without `unknown`: that is what is left where this rule does not match. */
+/** Reason of each label. `unknown` is absent: the rule does not match then. */
 const reasons: Readonly<Record<string, FailoverReason | ((facts: ErrorFacts) => FailoverReason)>> = {
   auth,
   billing,
@@ -50,15 +50,15 @@ const reasons: Readonly<Record<string, FailoverReason | ((facts: ErrorFacts) => 
   cancelled
 }
 
-/** The rule that reads by a table of weights, which is unpacked when it is first needed. */
+/** The rule for a table of weights, which is parsed on first use. */
 export const learnedRule = (table: LearnedWords.Table): Rule => {
   let read: ReturnType<typeof LearnedWords.reader> | undefined
   return {
     id: LearnedWords.ruleId,
-    why: "In labelled errors these words stand for this reason.",
+    why: "In labelled errors these words indicate this reason.",
     match: (facts, provider) => {
       const { said, status, text } = facts
-      // An error of the user's own program may use any word.
+      // Errors of the user's own program may use any word.
       if (provider === "" || (said ?? status) !== undefined || local.test(text)) return undefined
       read ??= LearnedWords.reader(table)
       const reading = read(text)

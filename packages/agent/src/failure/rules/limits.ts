@@ -1,11 +1,11 @@
 /**
- * Rules on the words of limits: per unit of time, of money, or of capacity. The three are often in one sentence
- * ("rate limit … upgrade … billing"), so their order is part of them.
+ * Rules on the words of limits per unit of time, of money, or of capacity. One sentence often mentions all three
+ * ("rate limit … upgrade … billing"), so their order matters.
  */
 import * as Rule from "./Rule.ts"
 import { billing, overloaded, rateLimit } from "./reasons.ts"
 
-/** Names that Google's models have in a chain. */
+/** Names of Google's models and providers in a chain. */
 const google = ["google", "gemini", "vertex"]
 
 export const limits: ReadonlyArray<Rule.Rule> = [
@@ -30,7 +30,7 @@ export const limits: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "limit/google-quota",
-    why: 'Google and Alibaba say "check your plan and billing" of quotas per minute and per day.',
+    why: 'Google and Alibaba also say "check your plan and billing" for quotas per minute and per day.',
     phrases: ["exceeded your current quota", "quota exceeded for", "(quotaid|quotametric|quotafailure)"],
     when: ({ text, codes }, provider) =>
       google.some((name) => provider.includes(name)) ||
@@ -42,7 +42,7 @@ export const limits: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "limit/allocated",
-    why: "DashScope's word for a limit per minute that is allocated to an account.",
+    why: "DashScope's name for an account's limit per minute.",
     phrases: ["allocated quota exceeded", "request rate increased too quickly"],
     unless: ["free (allocated|tier)"],
     reason: rateLimit
@@ -108,7 +108,7 @@ export const limits: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "limit/overloaded",
-    why: "Overloaded is overloaded, whatever else is mentioned.",
+    why: "An explicit overload overrides everything else that the sentence mentions.",
     phrases: [
       "(model|models|server|servers|service|engine|system|provider|upstream|api|we) (is|are|was|has been) (currently |temporarily |too |)overloaded"
     ],
@@ -116,7 +116,7 @@ export const limits: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "limit/capacity",
-    why: "No capacity, whoever asks: the fault is not the account's.",
+    why: "The provider has no capacity for any account.",
     phrases: [
       "(overloaded|overload|overloadederror)",
       "(at|over|no|out of|exceeded|insufficient|limited|lack of) (full |available |maximum |model |sufficient |compute |)capacity",
@@ -157,11 +157,11 @@ export const limits: ReadonlyArray<Rule.Rule> = [
   })
 ]
 
-/** What is left when no unit of time, no money and no capacity is named. */
+/** Rules for limits without a unit of time, money or capacity. */
 export const rates: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "limit/rate",
-    why: "A limit on how often one may ask, without numbers.",
+    why: "A rate limit without numbers.",
     phrases: [
       "(rate limit|rate limits|rate limited|rate limiting|rate exceeded|rate-limit|rate-limits|rate-limited|rate-limiting|rate_limit|rate_limits|rate_limited)",
       "(ratelimit|ratelimits|ratelimited|ratelimiterror|ratelimitexceeded|ratelimitreached)",

@@ -1,6 +1,6 @@
 /**
- * Rules on images and files that a provider refuses: they cannot be read, are too large or too many, or the model takes
- * none. Without them the request would be fine.
+ * Rules on images and files that a provider rejects: they are unreadable, too large or too many, or the model does
+ * not accept any. The request would be valid without them.
  */
 import type { ErrorFacts } from "../facts/ErrorFacts.ts"
 import { Format } from "../reasons/FailoverReason.ts"
@@ -39,7 +39,7 @@ export const media: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "format/media",
-    why: "An image or a file of the request is named as unreadable, too large, too many or not supported.",
+    why: "The error calls an image or a file of the request unreadable, too large, too many or unsupported.",
     phrases: [
       `(could not|couldn't|cannot|can't|unable to|failed to|error) (process|processing|decode|decoding|download|downloading|fetch|fetching|load|loading|read|reading|open|identify|parse) (the |this |input |provided |)${what}`,
       `(invalid|corrupt|corrupted|unsupported|malformed|bad|unprocessable|too many) (base64 |base64-encoded |input |inline |)${what}`,

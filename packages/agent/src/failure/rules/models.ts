@@ -1,5 +1,5 @@
 /**
- * Rules on models that are unknown, retired or not for this account, and on keys and accounts.
+ * Rules on models that are unknown, retired or not enabled for this account, and on keys and accounts.
  */
 import * as Rule from "./Rule.ts"
 import { auth, modelNotFound, revoked } from "./reasons.ts"
@@ -7,7 +7,7 @@ import { auth, modelNotFound, revoked } from "./reasons.ts"
 export const models: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "model/unknown",
-    why: "The sentence names a model, a deployment or an endpoint of it that is not there.",
+    why: "The sentence names a model, deployment or endpoint that does not exist.",
     phrases: [
       "model…(does not exist|doesn't exist|not exist|not found|is not found|was not found|not available|unavailable in|no longer available|no longer supported|not recognized)",
       "modelcode…does not exist",
@@ -61,14 +61,14 @@ export const models: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "model/load",
-    why: "A local server cannot load the model that it was asked for; behind a 5xx it is the server that broke.",
+    why: "A local server cannot load the requested model. With a 5xx the server itself failed.",
     phrases: ["(failed|unable|could not|cannot) (to |)load (the |)model"],
     when: ({ said, status }) => (said ?? status ?? 0) < 500,
     reason: modelNotFound
   }),
   Rule.text({
     id: "model/manifest",
-    why: "Ollama's registry, or the folder of its models, has none of this name.",
+    why: "Ollama's registry or model folder has no model of this name.",
     phrases: ["manifest: file does not exist"],
     reason: modelNotFound
   }),
@@ -108,18 +108,18 @@ export const shutDown: ReadonlyArray<Rule.Rule> = [
       "token (has been |was |)revoked"
     ],
     unless: ["tool", "schema", "model…(disabled|retired|deprecated)", "billing*"],
-    // In an error that nobody answered with, "account was closed" may be about anything.
+    // Without a status, "account was closed" may be about anything.
     when: ({ status, text }) =>
       status !== undefined || /\b(?:your|this|the) |api|consumer|organi[sz]ation|token/.test(text),
     reason: revoked
   })
 ]
 
-/** Behind what filters say: they speak of keys and teams, too. */
+/** Run after the rules on content filters, whose messages also mention keys and teams. */
 export const keys: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "auth/key",
-    why: "The key or token is named as wrong, missing or expired.",
+    why: "The error calls the key or token invalid, missing or expired.",
     phrases: [
       "authentication is…not supported",
       "lacks the required",
@@ -166,7 +166,7 @@ export const keys: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "auth/permission",
-    why: "Said of who asks; of a file, the operating system says the same.",
+    why: "The words are about the caller. The operating system uses the same words about a file.",
     phrases: ["permission (denied|error|to access|to perform|on resource)"],
     unless: ["(eacces|eperm|errno)"],
     when: ({ status, text }) =>

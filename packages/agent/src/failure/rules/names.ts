@@ -1,5 +1,5 @@
 /**
- * Rules on what says no more than a family: general codes of bodies, and the classes of clients' errors.
+ * Rules on signals for a family of errors: general codes of bodies, and class names of clients' errors.
  */
 import * as Rule from "./Rule.ts"
 import {
@@ -14,7 +14,7 @@ import {
   unknown
 } from "./reasons.ts"
 
-/** Behind a status that says something else, the code is only a manner of speaking. */
+/** True without a more specific status: no status, one below 401, 422 or 500. Others override a general code. */
 const vagueOrNone = ({
   status,
   said
@@ -29,14 +29,14 @@ const vagueOrNone = ({
 export const requestNames: ReadonlyArray<Rule.Rule> = [
   Rule.code({
     id: "name/server-inside",
-    why: "Inside a success, the body's own word counts more than a client's that could not read it.",
+    why: "Inside a successful response the body's own code overrides that of a client that could not parse it.",
     codes: ["server_error", "internal_server_error"],
     when: ({ status }) => status === 200,
     reason: serverError
   }),
   Rule.code({
     id: "name/request",
-    why: "The request breaks the rules of the API, as many servers call it.",
+    why: "Many servers use this name for an invalid request.",
     codes: [
       "invalid_request_error",
       "invalid_request",
@@ -55,11 +55,11 @@ export const requestNames: ReadonlyArray<Rule.Rule> = [
   })
 ]
 
-/** What wraps an error and does not say which. */
+/** Wrappers that do not state which error they wrap. */
 export const wrappers: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "wrapper/openrouter",
-    why: "OpenRouter's sentence for any upstream error; with a 400 it is not even known whose side failed.",
+    why: "OpenRouter's sentence for any upstream error. With a 400 the side that failed is unknown.",
     phrases: ["provider returned error"],
     when: ({ status }) => status === undefined || status === 400,
     reason: unknown
@@ -111,7 +111,7 @@ export const names: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.code({
     id: "name/response",
-    why: "The client could not read the answer.",
+    why: "The client could not parse the answer.",
     codes: [
       "SyntaxError",
       "JSONDecodeError",
@@ -133,7 +133,7 @@ export const names: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.code({
     id: "name/server",
-    why: "The server's side failed, as many call it.",
+    why: "Many servers use this name for their own failure.",
     codes: [
       "api_error",
       "server_error",

@@ -1,5 +1,6 @@
 /**
- * Rules on the words of size: a prompt that does not fit the model, or a body that does not fit the endpoint.
+ * Rules on the words of size: a prompt that is too long for the model, or a body that is too large for the
+ * endpoint.
  */
 import * as Rule from "./Rule.ts"
 import { badRequestOrLimit, contextOverflow } from "./reasons.ts"
@@ -7,7 +8,7 @@ import { badRequestOrLimit, contextOverflow } from "./reasons.ts"
 export const overflows: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "overflow/output",
-    why: "The asked-for length of the answer is above what the model can write: a wrong parameter, whose limit the text often names.",
+    why: "The requested length of the answer exceeds the model's maximum, which the text often names.",
     phrases: [
       "maximum allowed number of output tokens",
       "(max_tokens|max_completion_tokens|max_output_tokens|maxoutputtokens|max_new_tokens)…(too large|must be|should be|at most|less than|exceeds|exceed|greater|range|larger|supports at most|not supported)",
@@ -24,7 +25,7 @@ export const overflows: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "overflow/window",
-    why: "Input, or input and output together, exceed the model's window.",
+    why: "The input, or input and output together, exceeds the model's window.",
     phrases: [
       "(prompt|input|request|conversation|context|messages|message|query) (tokens |is |are |was |length is |size is |)(too|over) (long|large|big)",
       "too (long|large) (for|to send)…(model|context|window|capi)",
@@ -71,7 +72,7 @@ export const overflows: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "overflow/body",
-    why: "The request is larger than the endpoint takes, in bytes.",
+    why: "The request has more bytes than the endpoint accepts.",
     phrases: [
       "(payload|entity|request|body|request body|request entity|content) (is |)too (large|big)",
       "(request|payload|body|content)( size| length|) (exceeds|exceeded)…(size|bytes|limit|mb)",

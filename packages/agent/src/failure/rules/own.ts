@@ -1,5 +1,5 @@
 /**
- * Rules on what ended an attempt on our side, as Effect says it: never what a provider did.
+ * Rules on local ends of an attempt (interruption, timeout) as Effect reports them. The provider is not at fault.
  */
 import * as Rule from "./Rule.ts"
 import { cancelled, clientTimeout } from "./reasons.ts"
@@ -11,7 +11,7 @@ export const own: ReadonlyArray<Rule.Rule> = [
   Rule.rule(
     {
       id: "own/interrupted",
-      why: "A Cause or Exit of interruptions only: the caller gave up.",
+      why: "A Cause or Exit of interruptions only: the caller cancelled.",
       reason: cancelled
     },
     "local",
@@ -21,7 +21,7 @@ export const own: ReadonlyArray<Rule.Rule> = [
   Rule.rule(
     {
       id: "own/timeout",
-      why: "Effect.timeout ended the attempt: a limit of ours.",
+      why: "Effect.timeout ended the attempt: a local time limit.",
       reason: clientTimeout.ours
     },
     "local",

@@ -1,5 +1,5 @@
 /**
- * Rules on the words of a filter: the content was refused, in the request or in the answer.
+ * Rules on the words of a content filter, which rejected the request or the answer.
  */
 import * as Rule from "./Rule.ts"
 import { contentPolicy } from "./reasons.ts"
@@ -7,7 +7,7 @@ import { contentPolicy } from "./reasons.ts"
 export const policies: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "policy/filtered",
-    why: "A filter, or the model's own guard, refused the content.",
+    why: "A filter, or the model's own guard, rejected the content.",
     phrases: [
       "content (management|filtering|filter|filters|moderation|safety|usage|policy) (policy|policies|system|violation|violations|triggered|error|check)",
       "content (filtered|moderation)",

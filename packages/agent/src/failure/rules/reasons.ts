@@ -1,5 +1,5 @@
 /**
- * The reasons that rules give, made once.
+ * The reasons that rules return, as shared instances.
  */
 import type { ErrorFacts } from "../facts/ErrorFacts.ts"
 import * as R from "../reasons/FailoverReason.ts"
@@ -14,7 +14,7 @@ export const network = new R.Network()
 export const permanentNetwork = new R.PermanentNetwork()
 export const modelNotFound = new R.ModelNotFound()
 export const badRequest = new R.Format({ side: "request" })
-/** With the output limit of the model, where a longer answer was asked for and the text names it. */
+/** A malformed request. Has the model's output limit if the text says that a longer answer was requested. */
 export const badRequestOrLimit = ({ text, codes }: ErrorFacts): R.Format => {
   const fields = codes.filter((code) => code.startsWith("field/"))
   const outputLimit = Sizes.ofOutput(`${fields.join(" ")} ${text}`)
@@ -38,7 +38,7 @@ const ours = {
   total: new R.Timeout({ phase: "total", local: true })
 }
 
-/** The limit of a client: ours, unless it stands in an answer, where it is that of a gateway's client. */
+/** A client's time limit. The client is local, unless the error is in a response: then it is a gateway's client. */
 const ofClient =
   (phase: keyof typeof timeout) =>
   ({ status }: ErrorFacts): R.Timeout =>
@@ -49,17 +49,17 @@ export const clientTimeout = {
   firstToken: ofClient("firstToken"),
   idle: ofClient("idle"),
   total: ofClient("total"),
-  /** No answer says so. */
+  /** For errors that never come in a response. */
   ours: ours.total
 }
 
 const liftable = new R.RateLimit()
 const unliftable = new R.RateLimit({ liftable: false })
 
-/** Whether waiting helps is read off the numbers that the text names. */
+/** A rate limit. The numbers in the text decide whether waiting helps. */
 export const rateLimit = ({ text }: ErrorFacts): R.RateLimit =>
   Sizes.isLiftable(text) ? liftable : unliftable
 
-/** With the window and the size of the request, where the text names them. */
+/** An overflow with the window and the size of the request, if the text names them. */
 export const contextOverflow = ({ text }: ErrorFacts): R.ContextOverflow =>
   new R.ContextOverflow(Sizes.ofWindow(text))

@@ -1,14 +1,14 @@
 /**
- * Rules on the words of a broken protocol: a request that breaks the API's rules, an answer that cannot be read.
+ * Rules on the words of a broken protocol: an invalid request, or an answer that cannot be parsed.
  */
 import * as Rule from "./Rule.ts"
 import { badRequest, badRequestOrLimit, badResponse } from "./reasons.ts"
 
-// A refusal of who asks (401, 402, 403, 407) names fields, too. Behind a 5xx the same words may be about the server's
-// own insides, but then a code says so.
+// Errors about the caller's rights (401, 402, 403, 407) also name fields. After a 5xx the same words may be about
+// the server's internals, but then a code says so.
 const refused = new Set([401, 402, 403, 407])
 
-/** Two requests met, or one came too early: nothing is wrong with what it says. */
+/** Statuses of requests that collided or came too early. Their content is valid. */
 const transient = new Set([409, 425])
 
 const mayBeRequest = ({ status }: { readonly status: number | undefined }): boolean =>
@@ -17,7 +17,7 @@ const mayBeRequest = ({ status }: { readonly status: number | undefined }): bool
   status === 500 ||
   status === 501
 
-/** Sentences of a validator about a field, which may quote the field: whatever that says is not meant. */
+/** Sentences of a validator about a field. They may quote the field, whose content must not be interpreted. */
 export const validations: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "format/validator",
@@ -37,7 +37,7 @@ export const validations: ReadonlyArray<Rule.Rule> = [
 export const requests: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "format/request",
-    why: "A field, a role, a schema or a pairing of the request is named as wrong.",
+    why: "The error calls a field, role, schema or pairing of the request invalid.",
     phrases: [
       "(tool_use|tool_result|tool_calls|tool_call_id|tool calls)…(without|must|found|did not|not found|unexpected|missing|unique|should|require|requires)",
       "(tool_call_ids|tool_use ids)",
@@ -69,7 +69,7 @@ export const requests: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "format/wording",
-    why: "Something must be otherwise: a field of the request, where a server or a field's name is in sight.",
+    why: "Something is invalid: a field of the request, if the text mentions a server or the name of a field.",
     phrases: [
       "must be (a |an |valid |followed |non-empty|non empty|one of|unique|of type|provided|set|at least|at most|in|greater|less|positive|specified|string|object|array|between|alternate|the last|immediately)*",
       "must (not|have|contain|start|end|precede|alternate|match|include|follow|respond|immediately)",
@@ -86,7 +86,7 @@ export const requests: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "format/reference",
-    why: "A file, an earlier answer or a conversation that the request names is not there; it is not the model.",
+    why: "A file, an earlier answer or a conversation of the request does not exist. The model does.",
     phrases: [
       "(file|item|thread|batch|run|message|conversation|assistant|vector store|container|upload|cachedcontent|previous response|response) (with id |id |)…(not found|does not exist)",
       "no such (file|thread|assistant|batch|run|response|vector store)…",
@@ -98,7 +98,7 @@ export const requests: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "format/response",
-    why: "What came back cannot be parsed, or is not what was agreed.",
+    why: "The response cannot be parsed, or does not follow the protocol.",
     phrases: [
       "(is not|not|isn't|invalid|malformed|no valid|non-json) (valid |a valid |)json",
       "json (parse|parsing|decode|decoding|syntax|validation|repair) (error|failed|failure)",

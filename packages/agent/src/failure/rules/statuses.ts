@@ -1,5 +1,5 @@
 /**
- * Rules on the HTTP status, when neither a code nor a sentence said anything more specific.
+ * Rules on the HTTP status, if neither a code nor a sentence was more specific.
  */
 import * as Rule from "./Rule.ts"
 import {
@@ -23,7 +23,7 @@ const status = (
   reason: Rule.Common["reason"]
 ): Rule.Rule => Rule.status({ id: `status/${id}`, why, statuses, reason })
 
-/** Statuses that say the same whatever is written beside them. */
+/** Statuses that override any text. */
 export const decisiveStatuses: ReadonlyArray<Rule.Rule> = [
   status("billing", "Payment Required.", [402], billing),
   status("timeout", "A server or a gateway gave up waiting.", [408, 504, 522, 524], timeout.total)
@@ -31,12 +31,12 @@ export const decisiveStatuses: ReadonlyArray<Rule.Rule> = [
 
 /** Statuses that say what happened. */
 export const statuses: ReadonlyArray<Rule.Rule> = [
-  status("auth", "Who asks is not known, or may not ask.", [401, 403, 407], auth),
-  status("model", "At a model's endpoint, what is not found is the model.", [404, 410], modelNotFound),
+  status("auth", "The caller is unknown or has no permission.", [401, 403, 407], auth),
+  status("model", "At a model's endpoint, the missing resource is the model.", [404, 410], modelNotFound),
   status("too-large", "Content Too Large.", [413], contextOverflow),
   status("rate", "Too Many Requests.", [429], rateLimit),
   status("cancelled", "The client closed the request.", [499], cancelled),
-  // A gateway without an origin (502, 503) is out of capacity as far as a caller can tell; 529 says so.
+  // A gateway without an origin (502, 503) looks out of capacity to a caller. 529 says so explicitly.
   status(
     "overloaded",
     "No capacity, or no origin behind the gateway (521, 523 and 530 are Cloudflare's); 498 is Groq's.",
@@ -45,7 +45,7 @@ export const statuses: ReadonlyArray<Rule.Rule> = [
   )
 ]
 
-/** Statuses that say no more than whose side failed. */
+/** Statuses that say only which side failed. */
 export const vagueStatuses: ReadonlyArray<Rule.Rule> = [
   status(
     "transient",
@@ -54,7 +54,7 @@ export const vagueStatuses: ReadonlyArray<Rule.Rule> = [
     serverError
   ),
   status("server", "The server's side failed.", (code) => code >= 500, serverError),
-  status("request", "The client's side is to blame.", (code) => code >= 400, badRequest),
-  // A success that the client could not use: an error page, garbage, an answer off its schema.
+  status("request", "The request is at fault.", (code) => code >= 400, badRequest),
+  // A success that the client could not use: an error page, garbage, an answer that does not match its schema.
   status("response", "A success that cannot be used.", (code) => code >= 200 && code < 300, badResponse)
 ]

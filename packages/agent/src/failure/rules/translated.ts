@@ -1,6 +1,6 @@
 /**
- * Rules on what AWS says of Bedrock in the languages of its consoles and of its documentation. The names of its
- * exceptions, which are English everywhere, decide where they are there.
+ * Rules on Bedrock messages in the languages of AWS's consoles and documentation. If an exception name is present,
+ * it decides: these names are English everywhere.
  */
 import * as Rule from "./Rule.ts"
 import { auth, modelNotFound, rateLimit, serverError } from "./reasons.ts"
@@ -15,7 +15,7 @@ const said = (
 export const translated: ReadonlyArray<Rule.Rule> = [
   said(
     "model",
-    "The form about the use of a model was not filled, or the account may not use the model.",
+    "The use case form of the model was not submitted, or the account may not use the model.",
     [
       "(detalles del caso de uso|detalhes do caso de uso|dettagli sul caso d'uso)",
       "cas d'utilisation du modèle",
@@ -27,7 +27,7 @@ export const translated: ReadonlyArray<Rule.Rule> = [
   ),
   said(
     "auth",
-    "The permission is missing, or the key is not known.",
+    "The permission is missing, or the key is unknown.",
     [
       "(permisos|permissões) suficientes",
       "autorisations suffisantes",
@@ -54,7 +54,7 @@ export const translated: ReadonlyArray<Rule.Rule> = [
   ),
   said(
     "server",
-    "The service broke.",
+    "The service failed.",
     [
       "error (interno |)del servidor",
       "(erreur interne|erreur) du serveur",

@@ -1,6 +1,6 @@
 /**
- * Rules on the general words of failing transports. They come behind the statuses that say something, because
- * clients put them around anything.
+ * Rules on the general words of failing transports. They come after the specific statuses, because clients wrap any
+ * error in such words.
  */
 import * as Rule from "./Rule.ts"
 import type { ErrorFacts } from "../facts/ErrorFacts.ts"
@@ -8,17 +8,17 @@ import { cancelled, network, serverError, timeout } from "./reasons.ts"
 
 const firstOrTotal = ({ text }: ErrorFacts) => (text.includes("headers") ? timeout.firstToken : timeout.total)
 
-/** Said of a server's time or of a client's limit: neither status nor wrapper says more. */
+/** Time limits of a server or a client, which no status and no wrapper states more precisely. */
 export const deadlines: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "transport/context-canceled",
-    why: "Go says so when its caller is gone, whatever status a gateway makes of it.",
+    why: "Go reports this when its caller has disconnected, whatever status a gateway adds.",
     phrases: ["context (canceled|cancelled)"],
     reason: cancelled
   }),
   Rule.text({
     id: "transport/deadline",
-    why: "A deadline went by, wherever.",
+    why: "A deadline passed on any side.",
     phrases: [
       "deadline (exceeded|reached|expired|has passed)",
       "deadline of…exceeded",
@@ -30,13 +30,13 @@ export const deadlines: ReadonlyArray<Rule.Rule> = [
 ]
 
 /**
- * Behind what names a size or a quota, which may speak of time limits, too, and before what a status says; but not
- * before a 429.
+ * Time limits. They come after the rules on sizes and quotas, whose texts may also mention time limits, and before
+ * the statuses. A 429 is excluded.
  */
 export const timeLimits: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "transport/time-limit",
-    why: "A limit of time is what was exceeded, not one that is mentioned beside a limit of another kind.",
+    why: "A time limit was exceeded, not only mentioned next to another limit.",
     phrases: [
       "(exceeded|exceeds|past|missed|hit) (deadline|time limit|timeout)",
       "(exceeded|exceeds|past|missed|hit) (the |its |our |)* (deadline|time limit|timeout)",
@@ -47,17 +47,17 @@ export const timeLimits: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "transport/stalled",
-    why: "An answer began and then nothing came, which some call incomplete.",
+    why: "An answer began and then stalled. Some servers call it incomplete.",
     phrases: ["(response|stream|generation|answer|connection) (has |)stalled"],
     reason: timeout.idle
   })
 ]
 
-/** What the operating system, gRPC or nginx says of a connection, even inside a 503 or a sentence about time limits. */
+/** Connection errors of the operating system, gRPC or nginx, even inside a 503 or a sentence about time limits. */
 export const unreachable: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "transport/unreachable",
-    why: "The address could not be resolved, routed or connected to, or who was there hung up on a gateway.",
+    why: "The address could not be resolved, routed or connected to, or the upstream closed a gateway's connection.",
     phrases: [
       "failed to connect to all addresses",
       "cannot assign requested address",
@@ -74,7 +74,7 @@ export const unreachable: ReadonlyArray<Rule.Rule> = [
   Rule.rule(
     {
       id: "transport/terminated",
-      why: "All that undici says of a connection that broke in the middle; in a sentence it is anything that ended.",
+      why: "undici's only word for a connection that broke mid-response. Inside a sentence it may mean anything that ended.",
       reason: network
     },
     "text",
@@ -83,13 +83,16 @@ export const unreachable: ReadonlyArray<Rule.Rule> = [
   )
 ]
 
-/** A message of its own, or a part of one: "TypeError: terminated", "Stream error: terminated (caused by …)". */
+/**
+ * "terminated" as a whole message or a part of one: "TypeError: terminated", "Stream error: terminated (caused by
+ * …)".
+ */
 const terminated = /(?:^|[:"'({] ?)terminated(?:$|["',;:)}]| ?[(|]| at |\.(?: |$))/
 
 export const transport: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "transport/connect-timeout",
-    why: "No connection in time, in words.",
+    why: "The sentence says that no connection was made in time.",
     phrases: [
       "connect* (timeout|timed out|time out)",
       "timed out (while |)(connecting|to connect)",
@@ -99,7 +102,7 @@ export const transport: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "transport/idle-timeout",
-    why: "An answer began and then stalled, in words.",
+    why: "The sentence says that an answer began and then stalled.",
     phrases: [
       "(body|read|idle|stream|chunk|inactivity|sse) (operation |)(timeout|timed out|time out|stalled)",
       "(no data|no chunk|no chunks|no events|no tokens|no activity|idle)…(for|within|timeout|seconds|ms)"
@@ -108,7 +111,7 @@ export const transport: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "transport/timeout",
-    why: "Not finished in time, in words.",
+    why: "The sentence says that the request did not finish in time.",
     phrases: [
       "timed out",
       "timed-out",
@@ -157,7 +160,7 @@ export const transport: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "transport/fetch",
-    why: "The general sentences of fetch: something on the way broke.",
+    why: "General sentences of fetch for a broken connection.",
     phrases: [
       "(fetch failed|failed to fetch|networkerror|network error|network failure|network request failed|network connection|network issue|load failed|error sending request|network problem)",
       "network…(lost|offline|changed|error)"
@@ -166,7 +169,7 @@ export const transport: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "transport/cancelled",
-    why: "Somebody called it off.",
+    why: "The request was cancelled.",
     phrases: [
       "(abort|aborted|aborterror|aborting)",
       "(canceled|cancelled|cancels|cancelation|cancellation|cancellederror|cancelederror|apiuseraborterror)",
@@ -178,7 +181,7 @@ export const transport: ReadonlyArray<Rule.Rule> = [
   }),
   Rule.text({
     id: "transport/crashed",
-    why: "The server, or the process that runs the model, broke.",
+    why: "The server, or the process that runs the model, failed.",
     phrases: [
       "internal (server |service |)(error|failure)",
       "(server|api|upstream|system|service|engine|enginecore|model) (had|encountered|experienced|returned|threw) (an |a |)(unexpected |internal |unknown |)(error|exception|failure|problem|issue)",

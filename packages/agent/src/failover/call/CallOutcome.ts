@@ -1,0 +1,221 @@
+/**
+ * Records the attempts of one call: the one in flight, how it ended, and what it took.
+ *
+ * Each end is told to those who learn from it: the chain's memory, the retry budget, and `CallAdmission`, which settles
+ * circuits and limits. A failed and a cut attempt return the event for `CallState`. All of it is synchronous, so that no
+ * other call comes between. Nothing is published here.
+ *
+ * An attempt ends once: a later end finds nothing in flight, and changes nothing.
+ */
+import type { RetryBudget } from "@outlast/resilience"
+import { costOf } from "../../conversation/Answered.ts"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
+import type { Usage } from "../../conversation/Usage.ts"
+import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import type { Commit, Cut, Failed, Spent } from "../decide/CallState.ts"
+import * as OutputLimit from "../decide/OutputLimit.ts"
+import { rowOf } from "../decide/RecoveryPolicy.ts"
+import type { Attempt } from "./Attempt.ts"
+import type { CallAdmission } from "./CallAdmission.ts"
+import type { CallContext } from "./CallContext.ts"
+import * as Conversation from "./Conversation.ts"
+
+/** An answer that the output limit cut. */
+export interface CutAnswer {
+  readonly commit: Commit
+  readonly usage: Usage
+  /** There is a tool call in it, which must not run. */
+  readonly inToolCall: boolean
+  /** Length of its text. */
+  readonly characters: number
+  readonly hasText: boolean
+}
+
+/** An attempt in flight, as the chain and its retry budget see it. */
+interface Flight {
+  readonly target: TargetRef
+  /** Monotonic milliseconds, as `firstTokenAt` is. */
+  readonly startedAt: number
+  /** `undefined` before the first token. */
+  firstTokenAt: number | undefined
+  hasProgress: boolean
+  isHeard: boolean
+  readonly budget: RetryBudget.Flight | undefined
+}
+
+export class CallOutcome {
+  readonly #context: CallContext
+  readonly #admission: CallAdmission
+  #flight: Flight | undefined
+  /** The next attempt's token of the retry budget has been taken. */
+  #isPaid = false
+  /** The cooling target that the attempt asks, and since when, in monotonic milliseconds. */
+  #probe: { readonly target: TargetRef; readonly at: number } | undefined
+
+  constructor(context: CallContext, admission: CallAdmission) {
+    this.#context = context
+    this.#admission = admission
+  }
+
+  // ---------------------------------------------------------------------------
+  // Before an attempt
+  // ---------------------------------------------------------------------------
+
+  /** True when the retry budget allows an attempt. */
+  get mayRetry(): boolean {
+    const { chain, fiber } = this.#context
+    return chain.budget === undefined || this.#isPaid || chain.budget.availableUnsafe(fiber)
+  }
+
+  /** Takes the token of the next attempt, once. */
+  pay(): void {
+    if (this.#isPaid) return
+    const { chain, fiber } = this.#context
+    chain.budget?.withdrawUnsafe(fiber)
+    this.#isPaid = true
+  }
+
+  /** The next attempt asks whether a cooling target is back. */
+  probes(target: TargetRef, now: number): void {
+    this.#probe = { target, at: now }
+  }
+
+  /** The probe is not sent, or was abandoned: another call may probe. */
+  endProbe(): void {
+    const probe = this.#probe
+    if (probe === undefined) return
+    this.#probe = undefined
+    this.#context.chain.memory.unprobed(probe.target, probe.at)
+  }
+
+  // ---------------------------------------------------------------------------
+  // The attempt in flight
+  // ---------------------------------------------------------------------------
+
+  /** An attempt is sent at `now`; `isFirst`: the first of the call. */
+  begin(target: TargetRef, isFirst: boolean, now: number): void {
+    const { chain, fiber, number } = this.#context
+    const { budget, memory } = chain
+    this.#isPaid = false
+    if (isFirst) budget?.depositUnsafe(fiber, now)
+    this.#flight = {
+      target,
+      startedAt: now,
+      firstTokenAt: undefined,
+      hasProgress: false,
+      isHeard: false,
+      budget: budget?.beginUnsafe(fiber, now)
+    }
+    memory.flying.set(number, this.#flight)
+  }
+
+  /** The headers of the response have come. */
+  heard(): void {
+    if (this.#flight !== undefined) this.#flight.isHeard = true
+  }
+
+  /** True once the headers of the response have come. */
+  get isHeard(): boolean {
+    return this.#flight?.isHeard === true
+  }
+
+  /** The first token, or a further one, came at `now`. */
+  progressed(now: number): void {
+    const flight = this.#flight
+    if (flight === undefined) return
+    flight.budget?.progressUnsafe(now)
+    if (flight.hasProgress) return
+    flight.hasProgress = true
+    flight.firstTokenAt = now
+    this.#context.chain.memory.progressed(flight.target, now)
+  }
+
+  // ---------------------------------------------------------------------------
+  // How it ended
+  // ---------------------------------------------------------------------------
+
+  /** The attempt failed; `usage` is what it is known to have taken. */
+  failed(attempt: Attempt, failure: ProviderFailure, commit: Commit, usage: Usage | undefined): Failed {
+    const { chain, conversation } = this.#context
+    const spent = this.#spent(attempt, usage)
+    const facts = { probedAt: this.#probe?.at, conversation, now: this.#context.now() }
+    chain.memory.failed(attempt.target.ref, failure, facts)
+    const isProven = this.#landed(failure)
+    this.#probe = undefined
+    if (chain.policy.breaker === "inside") this.#admission.settle(failure)
+    return { _tag: "Failed", failure, commit, isProven, ...spent }
+  }
+
+  /** The output limit cut the answer. */
+  cut(attempt: Attempt, { commit, usage, inToolCall, characters, hasText }: CutAnswer): Cut {
+    this.#answered(attempt)
+    return {
+      _tag: "Cut",
+      commit,
+      inToolCall,
+      hasText,
+      gain: usage.outputTokens.total ?? Math.ceil(characters / Conversation.charactersPerToken),
+      input: usage.inputTokens.total,
+      limit: OutputLimit.within(attempt.outputLimit, attempt.target.info),
+      ...this.#spent(attempt, usage)
+    }
+  }
+
+  /** The call has its answer. `usage` is the answer's own; `undefined` for a cut one, which {@link cut} has counted. */
+  succeeded(attempt: Attempt, usage: Usage | undefined): void {
+    this.#admission.leave(usage)
+    if (usage !== undefined) this.#answered(attempt)
+  }
+
+  /** The call was interrupted, or has failed: gives back what it holds. */
+  abandoned(): void {
+    this.#admission.settle(undefined, true)
+    this.#landed(undefined)
+    this.#admission.leave(undefined)
+    this.endProbe()
+  }
+
+  /** The attempt failed, or was given up without a failure. Returns true when that proves that its scope is out. */
+  #landed(failure: ProviderFailure | undefined): boolean {
+    const flight = this.#flight
+    if (flight === undefined) return false
+    this.#flight = undefined
+    const { chain, fiber, number } = this.#context
+    const { memory, policy } = chain
+    memory.flying.delete(number)
+    flight.budget?.endUnsafe(fiber, false)
+    return failure !== undefined && memory.proves(rowOf(policy, failure).cooldown, failure, flight, number)
+  }
+
+  /** The target of an attempt has shown that it works. */
+  #answered({ target, startedAt, outputLimit }: Attempt): void {
+    const { chain, conversation, fiber, number, raised, range, streams } = this.#context
+    const now = this.#context.now()
+    const { id } = target.ref
+    raised?.answered(id, outputLimit, range)
+    this.#admission.settle(undefined, false, now)
+    chain.memory.flying.delete(number)
+    const flight = this.#flight
+    this.#flight = undefined
+    flight?.budget?.endUnsafe(fiber, true, now)
+    // A whole answer is compared by the time it takes.
+    const firstTokenAt = streams ? flight?.firstTokenAt : undefined
+    chain.memory.succeeded(target.ref, startedAt, {
+      target: id,
+      conversation,
+      elapsed: now - startedAt,
+      firstToken: firstTokenAt === undefined ? undefined : firstTokenAt - startedAt,
+      now
+    })
+    this.#probe = undefined
+  }
+
+  #spent({ target, startedAt }: Attempt, usage: Usage | undefined): Spent {
+    this.#admission.leave(usage)
+    return {
+      elapsed: this.#context.now() - startedAt,
+      cost: usage === undefined ? 0 : (costOf(target.info.price, usage) ?? 0),
+      tokens: (usage?.inputTokens.total ?? 0) + (usage?.outputTokens.total ?? 0)
+    }
+  }
+}

@@ -1,0 +1,223 @@
+/**
+ * Reports what happens to one call: events, log lines, notices of a change of model, and how long it waited.
+ *
+ * `CallRun` reports each decision of `CallState` by {@link CallReport.decided}; later events carry its numbers. What is
+ * to be told is computed when a method is called, and told when the Effect it returns runs. `undefined` means that
+ * there is nothing to tell: a successful call whose events go nowhere pays for no Effect.
+ */
+import { Duration, Effect } from "effect"
+import { ResilienceEvents, Warnings } from "@outlast/resilience"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
+import type { Usage } from "../../conversation/Usage.ts"
+import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
+import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import type { Verdict } from "../../recovery/Seam.ts"
+import type { CooldownOpened } from "../chain/TargetEvent.ts"
+import type { Action, CallState, Event, Failed } from "../decide/CallState.ts"
+import { initial, wasCut } from "../decide/CallState.ts"
+import type { Cooldown } from "../decide/Cooldown.ts"
+import type { Notice } from "../decide/Notice.ts"
+import { isChange } from "../decide/Notice.ts"
+import * as Order from "../decide/Order.ts"
+import type { Sending } from "../decide/Sending.ts"
+import { isSending } from "../decide/Sending.ts"
+import type { Numbers } from "./ActionEvent.ts"
+import { eventOf } from "./ActionEvent.ts"
+import type { Attempt } from "./Attempt.ts"
+import type { CallContext } from "./CallContext.ts"
+import type { CallEvent } from "./CallEvent.ts"
+import * as Waits from "./Waits.ts"
+
+/** Tells it. `undefined`: there is nothing to tell. */
+type Told = Effect.Effect<void> | undefined
+
+export class CallReport {
+  /** Reports the waits of the call. */
+  readonly waits: Waits.Waits
+  readonly #context: CallContext
+  readonly #events: ResilienceEvents.Service
+  #state: CallState = initial
+  #notices: Array<Notice> = []
+  /** The target that this call's line about a refused key has named. */
+  #named: string | undefined
+  /** The reason of the first failure. */
+  #firstFailure: ReasonTag | undefined
+
+  constructor(context: CallContext) {
+    this.#context = context
+    this.#events = context.fiber.getRef(ResilienceEvents.ResilienceEvents)
+    this.waits = this.#isSilent
+      ? Waits.none
+      : Waits.make(
+          (event) => this.#publish({ ...event, ...this.#numbers() }) ?? Effect.void,
+          () => context.now()
+        )
+  }
+
+  /** True when nothing listens to events, as in most programs. Then a successful call publishes none. */
+  get #isSilent(): boolean {
+    return this.#events === ResilienceEvents.nowhere
+  }
+
+  /** Changes of model that the consumer has not been told of. Later calls return only newer ones. */
+  takeNotices(): ReadonlyArray<Notice> {
+    if (this.#notices.length === 0) return none
+    const notices = this.#notices
+    this.#notices = []
+    return notices
+  }
+
+  /**
+   * The machine has answered `event` with `action` and is in `state`; `opened` is the cooldown that it opened. Call it
+   * before the action is carried out, which may read what it has told.
+   */
+  decided(state: CallState, event: Event, action: Action, opened: Cooldown | undefined, now: number): Told {
+    this.#state = state
+    const cooldown = opened === undefined ? undefined : this.#cooldown(opened, now)
+    const refused = this.#refused(event, action)
+    if (isSending(action)) return inTurn(cooldown, refused)
+    const acted = eventOf(action, this.#numbers())
+    const told = inTurn(inTurn(cooldown, refused), acted && this.#publish(acted))
+    return action._tag === "GiveUp"
+      ? inTurn(told, written(this.#context.chain.memory.log.gaveUp(action.failure)))
+      : told
+  }
+
+  /** The attempt of this action is sent. */
+  sent(action: Sending): Told {
+    const acted = eventOf(action, this.#numbers())
+    const started = this.#isSilent ? undefined : this.#started(action)
+    return acted === undefined ? started : inTurn(inTurn(this.#publish(acted), this.#moved(action)), started)
+  }
+
+  #started({ target }: Sending): Told {
+    const waited = this.waits.take()
+    const after = wasCut(this.#state) ? undefined : this.#state.lastFailure?.reason._tag
+    return this.#publish({ _tag: "AttemptStarted", ...this.#numbers(), target, waited, after })
+  }
+
+  failed({ target }: Attempt, { failure, elapsed }: Failed): Told {
+    const { reason, evidence, retryAfter } = failure
+    this.#firstFailure ??= reason._tag
+    return this.#publish({
+      _tag: "AttemptFailed",
+      ...this.#numbers(),
+      target: target.ref,
+      reason: reason._tag,
+      rule: evidence.rule,
+      status: evidence.status,
+      retryAfter: retryAfter === undefined ? undefined : Duration.toMillis(retryAfter),
+      elapsed
+    })
+  }
+
+  succeeded(attempt: Attempt, usage: Usage | undefined, costUsd: number | undefined): Told {
+    const { chain } = this.#context
+    const { ref } = attempt.target
+    // In any other order another model is no news.
+    const isNews =
+      attempt.startedAt >= chain.memory.servingSince &&
+      (chain.order === Order.inOrder || this.#state.ledger.switches > 0)
+    const news = isNews ? this.#announce(ref, this.#state.lastFailure) : undefined
+    if (this.#isSilent) return news
+    const told = this.#publish({
+      _tag: "CallSucceeded",
+      ...this.#numbers(),
+      target: ref,
+      elapsed: this.#context.now() - attempt.startedAt,
+      waited: this.waits.total(),
+      recoveredFrom: this.#firstFailure,
+      costUsd,
+      inputTokens: usage?.inputTokens.total,
+      outputTokens: usage?.outputTokens.total
+    })
+    return inTurn(news, told)
+  }
+
+  abandoned(): Told {
+    return this.#publish({ _tag: "CallAbandoned", ...this.#numbers() })
+  }
+
+  /** Images and files are sent to `target` as notes from now on. */
+  droppedMedia(target: TargetRef, dropped: number): Told {
+    if (dropped === 0) return undefined
+    const line = this.#context.chain.memory.log.droppedMedia(target, dropped)
+    return inTurn(written(line), this.#publish({ _tag: "MediaDropped", ...this.#numbers(), target, dropped }))
+  }
+
+  /** How the text of an attempt was joined to what had been shown. */
+  joined({ target }: Attempt, { removed, kept, doubt }: Verdict): Told {
+    if (doubt === undefined && removed === 0) return undefined
+    const of = { ...this.#numbers(), target: target.ref }
+    return doubt === undefined
+      ? this.#publish({ _tag: "SeamRepaired", ...of, removed })
+      : this.#publish({ _tag: "SeamUnsure", ...of, kept, doubt })
+  }
+
+  /** Announces the change of model when an attempt goes to another target than the last one. */
+  #moved(action: Sending): Told {
+    if (!("from" in action) || action.from.id === action.target.id) return undefined
+    const { from, target, failure } = action
+    return isChange(from, target) ? this.#announce(target, failure) : undefined
+  }
+
+  /** One notice for each change of the model that answers, whichever call finds it. */
+  #announce(target: TargetRef, failure: ProviderFailure | undefined): Told {
+    const { memory, policy, targets } = this.#context.chain
+    const { log, serving: from } = memory
+    if (!isChange(from, target)) return undefined
+    memory.serving = target
+    memory.servingSince = this.#context.now()
+    const isBack = !isChange(target, targets[0].ref)
+    const change = { from, target, reason: isBack ? undefined : failure?.reason._tag }
+    const message = isBack ? policy.notices.returned(change) : policy.notices.switched(change)
+    this.#notices.push({ type: "notice", ...change, message })
+    const isNamed = target.id === this.#named
+    const line = isNamed
+      ? undefined
+      : isBack
+        ? log.returned(from, target)
+        : log.switched(from, target, failure)
+    return inTurn(
+      written(line),
+      this.#publish({ _tag: "ModelChanged", ...this.#numbers(), ...change, message })
+    )
+  }
+
+  /** The log line about a target that only a person can bring back, written when the call leaves it. */
+  #refused(event: Event, action: Action): Told {
+    const hasFailed = event._tag === "Failed" || event._tag === "KeyAsked"
+    const failure = this.#state.lastFailure
+    if (!hasFailed || failure === undefined) return undefined
+    if (!("from" in action) && action._tag !== "Wait") return undefined
+    const next = "from" in action ? action.target : undefined
+    const line = this.#context.chain.memory.log.refused(failure, next)
+    // No second line names the same target.
+    if (line !== undefined) this.#named = next?.id
+    return written(line)
+  }
+
+  #cooldown({ scope, target, until, failure }: Cooldown, now: number): Told {
+    const length = until === Infinity ? undefined : until - now
+    return this.#publish({ _tag: "CooldownOpened", scope, target, reason: failure.reason._tag, length })
+  }
+
+  #numbers(): Numbers {
+    return { call: this.#context.number, attempt: this.#state.ledger.attempts }
+  }
+
+  #publish(event: ResilienceEvents.NoTime<CallEvent | CooldownOpened>): Told {
+    return this.#isSilent
+      ? undefined
+      : this.#events.publish({ ...event, at: this.#context.clock.currentTimeMillisUnsafe() })
+  }
+}
+
+const none: ReadonlyArray<never> = []
+
+const written = (line: Warnings.Line | undefined): Told =>
+  line === undefined ? undefined : Warnings.write(line)
+
+/** Both in this order, as far as there is something to tell. */
+const inTurn = (first: Told, then: Told): Told =>
+  first === undefined ? then : then === undefined ? first : Effect.andThen(first, then)

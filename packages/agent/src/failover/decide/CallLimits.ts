@@ -1,0 +1,70 @@
+/**
+ * Limits of a call: attempts, money, time and retry budget that are left for another attempt. Part of `CallState`.
+ * Pure.
+ *
+ * Times are monotonic milliseconds.
+ */
+import { Duration } from "effect"
+import * as Choice from "./Choice.ts"
+import type { CallState, Failed, Snapshot } from "./CallModel.ts"
+import { isContinuing, isSweep } from "./CallModel.ts"
+import type { RecoveryPolicy } from "./RecoveryPolicy.ts"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
+
+type Policy = RecoveryPolicy<string>
+
+/** True when the call has used all its attempts or all its money. */
+export const mustEnd = (policy: Policy, { ledger }: CallState): boolean =>
+  ledger.attempts - ledger.sweeps >= policy.maxAttempts || ledger.cost >= (policy.maxCost ?? Infinity)
+
+/** True when the time limit of the surrounding program is over. */
+export const isOver = ({ deadline, now }: Snapshot): boolean => deadline <= now
+
+/** Milliseconds that waits and failed attempts may still take. */
+export const timeLeft = (policy: Policy, { ledger }: CallState, { deadline, now }: Snapshot): number =>
+  Math.min(Duration.toMillis(policy.deadline) - ledger.spent, deadline - now)
+
+export const isLate = (policy: Policy, state: CallState, snapshot: Snapshot): boolean =>
+  timeLeft(policy, state, snapshot) <= 0
+
+/**
+ * Time of an attempt that counts against the deadline. An attempt that streamed text was working, so its time does
+ * not count.
+ */
+export const timeCounted = ({ commit, elapsed }: Failed): number => (commit === "text" ? 0 : elapsed)
+
+/**
+ * One silent attempt may take longer than the whole deadline. When that attempt used up the deadline, the call still
+ * asks one target that it has not tried.
+ */
+export const mayAskAnother = (policy: Policy, state: CallState, event: Failed, snapshot: Snapshot): boolean =>
+  // Stryker disable next-line ConditionalExpression: the first is for the types; other reasons have no `local`.
+  event.failure.reason._tag === "Timeout" &&
+  event.failure.reason.local &&
+  snapshot.deadline > snapshot.now &&
+  state.ledger.spent - timeCounted(event) < Duration.toMillis(policy.deadline) &&
+  Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(({ ref }) => !state.tries.has(ref.id))
+
+/**
+ * True when the retry budget allows an attempt at `target` after `delay` milliseconds. `undefined` means a repeat on
+ * the current target. Free attempts are always allowed, and so is one switch to a target that was not asked.
+ */
+export const isAffordable = (
+  state: CallState,
+  { mayRetry, now }: Snapshot,
+  target: TargetRef | undefined,
+  delay = 0
+): boolean =>
+  mayRetry ||
+  isFree(state, target, now + delay) ||
+  (target !== undefined && !state.tries.has(target.id) && state.ledger.switches === state.ledger.sweeps)
+
+/**
+ * True when an attempt at time `at` takes no retry budget: a first attempt, a continuation, an attempt at a further
+ * target after a refusal, or an attempt after the wait that the server named.
+ */
+export const isFree = (state: CallState, target: TargetRef | undefined, at: number): boolean => {
+  if (state.left === undefined || isContinuing(state)) return true
+  if (target === undefined) return false
+  return isSweep(state, target) || at >= (state.tries.get(target.id)?.notBefore ?? Infinity)
+}

@@ -1,0 +1,123 @@
+/**
+ * An event: what happened, as bytes under a subject.
+ *
+ * Its `id` identifies it wherever it goes: in the store, in the broker's header {@link idHeader}, in a dead letter. A
+ * consumer drops a repeated event by this id. The id of a broker's message (`Nats-Msg-Id`) is another one after a
+ * replay, because a broker swallows a repeated id.
+ */
+import { Schema } from "effect"
+import * as Options from "@outlast/resilience/Options"
+
+/** An event to publish. */
+export interface NewEvent {
+  /** Identifies the event; publishing it again has no effect while the first is known. Default: a random UUID. */
+  readonly id?: string | undefined
+  /** Parts separated by dots, without wildcards and spaces: `orders.created`. */
+  readonly subject: string
+  readonly body: Uint8Array
+  /** Names are letters, digits and `-`. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+}
+
+/** An event with its id. */
+export interface OutboxEvent {
+  readonly id: string
+  readonly subject: string
+  readonly body: Uint8Array
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** The header of a broker's message that holds the id of the event. */
+export const idHeader = "Outlast-Event-Id"
+
+/** Longest id and longest subject, in characters. */
+export const maxName = 255
+
+/** The event is larger than the broker or the outbox takes. It was not stored. */
+export class TooLarge extends Schema.TaggedError<TooLarge>("@outlast/delivery/TooLarge")("TooLarge", {
+  subject: Schema.String,
+  /** Body, headers, id and subject, in bytes. */
+  bytes: Schema.Number,
+  limit: Schema.Number
+}) {
+  readonly isRetryable = false
+
+  override get message(): string {
+    return `The event for \`${this.subject}\` has ${this.bytes} bytes, and ${this.limit} are allowed. It was not stored. Store the content elsewhere and publish a reference to it.`
+  }
+}
+
+const headerName = /^[A-Za-z0-9-]{1,100}$/
+/** Headers that the transport sets itself. */
+const reserved = /^(?:nats-|outlast-)/i
+
+/** Throws an `InvalidOption` for an event that no broker could take; gives it an id. */
+export const make = (event: NewEvent, module = "Outbox"): OutboxEvent => {
+  const { id = globalThis.crypto.randomUUID(), subject, body, headers = none } = event
+  Options.check(
+    typeof subject === "string" && isSubject(subject),
+    module,
+    "subject",
+    subject,
+    `parts separated by dots, without wildcards and spaces, at most ${maxName} characters`
+  )
+  Options.check(
+    typeof id === "string" && id !== "" && id.length <= maxName && isPlain(id),
+    module,
+    "id",
+    id,
+    `a text of 1 to ${maxName} characters without control characters`
+  )
+  Options.check(body instanceof Uint8Array, module, "body", body, "a Uint8Array")
+  if (headers !== none) {
+    for (const [name, value] of Object.entries(headers)) {
+      Options.check(
+        headerName.test(name) && !reserved.test(name),
+        module,
+        "headers",
+        name,
+        "names of letters, digits and -, which do not begin with Nats- or Outlast-"
+      )
+      Options.check(
+        typeof value === "string" && isPlain(value) && value === value.trim(),
+        module,
+        `headers.${name}`,
+        undefined,
+        "a text without control characters and outer spaces"
+      )
+    }
+  }
+  return { id, subject, body, headers }
+}
+
+const none: Readonly<Record<string, string>> = {}
+
+/** True for a subject that an event can have. */
+export const isSubject = (subject: string): boolean =>
+  subject.length <= maxName && /^[^\s.*>\p{Cc}]+(?:\.[^\s.*>\p{Cc}]+)*$/u.test(subject)
+
+const isPlain = (text: string): boolean => !/\p{Cc}/u.test(text)
+
+const encoder = new TextEncoder()
+
+/** The size of an event as it is counted everywhere: body, headers, id and subject, in bytes. */
+export const sizeOf = ({ id, subject, body, headers }: OutboxEvent): number => {
+  let size = body.byteLength + lengthOf(id) + lengthOf(subject)
+  for (const name in headers) size += name.length + lengthOf(headers[name] ?? "") + 4
+  return size
+}
+
+const lengthOf = (text: string): number =>
+  // Most are ASCII, which needs no encoding.
+  /^[\0-\x7f]*$/.test(text) ? text.length : encoder.encode(text).byteLength
+
+/** True when a subject is covered by a pattern: `*` is one part, `>` is one or more at the end. */
+export const matches = (pattern: string, subject: string): boolean => {
+  const wanted = pattern.split(".")
+  const parts = subject.split(".")
+  for (const [index, part] of wanted.entries()) {
+    if (part === ">") return index === wanted.length - 1 && parts.length > index
+    if (parts[index] === undefined || (part !== "*" && part !== parts[index])) return false
+  }
+  return wanted.length === parts.length
+}

@@ -1,0 +1,308 @@
+/**
+ * The event bus over NATS JetStream.
+ *
+ * - **Publish** waits for the acknowledgement of a stream. Errors are judged by `NatsErrors`; for a subject without a
+ *   stream the server is asked before the event is rejected. Without a connection it fails at once.
+ * - **Connection.** Made in the background, so that the layer never waits or fails for it, and for ever.
+ * - **Consumers** are durable pull consumers with explicit acknowledgements and no limit of deliveries at the broker:
+ *   `EventBus.subscribe` has the limit, and writes the dead letter first. One message is pulled at a time, so that none
+ *   waits in a buffer while its time to acknowledge runs.
+ *
+ * **Limits.** An acknowledgement of JetStream is not an fsync: a server that loses power can lose the last seconds, as
+ * its `sync_interval` says. Replicas help, and so does `mode: "alwaysStore"` as long as the outbox still has the event.
+ * Streams are the operator's: {@link check} says what is wrong with them.
+ */
+import { AckPolicy, DeliverPolicy } from "@nats-io/jetstream"
+import type { Consumer, JsMsg } from "@nats-io/jetstream"
+import { headers } from "@nats-io/transport-node"
+import type { MsgHdrs, NodeConnectionOptions } from "@nats-io/transport-node"
+import { Context, Duration, Effect, Layer, Option, Schedule, Stream } from "effect"
+import * as Options from "@outlast/resilience/Options"
+import { BusError } from "../bus/BusError.ts"
+import type { Delivery, Service, Source } from "../bus/EventBus.ts"
+import { EventBus, sourceChecks, sourceDefaults } from "../bus/EventBus.ts"
+import type { OutboxEvent } from "../Event.ts"
+import { idHeader } from "../Event.ts"
+import * as Connection from "./NatsConnection.ts"
+import type { Live } from "./NatsConnection.ts"
+import * as Errors from "./NatsErrors.ts"
+import * as Streams from "./NatsStreams.ts"
+
+export interface NatsOptions {
+  /** Addresses, for example `"nats.internal:4222"`. */
+  readonly servers: string | ReadonlyArray<string>
+  /** How long an acknowledgement is waited for. Default 5 seconds. */
+  readonly timeout?: Duration.Input | undefined
+  /**
+   * Everything else of the connection: credentials, TLS, name. Options about reconnecting are set by this module.
+   */
+  readonly connection?: Omit<NodeConnectionOptions, "servers"> | undefined
+}
+
+export const defaults = { timeout: "5 seconds" } as const
+
+/** What only NATS has. */
+export interface Nats {
+  /** What is wrong with the streams of these subjects. Fails when there is no connection. */
+  readonly check: (options: Streams.CheckOptions) => Effect.Effect<ReadonlyArray<Streams.Finding>, BusError>
+}
+
+export class NatsChecks extends Context.Service<NatsChecks, Nats>()("@outlast/delivery/nats/NatsChecks") {}
+
+const module = "NatsBus"
+
+/** What is wrong with the streams of these subjects. */
+export const check = (
+  options: Streams.CheckOptions
+): Effect.Effect<ReadonlyArray<Streams.Finding>, BusError, NatsChecks> =>
+  Effect.flatMap(NatsChecks, (nats) => nats.check(options))
+
+/** The bus over a connection of its own. Throws an `InvalidOption` for an option that is not allowed. */
+export const layer = (options: NatsOptions): Layer.Layer<EventBus | NatsChecks> => {
+  Options.fields<NatsOptions>(module, options, {
+    servers: Options.is.required(Options.is.either(Options.is.list(Options.is.text), Options.is.text)),
+    timeout: Options.is.seconds(Options.is.duration({ min: "1 millis" })),
+    connection: Options.is.record(Options.is.anything, "options of @nats-io/transport-node")
+  })
+  return Layer.effectContext(
+    Effect.map(
+      Connection.make(
+        {
+          ...options.connection,
+          servers: typeof options.servers === "string" ? options.servers : [...options.servers]
+        },
+        timeoutOf(options)
+      ),
+      (connection) => {
+        const timeout = timeoutOf(options)
+        return Context.make(EventBus, busOver(connection, timeout)).pipe(
+          Context.add(NatsChecks, {
+            check: (what) =>
+              Effect.suspend(() => {
+                Options.fields<Streams.CheckOptions>(module, what, {
+                  subjects: Options.is.required(Options.is.list(Options.is.text)),
+                  dedupeWindow: Options.is.duration(),
+                  maxAge: Options.is.duration()
+                })
+                return connection.whenUp.pipe(
+                  Effect.timeoutOption(timeout),
+                  Effect.flatMap(
+                    Option.match({
+                      onNone: () => Effect.fail(connection.unavailable()),
+                      onSome: ({ jsm }) => Effect.promise(() => Streams.check(jsm, what))
+                    })
+                  )
+                )
+              })
+          })
+        )
+      }
+    )
+  )
+}
+
+const timeoutOf = ({ timeout = defaults.timeout }: NatsOptions): number =>
+  Duration.toMillis(Duration.fromInputUnsafe(timeout))
+
+const busOver = (connection: Connection.Connection, timeout: number): Service => ({
+  publish: (event, brokerId) =>
+    Effect.suspend(() => {
+      const live = connection.live()
+      return live === undefined
+        ? Effect.fail(connection.unavailable(event.subject))
+        : send(connection, live, event, brokerId, timeout)
+    }),
+  deliveries: (source) =>
+    Stream.suspend(() => {
+      Options.fields<Source>("EventBus", source, sourceChecks)
+      return deliveriesOf(connection, source, timeout)
+    }),
+  status: connection.status,
+  maxPayload: Effect.sync(() => connection.live()?.nc.info?.max_payload ?? Infinity)
+})
+
+// -----------------------------------------------------------------------------
+// Publish
+// -----------------------------------------------------------------------------
+
+const send = (
+  connection: Connection.Connection,
+  live: Live,
+  event: OutboxEvent,
+  brokerId: string,
+  timeout: number
+): Effect.Effect<{ readonly duplicate: boolean }, BusError> =>
+  Effect.callback<{ readonly duplicate: boolean }, BusError>((resume) => {
+    const { subject } = event
+    const end = connection.onDown(() =>
+      resume(
+        Effect.fail(
+          Errors.unavailable(undefined, subject, "The connection to NATS was lost before it acknowledged.")
+        )
+      )
+    )
+    live.js
+      .publish(subject, event.body, { msgID: brokerId, headers: headersOf(event), timeout, retries: 1 })
+      .then(
+        ({ duplicate }) => {
+          end()
+          resume(Effect.succeed({ duplicate }))
+        },
+        (error: unknown) => {
+          end()
+          const verdict = Errors.verdict(error, subject)
+          resume(verdict === "ask" ? ask(live, subject, error) : Effect.fail(verdict))
+        }
+      )
+    return Effect.sync(end)
+  })
+
+/** Nobody answered. Only a server with JetStream that knows no stream of the subject rejects the event. */
+const ask = (live: Live, subject: string, error: unknown): Effect.Effect<never, BusError> =>
+  Effect.flatMap(
+    Effect.tryPromise({
+      try: () => Streams.find(live.jsm, subject),
+      catch: () => Errors.unavailable(error, subject, "JetStream does not answer.")
+    }),
+    (stream) =>
+      Effect.fail(
+        stream === undefined
+          ? Errors.noStream(subject)
+          : new BusError({
+              reason: "unavailable",
+              scope: "subject",
+              subject,
+              detail: `Its stream \`${stream}\` does not answer.`,
+              cause: error
+            })
+      )
+  )
+
+const headersOf = ({ id, headers: own }: OutboxEvent): MsgHdrs => {
+  const all = headers()
+  for (const name in own) all.set(name, own[name] ?? "")
+  all.set(idHeader, id)
+  return all
+}
+
+// -----------------------------------------------------------------------------
+// Consumers
+// -----------------------------------------------------------------------------
+
+/** A pull ends after so long without a message, and begins again. */
+const pullFor = 30_000
+
+/** Between two tries to set up a consumer. */
+const retry = Schedule.spaced("1 second")
+
+const deliveriesOf = (
+  connection: Connection.Connection,
+  source: Source,
+  timeout: number
+): Stream.Stream<Delivery, BusError> => {
+  let current: { readonly live: Live; readonly consumer: Consumer } | undefined
+
+  const consumer = Effect.gen(function* () {
+    const live = yield* connection.whenUp
+    if (current?.live === live) return current.consumer
+    const made = yield* Effect.tryPromise({
+      try: () => setUp(live, source),
+      catch: (error) => (error instanceof BusError ? error : Errors.unavailable(error, source.subject))
+    })
+    current = { live, consumer: made }
+    return made
+  })
+
+  const pull = Effect.gen(function* () {
+    const from = yield* consumer
+    return yield* next(from)
+  }).pipe(
+    Effect.raceFirst(Effect.andThen(connection.whenUp, Effect.as(connection.whenDown, undefined))),
+    Effect.catch((error) => {
+      current = undefined
+      return error.reason === "rejected" ? Effect.fail(error) : Effect.fail(error)
+    }),
+    // Unavailable is no end: the consumer waits for the broker, as long as it takes.
+    Effect.retry({ while: (error) => error.reason === "unavailable", schedule: retry })
+  )
+
+  return Stream.fromEffectRepeat(pull).pipe(
+    Stream.filter((message) => message !== undefined),
+    Stream.map((message) => deliveryOf(connection, message, timeout))
+  )
+}
+
+/** One message, or none. A message that arrives for nobody goes back at once. */
+const next = (consumer: Consumer): Effect.Effect<JsMsg | undefined, BusError> =>
+  Effect.callback((resume) => {
+    let wanted = true
+    consumer.next({ expires: pullFor }).then(
+      (message) => {
+        if (wanted) resume(Effect.succeed(message ?? undefined))
+        else message?.nak()
+      },
+      (error: unknown) => resume(Effect.fail(Errors.unavailable(error)))
+    )
+    return Effect.sync(() => {
+      wanted = false
+    })
+  })
+
+const setUp = async (live: Live, source: Source): Promise<Consumer> => {
+  const { subject, durable, ackWait = sourceDefaults.ackWait, inFlight = sourceDefaults.inFlight } = source
+  const stream = await Streams.find(live.jsm, subject)
+  if (stream === undefined) throw Errors.unavailable(undefined, subject, `No stream covers \`${subject}\`.`)
+  await live.jsm.consumers.add(stream, {
+    durable_name: durable,
+    filter_subject: subject,
+    ack_policy: AckPolicy.Explicit,
+    deliver_policy: DeliverPolicy.All,
+    ack_wait: Duration.toMillis(Duration.fromInputUnsafe(ackWait)) * 1e6,
+    max_ack_pending: inFlight,
+    // The client has the limit, and writes the dead letter first.
+    max_deliver: -1
+  })
+  return live.js.consumers.get(stream, durable)
+}
+
+const deliveryOf = (connection: Connection.Connection, message: JsMsg, timeout: number): Delivery => {
+  const { subject, info } = message
+  const own: Record<string, string> = {}
+  for (const [name, [value]] of message.headers ?? []) {
+    if (value !== undefined && !/^nats-/i.test(name) && name !== idHeader) own[name] = value
+  }
+  const id = message.headers?.get(idHeader) ?? ""
+  const fallback = `${info.stream}/${info.streamSequence}`
+  const tell = (what: () => void): Effect.Effect<void, BusError> =>
+    Effect.try({
+      try: () => {
+        if (connection.live() === undefined) throw connection.unavailable(subject)
+        what()
+      },
+      catch: (error) => (error instanceof BusError ? error : Errors.unavailable(error, subject))
+    })
+  return {
+    event: { id: id === "" ? fallback : id, subject, body: message.data, headers: own },
+    stream: info.stream,
+    sequence: info.streamSequence,
+    deliveries: info.deliveryCount,
+    ack: Effect.flatMap(
+      Effect.tryPromise({
+        try: () => message.ackAck({ timeout }),
+        catch: (error) => Errors.unavailable(error, subject)
+      }),
+      (isKnown) =>
+        isKnown
+          ? Effect.void
+          : Effect.fail(Errors.unavailable(undefined, subject, "The acknowledgement was not confirmed."))
+    ),
+    nack: (after = 0) =>
+      tell(() => {
+        const millis = Duration.toMillis(Duration.fromInputUnsafe(after))
+        if (millis === 0) message.nak()
+        else message.nak(millis)
+      }),
+    extend: tell(() => message.working()),
+    terminate: (why) => tell(() => message.term(why))
+  }
+}

@@ -1,0 +1,175 @@
+/**
+ * One connection to NATS that is always wanted: made in the background, made again when it closes, for ever.
+ *
+ * It says whether the server can be reached now. What is under way when the connection goes fails at once, instead of
+ * after its own time limit.
+ */
+import { jetstream, jetstreamManager } from "@nats-io/jetstream"
+import type { JetStreamClient, JetStreamManager } from "@nats-io/jetstream"
+import { connect } from "@nats-io/transport-node"
+import type { NatsConnection, NodeConnectionOptions } from "@nats-io/transport-node"
+import { Duration, Effect, Latch, Queue, Random, Stream } from "effect"
+import type { Scope } from "effect"
+import { Backoff } from "@outlast/resilience"
+import type { BusError } from "../bus/BusError.ts"
+import type { Status } from "../bus/EventBus.ts"
+import * as Errors from "./NatsErrors.ts"
+
+/** What is usable while the server can be reached. */
+export interface Live {
+  readonly nc: NatsConnection
+  readonly js: JetStreamClient
+  readonly jsm: JetStreamManager
+}
+
+export interface Connection {
+  /** The connection, while it is up. */
+  readonly live: () => Live | undefined
+  /** The connection as soon as it is up. */
+  readonly whenUp: Effect.Effect<Live>
+  /** Ends when the connection is gone. */
+  readonly whenDown: Effect.Effect<void>
+  /** Why nothing can be sent now. */
+  readonly unavailable: (subject?: string) => BusError
+  /** Calls `abort` when the connection goes. Returns what ends that. */
+  readonly onDown: (abort: () => void) => () => void
+  readonly status: Stream.Stream<Status>
+}
+
+const reconnect = Backoff.exponential({ initial: "250 millis", factor: 2, cap: "5 seconds" })
+
+/** How long a closing connection may take to hand over what it has sent. */
+const closeWithin = "2 seconds"
+
+export const make = (
+  options: NodeConnectionOptions,
+  timeout: number
+): Effect.Effect<Connection, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    let live: Live | undefined
+    let problem: string | undefined
+    const aborts = new Set<() => void>()
+    const readers = new Set<Queue.Queue<Status>>()
+    const up = Latch.makeUnsafe(false)
+    const down = Latch.makeUnsafe(true)
+
+    const set = (next: Live | undefined): void => {
+      if (next === live) return
+      live = next
+      const status = next === undefined ? "down" : "up"
+      if (next === undefined) {
+        up.closeUnsafe()
+        down.openUnsafe()
+        const all = [...aborts]
+        aborts.clear()
+        for (const abort of all) abort()
+      } else {
+        problem = undefined
+        down.closeUnsafe()
+        up.openUnsafe()
+      }
+      for (const reader of readers) Queue.offerUnsafe(reader, status)
+    }
+
+    const open = Effect.callback<NatsConnection, unknown>((resume) => {
+      let wanted = true
+      connect({
+        pingInterval: 10_000,
+        reconnectTimeWait: 500,
+        ...options,
+        // Ours to decide: it never gives up, and a wrong password may be put right.
+        maxReconnectAttempts: -1,
+        waitOnFirstConnect: false,
+        ignoreAuthErrorAbort: true
+      }).then(
+        (nc) => {
+          if (wanted) resume(Effect.succeed(nc))
+          else void nc.close()
+        },
+        (error: unknown) => resume(Effect.fail(error))
+      )
+      return Effect.sync(() => {
+        wanted = false
+      })
+    })
+
+    const watch = (nc: NatsConnection, own: Live): Effect.Effect<void> =>
+      Effect.ignore(
+        Effect.tryPromise(async () => {
+          for await (const status of nc.status()) {
+            if (status.type === "disconnect" || status.type === "staleConnection") set(undefined)
+            else if (status.type === "reconnect") set(own)
+            else if (status.type === "error") problem = Errors.textOf(status.error)
+          }
+        })
+      )
+
+    const session = Effect.scoped(
+      Effect.gen(function* () {
+        const nc = yield* Effect.acquireRelease(open, (nc) =>
+          // What was sent, such as acknowledgements, still leaves.
+          Effect.promise(() => nc.drain().catch(() => nc.close())).pipe(
+            Effect.timeoutOption(closeWithin),
+            Effect.andThen(Effect.promise(() => nc.close().catch(() => {})))
+          )
+        )
+        yield* Effect.addFinalizer(() => Effect.sync(() => set(undefined)))
+        const jsm = yield* Effect.promise(() => jetstreamManager(nc, { timeout, checkAPI: false }))
+        const own: Live = { nc, jsm, js: jetstream(nc, { timeout }) }
+        set(own)
+        yield* Effect.raceFirst(
+          watch(nc, own),
+          Effect.promise(() => nc.closed())
+        )
+      })
+    )
+
+    yield* Effect.gen(function* () {
+      let failures = 0
+      while (true) {
+        failures = yield* Effect.match(session, {
+          onSuccess: () => 1,
+          onFailure: (error) => {
+            problem = Errors.textOf(error)
+            return failures + 1
+          }
+        })
+        const draw = yield* Random.next
+        yield* Effect.sleep(Duration.millis(Backoff.delay(reconnect, failures, undefined, draw)))
+      }
+    }).pipe(Effect.forkScoped)
+
+    return {
+      live: () => live,
+      whenUp: Effect.suspend(function wait(): Effect.Effect<Live> {
+        return live === undefined ? Effect.andThen(up.await, Effect.suspend(wait)) : Effect.succeed(live)
+      }),
+      whenDown: Effect.suspend(() => (live === undefined ? Effect.void : down.await)),
+      unavailable: (subject) =>
+        Errors.unavailable(
+          undefined,
+          subject,
+          problem === undefined
+            ? "There is no connection to NATS."
+            : `There is no connection to NATS: ${problem}.`
+        ),
+      onDown: (abort) => {
+        aborts.add(abort)
+        return () => void aborts.delete(abort)
+      },
+      status: Stream.unwrap(
+        Effect.map(
+          Effect.acquireRelease(
+            Effect.tap(Queue.sliding<Status>(16), (reader) =>
+              Effect.sync(() => {
+                readers.add(reader)
+                Queue.offerUnsafe(reader, live === undefined ? "down" : "up")
+              })
+            ),
+            (reader) => Effect.sync(() => readers.delete(reader))
+          ),
+          Stream.fromQueue
+        )
+      )
+    }
+  })

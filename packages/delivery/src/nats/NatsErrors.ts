@@ -1,0 +1,87 @@
+/**
+ * What an error of the NATS client means for an event: rejected, or unavailable.
+ *
+ * | error                                            | verdict                                                        |
+ * | ------------------------------------------------ | -------------------------------------------------------------- |
+ * | time limit, no connection, closed, draining      | unavailable; the event may be stored                           |
+ * | `JetStreamApiError` with status 5xx              | unavailable for this subject: a full stream, a leader change   |
+ * | `JetStreamApiError` 10054                        | rejected for good: larger than the stream takes                |
+ * | another `JetStreamApiError`                      | rejected                                                       |
+ * | no responders ("jetstream is not enabled")       | asked: no stream has the subject, or the server is not ready |
+ * | `InvalidArgumentError`, `InvalidSubjectError`    | rejected for good: no broker takes it                          |
+ *
+ * Messages of the client name no credentials; texts of the server are cut to a length.
+ */
+import { JetStreamApiError } from "@nats-io/jetstream"
+import { errors } from "@nats-io/transport-node"
+import { BusError } from "../bus/BusError.ts"
+
+/** Nobody answered: only a question to the server tells why. */
+export type Verdict = BusError | "ask"
+
+/** The message is larger than its stream takes. */
+const tooLargeForStream = 10_054
+
+export const verdict = (error: unknown, subject: string): Verdict => {
+  if (error instanceof JetStreamApiError) {
+    const told = { subject, code: String(error.code), cause: error }
+    if (error.status >= 500) {
+      return new BusError({
+        ...told,
+        reason: "unavailable",
+        scope: "subject",
+        detail: `Its stream does not take messages now: ${textOf(error)}.`
+      })
+    }
+    return new BusError({
+      ...told,
+      reason: "rejected",
+      permanent: error.code === tooLargeForStream,
+      detail: `The server refused it: ${textOf(error)}.`
+    })
+  }
+  if (isNoResponders(error)) return "ask"
+  if (error instanceof errors.InvalidArgumentError || error instanceof errors.InvalidSubjectError) {
+    return new BusError({
+      reason: "rejected",
+      permanent: true,
+      subject,
+      detail: `No broker takes it: ${textOf(error)}.`,
+      cause: error
+    })
+  }
+  return unavailable(error, subject)
+}
+
+/** No stream has the subject. */
+export const noStream = (subject: string): BusError =>
+  new BusError({
+    reason: "rejected",
+    permanent: true,
+    subject,
+    detail: `No stream covers \`${subject}\`. Create one, or add the subject to one.`
+  })
+
+export const unavailable = (error: unknown, subject?: string, detail?: string): BusError =>
+  new BusError({
+    reason: "unavailable",
+    ...(subject === undefined ? {} : { subject }),
+    detail: detail ?? `${textOf(error)}.`,
+    ...(error === undefined ? {} : { cause: error })
+  })
+
+/** Nobody listens: the client also wraps it as "jetstream is not enabled", in a class that it does not export. */
+export const isNoResponders = (error: unknown): boolean =>
+  error instanceof errors.NoRespondersError ||
+  (error instanceof errors.RequestError && error.isNoResponders()) ||
+  (error instanceof Error &&
+    error.cause !== error &&
+    error.cause !== undefined &&
+    isNoResponders(error.cause))
+
+/** The message of an error, as one short line. */
+export const textOf = (error: unknown): string =>
+  (error instanceof Error ? error.message || error.name : String(error))
+    .replace(/\s+/g, " ")
+    .replace(/\.$/, "")
+    .slice(0, 300)

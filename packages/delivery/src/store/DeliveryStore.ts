@@ -1,0 +1,159 @@
+/**
+ * Where the outbox keeps events and dead letters.
+ *
+ * An interface with two implementations, {@link layerMemory} for tests and {@link layerSql} over any `SqlClient` of
+ * `effect/sql`, and one suite of tests for both. `Outbox` and `DeadLetters` use it; programs only provide it.
+ *
+ * Every operation is one statement or one transaction. What `insert` returned for is there after a crash, as far as
+ * the database keeps what it has committed: see `docs/delivery.md`.
+ */
+import { Context } from "effect"
+import type { Duration, Effect, Option } from "effect"
+import * as Options from "@outlast/resilience/Options"
+import type { StoreError } from "@outlast/resilience"
+import type { SqlClient } from "effect/sql"
+import type { DeadLetter, Filter, NewDeadLetter, Page } from "../dead/DeadLetter.ts"
+import type { OutboxEvent } from "../Event.ts"
+import type { Publisher } from "../outbox/Claims.ts"
+
+/** An event to store. */
+export interface NewRow extends OutboxEvent {
+  /** The id of the broker's message. */
+  readonly brokerId: string
+  /** Size in bytes, as it counts towards the cap. */
+  readonly bytes: number
+  /** Unix time in milliseconds. */
+  readonly at: number
+  /** Rejections that were counted before it was stored. */
+  readonly rejections: number
+}
+
+/** A stored event. `seq` gives the order within a publisher and subject. */
+export interface Row extends NewRow {
+  readonly seq: number
+}
+
+export interface Totals {
+  readonly events: number
+  readonly bytes: number
+  readonly dead: number
+}
+
+/** Why stored events become dead letters. */
+export interface Burial {
+  readonly reason: DeadLetter["reason"]
+  readonly detail: string
+  /** Unix time in milliseconds. */
+  readonly at: number
+}
+
+/** Limits of the dead letters. */
+export interface DeadOptions {
+  /** Dead letters that are kept; beyond it the oldest goes. Default 10,000. */
+  readonly cap?: number | undefined
+  /** How long one is kept. Default 30 days. */
+  readonly ttl?: Duration.Input | undefined
+}
+
+export const deadDefaults = { cap: 10_000, ttl: "30 days" } as const satisfies DeadOptions
+
+export const deadChecks: Options.Checks<DeadOptions> = {
+  cap: Options.is.integer({ min: 1 }),
+  ttl: Options.is.seconds(Options.is.duration({ min: "1 second" }))
+}
+
+/** What a burial did. */
+export interface Buried {
+  /** Events that are dead letters now. */
+  readonly events: number
+  readonly bytes: number
+  /** Subjects and ids of the first hundred of them, for events and logs. */
+  readonly which: ReadonlyArray<{ readonly id: string; readonly subject: string }>
+}
+
+export interface Service {
+  /** Stores all events, or none. An event whose id is stored already is skipped. */
+  readonly insert: (
+    publisher: string,
+    rows: ReadonlyArray<NewRow>
+  ) => Effect.Effect<void, StoreError.StoreError>
+  /** Stores one event in the transaction of the caller's client, and runs `committed` after its commit. */
+  readonly insertIn: (
+    publisher: string,
+    row: NewRow,
+    committed: Effect.Effect<void>
+  ) => Effect.Effect<void, StoreError.StoreError, SqlClient.SqlClient>
+  /** True inside a transaction of the store's own client. */
+  readonly inTransaction: Effect.Effect<boolean>
+  /** The first events of a subject, in order. */
+  readonly head: (
+    publishers: ReadonlyArray<string>,
+    subject: string,
+    limit: number
+  ) => Effect.Effect<ReadonlyArray<Row>, StoreError.StoreError>
+  readonly remove: (seqs: ReadonlyArray<number>) => Effect.Effect<void, StoreError.StoreError>
+  /** Notes the number of rejections of an event. */
+  readonly rejected: (seq: number, rejections: number) => Effect.Effect<void, StoreError.StoreError>
+  /** Makes stored events dead letters: those named, or the oldest. */
+  readonly bury: (
+    which: { readonly seqs: ReadonlyArray<number> } | { readonly oldest: number },
+    why: Burial
+  ) => Effect.Effect<Buried, StoreError.StoreError>
+  /** Subjects of which a publisher has stored events, at most `limit`. */
+  readonly subjects: (
+    publisher: string,
+    limit: number
+  ) => Effect.Effect<ReadonlyArray<string>, StoreError.StoreError>
+  /** Counts everything. Costs time in a large store. */
+  readonly totals: Effect.Effect<Totals, StoreError.StoreError>
+  /** When the oldest stored event was published, in Unix milliseconds. */
+  readonly oldest: Effect.Effect<Option.Option<number>, StoreError.StoreError>
+
+  /** Makes `holder` the holder of a publisher, whoever held it. */
+  readonly hold: (publisher: string, holder: string) => Effect.Effect<void, StoreError.StoreError>
+  /** Raises the beat of all publishers of the holder, and returns them. */
+  readonly beat: (holder: string) => Effect.Effect<ReadonlyArray<string>, StoreError.StoreError>
+  /** Publishers of others, also those that were released, and those of whom only events are left. */
+  readonly others: (holder: string) => Effect.Effect<ReadonlyArray<Publisher>, StoreError.StoreError>
+  /** Takes a publisher over unless it has changed since it was seen. True: it is ours. */
+  readonly claim: (seen: Publisher, holder: string) => Effect.Effect<boolean, StoreError.StoreError>
+  /** Gives up all publishers of the holder: others may claim them at once. Forgets those without events. */
+  readonly release: (holder: string) => Effect.Effect<void, StoreError.StoreError>
+  /** Forgets a publisher that has no events. */
+  readonly forget: (publisher: string, holder: string) => Effect.Effect<void, StoreError.StoreError>
+
+  /** Writes a dead letter. One whose key is known is left as it is: false. */
+  readonly writeDead: (letter: NewDeadLetter) => Effect.Effect<boolean, StoreError.StoreError>
+  /** Dead letters, the newest first. */
+  readonly listDead: (
+    filter: Filter,
+    page: Page
+  ) => Effect.Effect<ReadonlyArray<DeadLetter>, StoreError.StoreError>
+  /** By its number, or the latest of an event's id. */
+  readonly showDead: (id: string) => Effect.Effect<Option.Option<DeadLetter>, StoreError.StoreError>
+  /** Stores dead letters again as events, in one transaction. */
+  readonly replayDead: (
+    filter: Filter,
+    limit: number,
+    by: { readonly at: number; readonly by: string }
+  ) => Effect.Effect<ReadonlyArray<Replayed>, StoreError.StoreError>
+  readonly purgeDead: (filter: Filter) => Effect.Effect<number, StoreError.StoreError>
+  /** Counts the letters that {@link Service.purgeDead} would remove, or that a replay would take. */
+  readonly countDead: (filter: Filter) => Effect.Effect<number, StoreError.StoreError>
+  /** Removes dead letters that are too old, and the oldest above the cap; returns how many. */
+  readonly trimDead: (now: number) => Effect.Effect<number, StoreError.StoreError>
+}
+
+export interface Replayed {
+  readonly number: number
+  readonly id: string
+  readonly subject: string
+  readonly brokerId: string
+}
+
+export class DeliveryStore extends Context.Service<DeliveryStore, Service>()(
+  "@outlast/delivery/store/DeliveryStore"
+) {}
+
+/** The publisher under which replayed dead letters are stored. Any process may hold it. */
+export const replayPublisher = "replay"

@@ -1,0 +1,87 @@
+import { assert, describe, it } from "@effect/vitest"
+import { jetstream, jetstreamManager } from "@nats-io/jetstream"
+import { connect } from "@nats-io/transport-node"
+import { DeadLetters, DeliveryStore } from "@outlast/delivery"
+import { SqliteClient } from "@outlast/node/sqlite"
+import { Effect, Layer } from "effect"
+import { spawn } from "node:child_process"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import * as Nats from "../services/Nats.ts"
+import * as Server from "../services/Server.ts"
+import { run } from "./delivery.ts"
+
+const poison = fileURLToPath(new URL("poison.ts", import.meta.url))
+
+/** Runs a consumer until it dies, or until it has handled the event `good`. */
+const consumer = (url: string, file: string) =>
+  Effect.callback<ReadonlyArray<string>>((resume) => {
+    const child = spawn(process.execPath, ["--conditions=@outlast/source", poison, url, file], {
+      stdio: ["pipe", "pipe", "inherit"]
+    })
+    let output = ""
+    child.stdout.on("data", (chunk: Buffer) => {
+      output += chunk.toString()
+      if (output.includes("good\n")) child.stdin.end()
+    })
+    child.once("close", () => resume(Effect.succeed(output.trim().split("\n"))))
+    return Effect.sync(() => void child.kill("SIGKILL"))
+  })
+
+describe.skipIf(Nats.missing !== undefined)("a broker and publishers that are killed", () => {
+  it.live(
+    "lose no event and no order, in seven rounds",
+    () =>
+      Effect.gen(function* () {
+        const result = yield* run({ rounds: 7, seed: "ci", parallel: 3 })
+        assert.isAtLeast(result.kills, 10)
+        assert.isAbove(result.events, 100)
+        assert.deepStrictEqual(
+          { lost: result.lost, outOfOrder: result.outOfOrder },
+          { lost: 0, outOfOrder: 0 }
+        )
+      }),
+    120_000
+  )
+
+  it.live(
+    "a handler that kills its process leaves one dead letter, and the next event is handled",
+    () =>
+      Effect.gen(function* () {
+        const server = yield* Nats.running()
+        const file = join(yield* Server.folder, "dead.db")
+        yield* Effect.promise(async () => {
+          const nc = await connect({ servers: server.url })
+          await (await jetstreamManager(nc)).streams.add({ name: "EV", subjects: ["ev.>"] })
+          for (const id of ["poison", "good"]) {
+            const { headers } = await import("@nats-io/transport-node")
+            const all = headers()
+            all.set("Outlast-Event-Id", id)
+            await jetstream(nc).publish("ev.a", id, { msgID: id, headers: all })
+          }
+          await nc.close()
+        })
+        const lives: Array<ReadonlyArray<string>> = []
+        while (!lives.flat().includes("good") && lives.length < 10) {
+          lives.push(yield* consumer(server.url, file))
+        }
+        assert.deepStrictEqual(
+          lives.flat().filter((id) => id === "poison"),
+          ["poison", "poison", "poison"]
+        )
+        const letters = yield* Effect.flatMap(DeadLetters.DeadLetters, ({ list }) => list()).pipe(
+          Effect.provide(
+            DeadLetters.layer.pipe(
+              Layer.provide(DeliveryStore.layerSql()),
+              Layer.provide(SqliteClient.layer({ filename: file }))
+            )
+          )
+        )
+        assert.deepStrictEqual(
+          letters.map(({ key, attempts }) => ({ key, attempts })),
+          [{ key: "EV/1/worker", attempts: 3 }]
+        )
+      }).pipe(Effect.scoped),
+    120_000
+  )
+})

@@ -1,0 +1,274 @@
+/**
+ * Kills processes that publish, and the broker they publish to, at random moments, and counts what a durable consumer
+ * has seen: events that are lost, repeated or out of order.
+ *
+ * A round is a store with one or two publishing processes and some lives of them. In two rounds of three the lives have
+ * one name, and the order of each subject must hold across all of them. In the third two processes share the store, one
+ * of them is also paused, and each takes over the other's backlog: then order must hold within each life. One
+ * nats-server serves all rounds; it is killed and paused all the time. The seed decides what is done, the machine when.
+ */
+import { spawn } from "node:child_process"
+import type { ChildProcess } from "node:child_process"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { jetstreamManager } from "@nats-io/jetstream"
+import { connect } from "@nats-io/transport-node"
+import { EventBus } from "@outlast/delivery"
+import { NatsBus } from "@outlast/delivery/nats"
+import { Effect, Fiber, Random, Stream } from "effect"
+import * as Nats from "../services/Nats.ts"
+import * as Server from "../services/Server.ts"
+import type { Job } from "./publisher.ts"
+
+export interface Options {
+  readonly rounds: number
+  readonly seed: string
+  /** Rounds at a time. */
+  readonly parallel: number
+}
+
+export interface Result {
+  readonly rounds: number
+  /** Killed publishing processes. */
+  readonly kills: number
+  /** Paused publishing processes. */
+  readonly pauses: number
+  /** Kills and pauses of the broker. */
+  readonly outages: number
+  /** Events whose publish had returned. */
+  readonly events: number
+  /** Of these, those that were stored first. */
+  readonly stored: number
+  /** Deliveries of an event after its first. */
+  readonly duplicates: number
+  readonly deadLetters: number
+  readonly lost: number
+  readonly outOfOrder: number
+}
+
+const worker = fileURLToPath(new URL("publisher.ts", import.meta.url))
+
+/** A publishing process that waits for its job, and what it says. */
+const start = () => {
+  const child = spawn(process.execPath, ["--conditions=@outlast/source", worker], {
+    stdio: ["pipe", "pipe", "inherit"]
+  })
+  const said: Array<string> = []
+  let rest = ""
+  const listeners = new Set<() => void>()
+  child.stdout.on("data", (chunk: Buffer) => {
+    const parts = (rest + chunk.toString()).split("\n")
+    rest = parts.pop() ?? ""
+    said.push(...parts)
+    for (const listener of listeners) listener()
+  })
+  const ended = new Promise<number | null>((resolve) => child.once("close", (code) => resolve(code)))
+  return { child, said, ended, listeners }
+}
+type Publisher = ReturnType<typeof start>
+
+const publisher = Effect.acquireRelease(Effect.sync(start), ({ child }) =>
+  Effect.sync(() => void child.kill("SIGKILL"))
+)
+
+/** Ends when so many lines were said, or the process has ended. */
+const lines = ({ said, ended, listeners }: Publisher, count: number): Effect.Effect<void> =>
+  Effect.callback<void>((resume) => {
+    const look = () => {
+      if (said.length < count) return
+      listeners.delete(look)
+      resume(Effect.void)
+    }
+    listeners.add(look)
+    void ended.then(() => resume(Effect.void))
+    look()
+  })
+
+const begin = ({ child }: Publisher, job: Job) =>
+  Effect.sync(() => void child.stdin?.write(JSON.stringify(job)))
+
+const signal = (child: ChildProcess, name: NodeJS.Signals) => Effect.sync(() => void child.kill(name))
+
+const end = (one: Publisher) => Effect.promise(() => one.ended)
+
+const between = (min: number, max: number) => Random.nextIntBetween(min, max, { halfOpen: false })
+
+const oneRound = (n: number, url: string) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const file = join(yield* Server.folder, "outbox.db")
+      const isShared = n % 3 === 2
+      const subjects = ["a", "b", "c"].map((name) => `ev.r${n}.${name}`)
+      const all: Array<Publisher> = []
+      let kills = 0
+      let pauses = 0
+      const life = (name: string, count: number) =>
+        Effect.gen(function* () {
+          const one = yield* publisher
+          all.push(one)
+          yield* begin(one, {
+            url,
+            file,
+            life: name,
+            subjects,
+            count,
+            publisher: isShared ? undefined : "one"
+          })
+          return one
+        })
+      const kill = (one: Publisher) =>
+        Effect.gen(function* () {
+          // A process that is paused in a transaction holds the SQLite file: then no line comes.
+          yield* Effect.timeoutOption(lines(one, yield* between(1, 120)), "10 seconds")
+          yield* Effect.sleep(yield* between(0, 30))
+          yield* signal(one.child, "SIGKILL")
+          yield* end(one)
+          kills++
+        })
+      if (isShared) {
+        const first = yield* life("0", 1_000_000)
+        const second = yield* life("1", 60)
+        yield* Effect.timeoutOption(lines(second, yield* between(1, 60)), "10 seconds")
+        yield* signal(second.child, "SIGSTOP")
+        pauses++
+        yield* kill(first)
+        const third = yield* life("2", 30)
+        yield* Effect.sleep("2 seconds")
+        yield* signal(second.child, "SIGCONT")
+        yield* end(second)
+        yield* end(third)
+      } else {
+        const lives = yield* between(1, 3)
+        for (let i = 0; i < lives; i++) yield* kill(yield* life(`${i}`, 1_000_000))
+        yield* end(yield* life(`${lives}`, 20))
+      }
+      // The last word: whatever is left anywhere is published by a life that has nothing to add.
+      for (let i = 0; i < 5; i++) {
+        const last = yield* life("last", 0)
+        yield* end(last)
+        if (last.said.includes("left 0")) break
+      }
+      const said = all.flatMap((one) => one.said)
+      const accepted = said
+        .filter((line) => / (?:broker|store)$/.test(line))
+        .map((line) => line.split(" ")[0] ?? "")
+      const stored = said.filter((line) => line.endsWith(" store")).length
+      const dead = said.filter((line) => line.endsWith(" dead")).map((line) => line.split(" ")[0] ?? "")
+      return { accepted, stored, dead, kills, pauses, isShared }
+    })
+  )
+
+/** Reads what the broker has of a round, until nothing more comes, as a durable consumer. */
+const consume = (n: number, accepted: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const seen: Array<string> = []
+    const missing = new Set(accepted)
+    const reading = yield* EventBus.EventBus.pipe(
+      Effect.flatMap(({ deliveries }) =>
+        Stream.runForEach(deliveries({ subject: `ev.r${n}.>`, durable: `round-${n}` }), (delivery) => {
+          seen.push(delivery.event.id)
+          missing.delete(delivery.event.id)
+          return Effect.ignore(delivery.ack)
+        })
+      ),
+      Effect.forkChild
+    )
+    let quiet = 0
+    for (let i = 0; i < 400 && (missing.size > 0 || quiet < 5); i++) {
+      const before = seen.length
+      yield* Effect.sleep("100 millis")
+      quiet = seen.length === before ? quiet + 1 : 0
+    }
+    yield* Fiber.interrupt(reading)
+    return seen
+  })
+
+/** Kills and pauses the broker, for ever. */
+const outages = (server: Nats.Nats, count: () => void) =>
+  Effect.gen(function* () {
+    yield* Effect.sleep(yield* between(500, 2_500))
+    const isKill = yield* Random.nextBoolean
+    yield* isKill ? server.kill : server.signal("SIGSTOP")
+    count()
+    yield* Effect.sleep(yield* between(100, 800))
+    yield* isKill ? server.start : server.signal("SIGCONT")
+  }).pipe(Effect.forever)
+
+const judge = (
+  accepted: ReadonlyArray<string>,
+  seen: ReadonlyArray<string>,
+  dead: ReadonlyArray<string>,
+  isShared: boolean
+) => {
+  const known = new Set([...seen, ...dead])
+  const first = [...new Set(seen)]
+  // Lives of one name continue each other's order; others have one each.
+  const orders = Map.groupBy(first, (id) => {
+    const [life, subject] = id.split("/")
+    return isShared ? `${life} ${subject}` : (subject ?? "")
+  })
+  const rank = (id: string): number => {
+    const [life, , number] = id.split("/")
+    return Number(life) * 10_000_000 + Number(number)
+  }
+  let outOfOrder = 0
+  for (const [order, ids] of orders) {
+    // The paused life: a process that lost its lease goes on as another publisher.
+    if (isShared && order.startsWith("1 ")) continue
+    let last = -1
+    for (const id of ids) {
+      if (rank(id) < last) outOfOrder++
+      last = Math.max(last, rank(id))
+    }
+  }
+  return {
+    lost: accepted.filter((id) => !known.has(id)).length,
+    duplicates: seen.length - first.length,
+    outOfOrder
+  }
+}
+
+/** Runs all rounds. */
+export const run = (options: Options): Effect.Effect<Result, unknown> =>
+  Effect.scoped(
+    Effect.flatMap(Nats.running(), (server) =>
+      Effect.provide(runWith(server, options), NatsBus.layer({ servers: server.url }))
+    )
+  )
+
+const runWith = (server: Nats.Nats, { rounds, seed, parallel }: Options) =>
+  Effect.gen(function* () {
+    const setUp = yield* Effect.promise(() => connect({ servers: server.url }))
+    yield* Effect.promise(async () => {
+      const jsm = await jetstreamManager(setUp)
+      await jsm.streams.add({ name: "EV", subjects: ["ev.>"] })
+      await setUp.close()
+    })
+    let broken = 0
+    yield* Effect.forkChild(outages(server, () => broken++))
+    const results = yield* Effect.forEach(
+      Array.from({ length: rounds }, (_, n) => n),
+      (n) =>
+        Effect.gen(function* () {
+          const { accepted, stored, dead, kills, pauses, isShared } = yield* oneRound(n, server.url)
+          const seen = yield* consume(n, accepted)
+          const verdict = judge(accepted, seen, dead, isShared)
+          return { ...verdict, events: accepted.length, stored, deadLetters: dead.length, kills, pauses }
+        }).pipe(Random.withSeed(`${seed}-${n}`)),
+      { concurrency: parallel }
+    )
+    const sum = (of: (one: (typeof results)[number]) => number) =>
+      results.reduce((all, one) => all + of(one), 0)
+    return {
+      rounds,
+      kills: sum(({ kills }) => kills),
+      pauses: sum(({ pauses }) => pauses),
+      outages: broken,
+      events: sum(({ events }) => events),
+      stored: sum(({ stored }) => stored),
+      duplicates: sum(({ duplicates }) => duplicates),
+      deadLetters: sum(({ deadLetters }) => deadLetters),
+      lost: sum(({ lost }) => lost),
+      outOfOrder: sum(({ outOfOrder }) => outOfOrder)
+    }
+  })

@@ -1,0 +1,38 @@
+/** A PostgreSQL server of the test's own, without durability: it is asked about rules, not about its disk. */
+import { PgClient } from "@effect/sql-pg"
+import { Effect } from "effect"
+import type { Scope } from "effect"
+import { execFileSync } from "node:child_process"
+import { chownSync } from "node:fs"
+import { join } from "node:path"
+import * as Server from "./Server.ts"
+
+export const missing = Server.missing("initdb") ?? Server.missing("postgres")
+
+/** The server refuses to run as root. */
+const user = (() => {
+  if (process.getuid?.() !== 0) return {}
+  const idOf = (flag: string) => Number(execFileSync("id", [flag, "nobody"], { encoding: "utf8" }))
+  return { uid: idOf("-u"), gid: idOf("-g") }
+})()
+
+/** A server that runs, and a client layer for one of its databases. */
+export const running: Effect.Effect<Server.Program, Server.ServerFailed, Scope.Scope> = Effect.gen(
+  function* () {
+    const port = yield* Server.freePort
+    const folder = yield* Server.folder
+    const data = join(folder, "data")
+    if (user.uid !== undefined) chownSync(folder, user.uid, user.gid)
+    execFileSync("initdb", ["-D", data, "-A", "trust", "-U", "outlast", "-E", "UTF8", "--no-sync"], {
+      stdio: "ignore",
+      ...user
+    })
+    const args = ["-D", data, "-p", String(port), "-c", "listen_addresses=127.0.0.1", "-k", folder]
+    const program = yield* Server.program(port, "postgres", [...args, "-c", "fsync=off"], user)
+    yield* program.start
+    return program
+  }
+)
+
+export const client = ({ port }: Server.Program, options: { readonly maxConnections?: number } = {}) =>
+  PgClient.layer({ host: "127.0.0.1", port, username: "outlast", database: "postgres", ...options })

@@ -1,0 +1,95 @@
+/** A server program of the test's own, that dies with its scope. */
+import { Data, Effect } from "effect"
+import type { Scope } from "effect"
+import type { ChildProcess, SpawnOptions } from "node:child_process"
+import { execFileSync, spawn } from "node:child_process"
+import { mkdtempSync, rmSync } from "node:fs"
+import { createConnection, createServer } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+/** Why suites that need a program are skipped; CI requires it. */
+export const missing = (program: string): string | undefined => {
+  try {
+    execFileSync(program, ["--version"], { stdio: "ignore" })
+    return undefined
+  } catch {
+    const why = `${program} is not installed`
+    if (process.env["OUTLAST_REQUIRE_SERVICES"] === "1") {
+      throw new Error(`${why}, and OUTLAST_REQUIRE_SERVICES=1`)
+    }
+    console.log(`Skipped: ${why}.`)
+    return why
+  }
+}
+
+export class ServerFailed extends Data.TaggedError("ServerFailed")<{ readonly message: string }> {}
+
+export const freePort: Effect.Effect<number> = Effect.callback((resume) => {
+  const server = createServer()
+  server.listen(0, "127.0.0.1", () => {
+    const address = server.address()
+    const port = typeof address === "object" && address !== null ? address.port : 0
+    server.close(() => resume(Effect.succeed(port)))
+  })
+})
+
+/** A folder that is gone with its scope. */
+export const folder: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "outlast-delivery-"))),
+  (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true, maxRetries: 3 }))
+)
+
+const isOpen = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = createConnection({ port, host: "127.0.0.1" })
+    socket.once("connect", () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.once("error", () => resolve(false))
+  })
+
+export interface Program {
+  readonly port: number
+  /** Ends when the port is open. */
+  readonly start: Effect.Effect<void, ServerFailed>
+  /** Ends when the process is gone. */
+  readonly kill: Effect.Effect<void>
+  readonly signal: (name: NodeJS.Signals) => Effect.Effect<void>
+}
+
+/** A program that is not running yet. */
+export const program = (
+  port: number,
+  command: string,
+  args: ReadonlyArray<string>,
+  options: SpawnOptions = {}
+): Effect.Effect<Program, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    let child: ChildProcess | undefined
+    const start = Effect.tryPromise({
+      try: async () => {
+        const server = spawn(command, args, { stdio: ["ignore", "ignore", "pipe"], ...options })
+        child = server
+        let output = ""
+        server.stderr?.on("data", (chunk: Buffer) => (output = (output + chunk.toString()).slice(-2_000)))
+        while (!(await isOpen(port))) {
+          if (server.exitCode !== null || server.signalCode !== null) throw new Error(output)
+          await new Promise((resolve) => setImmediate(resolve))
+        }
+      },
+      catch: (error) => new ServerFailed({ message: String(error) })
+    })
+    const kill = Effect.callback<void>((resume) => {
+      const server = child
+      if (server === undefined || server.exitCode !== null || server.signalCode !== null) {
+        resume(Effect.void)
+        return
+      }
+      server.once("exit", () => resume(Effect.void))
+      server.kill("SIGKILL")
+    })
+    yield* Effect.addFinalizer(() => kill)
+    return { port, start, kill, signal: (name) => Effect.sync(() => void child?.kill(name)) }
+  })
