@@ -6,7 +6,7 @@
  * The outcome of a call is `answered` (no attempt of it failed), `recovered` (answered after a failure), `failed` or
  * `abandoned`. The **recovery rate** is `recovered / (recovered + failed)`.
  *
- * The **average number of retries** is `sum / count - 1` of `outlast_call_attempts`. That histogram has the calls that
+ * The **average number of retries** is `sum / count - 1` of `outlast_call_attempts`. The histogram has the calls that
  * made an attempt and ended with an answer or a failure. Waits in progress are `outlast_waits_total` less the count of
  * `outlast_wait_seconds`. Tokens are those of the last attempt, the cost is that of the call.
  *

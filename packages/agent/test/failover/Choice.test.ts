@@ -45,7 +45,7 @@ const preferred = (
   return Choice.preferred(targets, snapshot, cooldowns)
 }
 
-describe("the preferred target after a refused key", () => {
+describe("the preferred target among several keys", () => {
   it("is another key while an attempt at the first one is in flight", () => {
     assert.strictEqual(preferred([a, c]), c)
   })

@@ -84,9 +84,10 @@ interface Attempt extends Evidence.Flying {
   readonly call: number
 }
 
-/** Returns the failures of a scope, in order, since the last success that cleared it. */
+/** An attempt that has ended. */
 type Ended = Attempt & { readonly outcome: "failed" | "succeeded"; readonly scope: Scope }
 
+/** The model: collects the failures of a scope since the last success that cleared them, and looks for two calls. */
 const provenByModel = (
   ended: ReadonlyArray<Ended>,
   flying: ReadonlyArray<Attempt>,

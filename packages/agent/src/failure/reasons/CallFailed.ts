@@ -1,8 +1,7 @@
 /**
- * Converts our failures to errors of effect/ai, whose error channel allows only `AiError`. This is the only place
- * that does so.
+ * Converts our failures to errors of effect/ai, whose error channel allows only `AiError`. No other module does this.
  *
- * A `CallFailed` is an `AiError` that still carries the typed failure. Its `reason` is the nearest AiError reason, so
+ * A `CallFailed` is an `AiError` that still carries the typed failure. The `reason` is the nearest AiError reason, so
  * that existing handlers work, and {@link failureOf} returns the failure. A `CallFailed` is never retryable: the call
  * has been retried already, and a retry by the user must not multiply the attempts.
  */
