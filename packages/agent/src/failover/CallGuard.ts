@@ -1,12 +1,11 @@
 /**
- * Where a guard stands around the calls of this package's models.
+ * Lets a guard wrap every call of the models of this package.
  *
- * A guard provides {@link CallGuard} to what it runs, and holds the fibers that carry it out ({@link hold}). The models of
- * `Failover` and `Direct` read it from the fiber that calls ({@link guardable}). The guard covers the whole call and the
- * tools that the model resolves. Without one a call costs a look at its fiber.
+ * A guard provides {@link CallGuard} to its program and holds the fibers that run it ({@link hold}). The models of
+ * `Failover` and `Direct` read it from the calling fiber ({@link guardable}). The guard covers the whole call and the
+ * tools that the model resolves. Without a guard a call costs one look-up in the fiber.
  *
- * **What it does not do.** It knows nothing of limits, and does not follow a fiber that a program forks with a context of
- * its own making.
+ * **Limits.** This module checks no limits itself. A fiber that a program forks with its own context is not guarded.
  */
 import { Context, Effect, Stream } from "effect"
 import type { Fiber } from "effect"
@@ -14,7 +13,7 @@ import type { LanguageModel } from "effect/ai"
 
 export type Model = Context.Service.Shape<typeof LanguageModel.LanguageModel>
 
-/** Returns the model under guard. The function runs for every call, so it should remember its results. */
+/** Returns the guarded model. The function runs for every call and should cache its results. */
 export type Around = (model: Model) => Model
 
 /** The guard around calls. Default: none. */
@@ -36,7 +35,7 @@ export const hold = (fiber: Fiber.Fiber<unknown, unknown>, around: Around | unde
   }
 }
 
-/** A model as it is called here. The methods pass on what they are given and return what they get: no types are needed. */
+/** Methods of a model without their types. They pass arguments and results through unchanged. */
 interface Methods {
   readonly generateText: Whole
   readonly generateObject: Whole
@@ -46,14 +45,14 @@ type Whole = (options: unknown) => Effect.Effect<unknown, unknown>
 
 const guarded = (fiber: Fiber.Fiber<unknown, unknown>, model: Model): Methods => {
   const guard = held.get(fiber) ?? fiber.getRef(CallGuard)
-  // The same methods, with the types left out.
+  // The same methods without their types.
   return (guard === undefined ? model : guard(model)) as unknown as Methods
 }
 
-/** The models behind {@link guardable} ones. */
+/** The unguarded models by their {@link guardable} versions. */
 const bare = new WeakMap<object, Model>()
 
-/** The model under the guard of the fiber that calls. Applying it twice is the same as once. */
+/** Returns the model with the guard of the calling fiber around each call. Wrapping twice has no further effect. */
 export const guardable = (model: Model): Model => {
   if (bare.has(model)) return model
   const methods: Methods = {
@@ -62,11 +61,11 @@ export const guardable = (model: Model): Model => {
     streamText: (options) =>
       Stream.unwrap(Effect.withFiber((fiber) => Effect.succeed(guarded(fiber, model).streamText(options))))
   }
-  // The methods of the model itself, with their types.
+  // The methods have the model's own types.
   const own = { ...model, ...methods } as unknown as Model
   bare.set(own, model)
   return own
 }
 
-/** The model without its guard; any other model as it is. */
+/** Returns the model without its guard, and any other model as it is. */
 export const bareOf = (model: Model): Model => bare.get(model) ?? model

@@ -1,7 +1,7 @@
 /**
- * One target without any recovery: every failure is the program's.
+ * One target without any recovery: every failure reaches the program.
  *
- * For comparing with `Failover`, and for tests of a provider. The first key of the entry is used.
+ * Use it to compare with `Failover`, and in tests of a provider. Only the first key of the entry is used.
  */
 import { Effect, Layer, Stream } from "effect"
 import type { Scope } from "effect"
@@ -18,7 +18,7 @@ import { interactive } from "./decide/RecoveryPolicy.ts"
 import * as Surface from "./call/Surface.ts"
 import * as UndeclaredTools from "./call/UndeclaredTools.ts"
 
-/** A `LanguageModel` that sends every call once. Fails as `Failover.layer` does when there is no key. */
+/** A `LanguageModel` that sends every call once. Fails like `Failover.layer` when there is no key. */
 export const layer = <E, R>(
   spec: TargetSpec<E, R>
 ): Layer.Layer<LanguageModel.LanguageModel, ChainError, Exclude<R, Scope.Scope>> =>

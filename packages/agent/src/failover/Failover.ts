@@ -1,11 +1,11 @@
 /**
  * Layer 1: a `LanguageModel` that sends each call to the targets of a chain until one answers.
  *
- * Code that uses `LanguageModel`, `Chat` or `Toolkit` does not change: it gets this layer instead of one
- * provider's. Behind it one owner makes every attempt (`CallState` decides, `CallRun` carries out); text and
- * objects are one path, streams the other. No tool handler runs for an attempt that failed.
+ * Code that uses `LanguageModel`, `Chat` or `Toolkit` does not change: it gets this layer instead of one provider's.
+ * One owner makes every attempt of a call: `CallState` decides and `CallRun` carries out. Text and objects share one
+ * path, streams have another. No tool handler runs for a failed attempt.
  *
- * **What it does not do.** It does not shorten conversations, and it does not survive the process.
+ * **Limits.** This layer does not shorten conversations by itself (see `compact`). Calls do not survive the process.
  *
  * **Example** (Two keys of one model, then another provider)
  *
@@ -47,34 +47,42 @@ import * as UndeclaredTools from "./call/UndeclaredTools.ts"
 const { is } = Check
 
 export interface Options<Class extends string> {
-  /** What to do when a call fails. Default: `RecoveryPolicy.interactive`. */
+  /** Decides what happens when a call fails. Default: `RecoveryPolicy.interactive`. */
   readonly policy?: RecoveryPolicy<Class> | undefined
-  /** Circuits that others know, too. Default: circuits of this chain's own, as `policy.circuits` says. */
+  /** Circuits shared with other chains. Default: this chain's own, made from `policy.circuits`. */
   readonly breaker?: CircuitBreaker.Service | undefined
-  /** The names of a target's circuits. Default: its endpoint, and its model there. */
+  /** Names of a target's circuits. Default: its endpoint, and its model there. */
   readonly circuitsOf?: ((target: TargetRef) => Permits.Circuits) | undefined
-  /** A retry budget that others use, too. Default: one of this chain's own, as `policy.retryBudget` says. */
+  /** Retry budget shared with other chains. Default: this chain's own, made from `policy.retryBudget`. */
   readonly retryBudget?: RetryBudget.Service | undefined
   /**
-   * Asked before each attempt; a target that is not healthy is not asked. A check that fails, or does not answer within
-   * `limits.connect` or the rest of the deadline, counts as healthy: what watches a provider must not take it down.
-   * Default: all are healthy.
+   * Health check before each attempt. A target that is not healthy gets no attempt. A check that fails, or does not
+   * answer within `limits.connect` or the rest of the deadline, counts as healthy, so that a broken monitor does not
+   * take the provider down. Default: all targets are healthy.
    */
   readonly isHealthy?: ((target: TargetRef) => Effect.Effect<boolean>) | undefined
-  /** In which order a call tries the targets. Default: `Order.inOrder`. */
+  /** Order in which a call tries the targets. Default: `Order.inOrder`. */
   readonly order?: Order.Order | undefined
-  /** Where cooldowns outlive the process, or are shared with others. Default: they end with the layer. */
+  /**
+   * Store for cooldowns that outlive the process or are shared with others. Default: cooldowns end with the layer.
+   */
   readonly store?: ChainStore | undefined
   /**
-   * Keeps calls from running into limits that are known. Default: one of this chain's own that knows what providers
-   * say in the headers of their answers; `false`: none.
+   * Keeps calls within known rate limits. Default: a limiter of this chain's own, which learns from the headers of
+   * the providers' answers; `false`: none.
    */
   readonly limiter?: CallLimiter.Service | false | undefined
-  /** Makes a conversation shorter that did not fit, within `limits.total`. Default: a target with a larger window, or the failure. */
+  /**
+   * Shortens a conversation that did not fit, within `limits.total`. Default: none. The call then goes to a target
+   * with a larger window, or fails.
+   */
   readonly compact?: Chain.Compact | undefined
 }
 
-/** Also for a policy with a few fields only, such as `{ maxAttempts: 3 }`: the others come from a policy to spread. */
+/**
+ * Also shown for a policy with only a few fields, such as `{ maxAttempts: 3 }`. The other fields must come from a
+ * policy that is spread.
+ */
 const policyNoun = "a policy, for example { ...Policy.interactive, maxAttempts: 3 }"
 
 const policy: Check.Check = (module, field, value) => {
@@ -100,10 +108,10 @@ const checks: Check.Checks<Options<string>> = {
 }
 
 /**
- * A model over a chain of at least one entry. Fails only when no target can be built.
+ * Makes a model over a chain of at least one entry. Fails only when no target can be built.
  *
- * Dies with an `InvalidOption` (a `RangeError`) for an empty chain, an entry that is no target, and an option that is
- * unknown or not allowed.
+ * Dies with an `InvalidOption` (a `RangeError`) for an empty chain, an entry that is not a target, and an option that
+ * is unknown or not allowed.
  */
 export const make = <const S extends Specs, Class extends string = DefaultClass>(
   chain: S,
@@ -114,20 +122,20 @@ export const make = <const S extends Specs, Class extends string = DefaultClass>
   Services<S> | Scope.Scope
 > => Effect.map(makeContext(chain, options), (context) => Context.get(context, LanguageModel.LanguageModel))
 
-/** What {@link layer} provides. */
+/** Services that {@link layer} provides. */
 export type Provided = LanguageModel.LanguageModel | Targets
 
 /**
- * The layer of {@link make}: put it where one provider's layer stood. `Targets` beside the model is for operators.
+ * The layer of {@link make}, used instead of one provider's layer. Also provides `Targets` for operators.
  *
- * Errors: `ChainError` when no target can be built, for example because no key is set. Wrong options and an empty chain
- * are defects, as in {@link make}.
+ * Errors: `ChainError` when no target can be built, for example because no key is set. Wrong options and an empty
+ * chain are defects, as in {@link make}.
  */
 export const layer = <const S extends Specs, Class extends string = DefaultClass>(
   chain: S,
   options: Options<Class> = {}
 ): Layer.Layer<Provided, ChainError, Services<S>> =>
-  // Layer.effectContext provides the scope.
+  // `Layer.effectContext` provides the scope.
   Layer.effectContext(makeContext(chain, options)) as Layer.Layer<Provided, ChainError, Services<S>>
 
 const makeContext = <const S extends Specs, Class extends string>(
@@ -167,7 +175,8 @@ const makeContext = <const S extends Specs, Class extends string>(
     // `Specs` leaves the entries' services open; `Services` names them.
   }) as Effect.Effect<Context.Context<Provided>, ChainError, Services<S> | Scope.Scope>
 
-// A program without types may return anything from its functions. Each is told what it must return.
+// An untyped program may return any value from its functions. The checks below reject wrong ones with the expected
+// type.
 
 const isCircuits = (value: Permits.Circuits): Permits.Circuits => {
   const given: unknown = value
@@ -204,7 +213,7 @@ const settingsOf = <Class extends string>(
     })
     const limiter = options.limiter === false ? undefined : (options.limiter ?? (yield* CallLimiter.make()))
     const { compact, order = Order.inOrder, store } = options
-    // One that only learns is asked for calls, not for tokens.
+    // The default limiter only learns, so it needs the number of calls and not of tokens.
     const countsTokens = options.limiter !== undefined && options.limiter !== false
     const checked: Chain.Compact | undefined =
       compact &&
@@ -212,15 +221,15 @@ const settingsOf = <Class extends string>(
     return { policy, admission, budget, limiter, countsTokens, compact: checked, order, store }
   })
 
-/** A mistake of the model is no failure of the call. */
+/** An error inside `LanguageModel.make` that is not a failure of the call. */
 const mistaken =
   (method: string) =>
   (reason: AiError.AiErrorReason): AiError.AiError =>
     AiError.make({ module: "Outlast", method, reason })
 
 /**
- * Failures leave as `CallFailed`. `LanguageModel.make` answers an InvalidRequestError of an incremental request
- * with a second call; ours has sent the whole prompt already, so the second call gets the first one's error.
+ * Converts failures to `CallFailed`. `LanguageModel.make` reacts to an InvalidRequestError of an incremental request
+ * with a second call. Ours has sent the whole prompt already, so the second call gets the first one's error.
  */
 const makeBoundary = () => {
   const incremental = new WeakMap<object, CallFailed>()

@@ -1,13 +1,13 @@
 /**
- * What happens to calls and targets: this package's part of the resilience events.
+ * Events of calls and targets: this package's part of the resilience events.
  *
- * **When.** An attempt leaves `AttemptStarted` when its request is sent: behind every wait, and behind `TargetSwitched`,
- * `AnswerContinued`, `OutputLimitRaised` or `OutputLimitLowered`, which say what is different about it. So each attempt
- * has one `AttemptStarted`, and nothing is told of an attempt that was not sent. A wait on our side leaves `CallWaiting`
- * when it begins and `CallWaited` when it ends. Other actions leave one of `CallCompacting`, `MediaDropped`, `KeyRenewing`,
+ * **When.** Each attempt publishes one `AttemptStarted` when its request is sent: after every wait, and after
+ * `TargetSwitched`, `AnswerContinued`, `OutputLimitRaised` or `OutputLimitLowered`, which describe the attempt. An
+ * attempt that was not sent publishes nothing. A wait on our side publishes `CallWaiting` when it begins and
+ * `CallWaited` when it ends. Other actions publish one of `CallCompacting`, `MediaDropped`, `KeyRenewing`,
  * `CutAnswerDelivered` and `CallGaveUp`. A call ends with one of `CallSucceeded`, `CallGaveUp` and `CallAbandoned`.
  *
- * Durations are milliseconds. No event has a key or a prompt in it. `FailoverMetrics` counts them.
+ * Durations are milliseconds. No event contains a key or a prompt. `FailoverMetrics` counts the events.
  */
 import type { EventDefinition } from "@outlast/resilience"
 import * as Call from "./call/CallEvent.ts"

@@ -1,4 +1,6 @@
-/** Layer 1: a model over a chain of targets, its policies, its orders and its events. */
+/**
+ * Layer 1: a model over a chain of targets, with its policies, orders and events.
+ */
 export * as AnswerEnd from "./decide/AnswerEnd.ts"
 export * as CallState from "./decide/CallState.ts"
 export * as Chain from "./chain/Chain.ts"

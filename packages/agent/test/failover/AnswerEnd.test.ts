@@ -1,4 +1,6 @@
-/** Answers that end well and are none: refused, empty, or thinking alone. Whole and streamed. */
+/**
+ * Answers that end normally but count as failures: refused, empty, or only thinking. Whole and streamed.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -92,7 +94,7 @@ for (const way of ["whole", "streamed"] as const) {
       })
     )
 
-    it.effect("that the provider refused fails the call where the policy has no fallback", () =>
+    it.effect("that the provider refused fails the call when the policy has no fallback", () =>
       Effect.gen(function* () {
         const first = target("m", [[good, finish("content-filter")]])
         const second = target("m2", [[good, finish()]])
@@ -104,7 +106,7 @@ for (const way of ["whole", "streamed"] as const) {
       })
     )
 
-    it.effect("that the provider refused is delivered without its calls where it is asked for", () =>
+    it.effect("that the provider refused is delivered without tool calls on request", () =>
       Effect.gen(function* () {
         const refused: Said = {
           whole: [...good.whole, toolCall("1")],
@@ -135,7 +137,7 @@ for (const way of ["whole", "streamed"] as const) {
           parts.map(({ type }) => type),
           "tool-call"
         )
-        // The program has an answer, the policy had none.
+        // The program gets an answer although the policy gave up.
         assert.lengthOf(of("CallGaveUp"), 1)
         assert.lengthOf(of("CallSucceeded"), 0)
       })
@@ -174,7 +176,7 @@ for (const way of ["whole", "streamed"] as const) {
       )
     }
 
-    it.effect("that is empty but took tokens, or that only calls a tool, is an answer", () =>
+    it.effect("that is empty but used tokens, or that only calls a tool, is accepted", () =>
       Effect.gen(function* () {
         for (const [said, end] of [
           [nothing, finish("stop", 2)],
@@ -187,7 +189,7 @@ for (const way of ["whole", "streamed"] as const) {
       })
     )
 
-    it.effect("that continues a cut one may be empty: there was nothing more to say", () =>
+    it.effect("that continues a cut one may be empty, because the model may have nothing to add", () =>
       Effect.gen(function* () {
         const half: Said = { whole: [{ type: "text", text: "All of it" }], stream: text.block("All of it") }
         const model = target("m", [
@@ -201,7 +203,7 @@ for (const way of ["whole", "streamed"] as const) {
   })
 }
 
-it.effect("an object that came without content is asked for again", () =>
+it.effect("an object that arrives without content is requested again", () =>
   Effect.gen(function* () {
     const model = played({
       answers: [Effect.succeed([finish("stop", 0)]), answer('{"city":"Paris"}', "stop", 9)]

@@ -1,4 +1,6 @@
-/** What is sent to a target of the options that effect/ai gives. */
+/**
+ * The parts of effect/ai's options that a target receives.
+ */
 import { assert, it } from "@effect/vitest"
 import { Effect, Option, Stream } from "effect"
 import { AiError, LanguageModel, Prompt, Response, ResponseIdTracker } from "effect/ai"
@@ -11,7 +13,7 @@ const metadata: Response.ResponseMetadataPartEncoded = { type: "response-metadat
 const whole: Array<Response.PartEncoded> = [metadata, { type: "text", text: "one" }, finish()]
 const streamed = say(metadata, ...text.block("one"), finish())
 
-/** A conversation and what it is after an answer and a question, as effect/ai tracks it: by its messages. */
+/** A conversation before and after an answer and a question. effect/ai tracks it by its messages. */
 const first = Prompt.make("first")
 const second = Prompt.concat(
   first,
@@ -29,10 +31,10 @@ const surfaces = [
 ]
 
 it.effect(
-  "effect/ai by itself asks for an incremental request, and for a whole one when that is refused",
+  "effect/ai on its own sends an incremental request first, and a whole one when that is refused",
   () =>
     Effect.gen(function* () {
-      // Without this the tests below would show nothing.
+      // Without this effect the tests below would prove nothing.
       const ids: Array<string | undefined> = []
       const model = yield* LanguageModel.make({
         generateText: ({ previousResponseId }) =>
@@ -51,7 +53,7 @@ it.effect(
     })
 )
 
-it.effect("what no JSON can say makes no defect of a failure", () =>
+it.effect("a value that JSON cannot represent does not turn a failure into a defect", () =>
   Effect.gen(function* () {
     const prompt = Prompt.make([
       { role: "user", content: "how many?" },
@@ -74,7 +76,7 @@ it.effect("what no JSON can say makes no defect of a failure", () =>
   })
 )
 
-it("what a tool call asks for counts as the other texts of a prompt do", () => {
+it("the arguments of a tool call count as text of the prompt", () => {
   const call = (content: string) =>
     Prompt.fromResponseParts([
       Response.makePart("tool-call", {
@@ -89,7 +91,7 @@ it("what a tool call asks for counts as the other texts of a prompt do", () => {
   assert.include(Conversation.texts(call("const answer = 42")).join(), "const answer = 42")
 })
 
-it.effect("every target gets the whole prompt, whatever response went before", () =>
+it.effect("every target gets the whole prompt, even after an earlier response with an id", () =>
   Effect.gen(function* () {
     for (const call of surfaces) {
       const target = played({ answers: [Effect.succeed(whole)], streams: [streamed] })
@@ -109,7 +111,7 @@ it.effect("every target gets the whole prompt, whatever response went before", (
   })
 )
 
-it.effect("a refused request is not sent again by effect/ai, and its failure stays what it was", () =>
+it.effect("effect/ai does not repeat a refused request, and its failure is not changed", () =>
   Effect.gen(function* () {
     const malformed = failure(new FailoverReason.Format({ side: "request" }))
     for (const call of surfaces) {
@@ -127,7 +129,7 @@ it.effect("a refused request is not sent again by effect/ai, and its failure sta
   })
 )
 
-it("a prompt loses what is ours, and thinking that was not finished", () => {
+it("a prompt is sent without our own metadata and without unfinished thinking", () => {
   const ours = { outlast: { partial: true }, vendor: { kept: true } }
   const thought = { type: "reasoning", text: "lost", options: { outlast: { partial: true } } } as const
   const prompt = Prompt.make([
@@ -157,7 +159,7 @@ it("a prompt loses what is ours, and thinking that was not finished", () => {
   assert.strictEqual(Conversation.strip(sent), sent)
 })
 
-it.effect("what stands in for what cannot be sent is in the policy's words, after a compaction too", () =>
+it.effect("notes in place of content use the policy's words, also after a compaction", () =>
   Effect.gen(function* () {
     const german = { ...Wording.defaults, goOn: "Weiter." }
     const overflow = failure(new FailoverReason.ContextOverflow({}))

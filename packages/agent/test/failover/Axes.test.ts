@@ -1,4 +1,6 @@
-/** What each axis of a policy changes: a call with it, and the same call without. */
+/**
+ * The effect of each policy setting: a call with it, and the same call without it.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -33,8 +35,8 @@ const fails = Effect.fail(serverError)
 const overloaded = Effect.fail(failure(new FailoverReason.Overloaded()))
 const hour = { patience: Duration.hours(1) }
 
-describe("when to switch, and where to", () => {
-  it.effect("switchAfter leaves a target after so many failures of one class in a row, patience or not", () =>
+describe("policy settings: when to switch, and to which target", () => {
+  it.effect("switchAfter leaves a target after that many consecutive failures of one class", () =>
     Effect.gen(function* () {
       for (const [switchAfter, asked] of [
         [undefined, 5],
@@ -49,7 +51,7 @@ describe("when to switch, and where to", () => {
     })
   )
 
-  it.effect("switchAfter keeps a call where it is if there is nowhere to go", () =>
+  it.effect("switchAfter keeps a call at its target when there is no other", () =>
     Effect.gen(function* () {
       const alone = played({ answers: [overloaded, overloaded, answer("hello")] })
       yield* inTime(ask.pipe(over([alone], withRow("Overloaded", { switchAfter: 1 }))))
@@ -57,7 +59,7 @@ describe("when to switch, and where to", () => {
     })
   )
 
-  it.effect("to says which targets a class goes to: any, another model, or these", () =>
+  it.effect("`to` selects the targets for a class: any, another model, or a list of models", () =>
     Effect.gen(function* () {
       for (const [to, answering] of [
         ["next", "m#B"],
@@ -77,11 +79,11 @@ describe("when to switch, and where to", () => {
     })
   )
 
-  it.effect("a class that may go to some models only gives its own failure when these cannot answer", () =>
+  it.effect("a class restricted to some models fails with its own failure when they cannot answer", () =>
     Effect.gen(function* () {
       const first = played({ answers: [overloaded] })
       const second = played({ model: "m2", answers: [answer("no")] })
-      // Its key is not set.
+      // The key of this target is not set.
       const third = played({ model: "m9", keys: [KeySource.env("KEY_THAT_IS_NOT_SET")] })
       const failed = yield* inTime(
         failureOf(ask).pipe(over([first, second, third], withRow("Overloaded", { to: ["m9"] })))
@@ -91,7 +93,7 @@ describe("when to switch, and where to", () => {
     })
   )
 
-  it.effect("a class that may go to some models only goes nowhere else when these are not let through", () =>
+  it.effect("a class restricted to some models goes nowhere else when circuits refuse them", () =>
     Effect.gen(function* () {
       const first = played({
         answers: [Effect.fail(failure(new FailoverReason.Billing()))],
@@ -109,8 +111,8 @@ describe("when to switch, and where to", () => {
   )
 })
 
-describe("what uses attempts up", () => {
-  it.effect("pool: failures of other classes count, or only their own", () =>
+describe("policy settings: attempts that count", () => {
+  it.effect("pool: failures of other classes count, or only those of the row's own class", () =>
     Effect.gen(function* () {
       for (const [pool, asked] of [
         ["shared", 3],
@@ -128,7 +130,7 @@ describe("what uses attempts up", () => {
     })
   )
 
-  it.effect("counters: each call anew, or a target until it succeeds", () =>
+  it.effect("counters: counts start again in each call, or last for a target until it succeeds", () =>
     Effect.gen(function* () {
       const times = (counters: "call" | "target") =>
         Effect.gen(function* () {
@@ -142,15 +144,15 @@ describe("what uses attempts up", () => {
           )
           return exits.map((exit) => (exit._tag === "Success" ? exit.value.took : undefined))
         })
-      // Three failures, and the next call begins where this one began.
+      // After three failures the next call starts its count again.
       assert.deepStrictEqual(yield* times("call"), [undefined, 1_000, 1_000, 0])
-      // The fourth failure in a row ends the second call at once; a success makes it all good.
+      // The fourth consecutive failure ends the second call at once. A success resets the count.
       assert.deepStrictEqual(yield* times("target"), [undefined, undefined, 0, 1_000])
     })
   )
 })
 
-it.effect("failures in a row that are counted for a target are forgotten by an operator's reset", () =>
+it.effect("an operator's reset clears the consecutive failures of a target", () =>
   Effect.gen(function* () {
     const target = played({ answers: [fails, fails, fails, fails, answer("hello")] })
     const took = yield* inTime(
@@ -165,8 +167,8 @@ it.effect("failures in a row that are counted for a target are forgotten by an o
   })
 )
 
-describe("when all are out", () => {
-  /** A call that finds both targets out, for 30 s and for 20 s. */
+describe("policy settings: when all targets are out", () => {
+  /** Runs a call that finds both targets out, for 30 s and for 20 s. */
   const finding = <A, E>(call: Effect.Effect<A, E, LanguageModel.LanguageModel>, changes: Changes) =>
     Effect.gen(function* () {
       const first = played({ answers: [Effect.fail(limited(30)), answer("hello")] })
@@ -178,21 +180,21 @@ describe("when all are out", () => {
       return { ...result, asked: [timesOf(first), timesOf(second)] }
     })
 
-  it.effect("wait: for the soonest (BerriAI/litellm#3646)", () =>
+  it.effect("wait: waits for the target that is back first (BerriAI/litellm#3646)", () =>
     Effect.gen(function* () {
       const { took, asked } = yield* finding(ask, { whenAllOut: "wait" })
       assert.deepStrictEqual([took, asked], [20_000, [[0], [0, 20_000]]])
     })
   )
 
-  it.effect("probe: asks the one that is back soonest at once", () =>
+  it.effect("probe: asks the target that is back first at once", () =>
     Effect.gen(function* () {
       const { took, asked } = yield* finding(ask, { whenAllOut: "probe" })
       assert.deepStrictEqual([took, asked], [0, [[0], [0, 0]]])
     })
   )
 
-  it.effect("fail: at once, with the time at which it may work again", () =>
+  it.effect("fail: fails at once with the time at which a call may work again", () =>
     Effect.gen(function* () {
       const { value, took } = yield* finding(failureOf(ask), { whenAllOut: "fail" })
       assert.strictEqual(took, 0)

@@ -1,6 +1,6 @@
 /**
- * Behaviour 30: what a failover run may do at most. What stands for an open circuit of a target here is its
- * cooldown. The parts have their own tests beside this one, and for every policy in `CallState.test.ts`.
+ * Behaviour 30: the limits of a failover run. A cooldown takes the place of a target's open circuit here. The parts
+ * have their own tests in this folder, and `CallState.test.ts` checks them for every policy.
  */
 import { assert, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
@@ -54,7 +54,7 @@ it.effect("30 the next provider is asked without delay", () =>
   })
 )
 
-it.effect("30 a provider that cools is skipped, unless all of them do", () =>
+it.effect("30 a cooling provider is skipped, unless all providers cool", () =>
   Effect.gen(function* () {
     const first = played({ model: "m1", answers: [Effect.fail(limited(50)), answer("first")] })
     const second = played({
@@ -64,7 +64,7 @@ it.effect("30 a provider that cools is skipped, unless all of them do", () =>
     const said = yield* inTime(
       Effect.gen(function* () {
         const before = yield* ask
-        // The first one still cools, the second one fails now: the call waits for the one that is back first.
+        // The first one still cools and the second one fails now. The call waits for the one that is back first.
         const after = yield* ask
         return [before.text, after.text]
       }).pipe(over([first, second]))
@@ -80,7 +80,7 @@ it.effect("30 a provider that cools is skipped, unless all of them do", () =>
   })
 )
 
-it.effect("30 a cancel is neither repeated nor sent to another provider", () =>
+it.effect("30 a cancelled call is neither repeated nor sent to another provider", () =>
   Effect.gen(function* () {
     const first = played({ model: "m1", answers: [Effect.fail(failure(new FailoverReason.Cancelled()))] })
     const second = played({ model: "m2", answers: [answer("hello")] })
@@ -94,7 +94,7 @@ it.effect("30 a cancel is neither repeated nor sent to another provider", () =>
 )
 
 it.effect(
-  "30 what was seen is never sent again: it is continued, or the call fails where that is asked",
+  "30 seen text is never sent again: the answer is continued, or the call fails if the policy says so",
   () =>
     Effect.gen(function* () {
       const cut = () =>

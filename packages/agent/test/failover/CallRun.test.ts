@@ -1,4 +1,6 @@
-/** What calls do with waits, cooldowns and each other, in virtual time. */
+/**
+ * Waits, cooldowns and the effect of calls on each other, in virtual time.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber, Option, Random } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -48,11 +50,11 @@ const times = (target: ScriptedModel.ScriptedModel) =>
 const timesAndKeys = (target: ScriptedModel.ScriptedModel) =>
   Effect.map(target.requests, (requests) => requests.map(({ time, key }) => [time, key?.slice(-1)]))
 
-/** Starts a call at so many milliseconds from now. */
+/** Starts a call `millis` milliseconds from now. */
 const askAt = (millis: number) => Effect.forkChild(Effect.delay(ask, millis))
 
 describe("a wait that the server names", () => {
-  it.effect("of 60 s is slept, of 61 s is not: it becomes a cooldown and a switch", () =>
+  it.effect("of 60 s is slept; one of 61 s becomes a cooldown and a switch", () =>
     Effect.gen(function* () {
       const patient = { patience: Duration.seconds(120) }
       const short = [yield* model("m1", [{ fault: rateLimited(60) }]), yield* model("m2", [])] as const
@@ -83,7 +85,7 @@ describe("a wait that the server names", () => {
     })
   )
 
-  it.effect("of 61 s fails a call that has no other target, at once and with the time", () =>
+  it.effect("of 61 s fails a call without another target at once, with the time until it is back", () =>
     Effect.gen(function* () {
       const target = yield* model("m", [{ fault: rateLimited(61) }])
       const { value, took } = yield* timed(failureOf(ask)).pipe(over([target]))
@@ -96,7 +98,7 @@ describe("a wait that the server names", () => {
     })
   )
 
-  it.effect("holds for the other calls at once, although the first one stays", () =>
+  it.effect("holds for other calls at once, although the first call stays at the target", () =>
     Effect.gen(function* () {
       const target = yield* model("m", [{ fault: rateLimited(7) }])
       yield* inTime(
@@ -109,7 +111,7 @@ describe("a wait that the server names", () => {
     })
   )
 
-  it.effect("that another call has got meanwhile keeps a delayed repeat from being sent", () =>
+  it.effect("stops a delayed repeat when another call got that wait meanwhile", () =>
     Effect.gen(function* () {
       const target = yield* model("m", [{ fault: status(500) }, { fault: rateLimited(10) }])
       const { layer, of } = recording()
@@ -124,7 +126,7 @@ describe("a wait that the server names", () => {
     })
   )
 
-  it.effect("is exact without jitter; with it twenty calls that arrive meanwhile do not wake together", () =>
+  it.effect("is exact without jitter; with jitter twenty waiting calls do not wake together", () =>
     Effect.gen(function* () {
       const wakeTimes = (policy: RecoveryPolicy.RecoveryPolicy) =>
         Effect.gen(function* () {
@@ -145,7 +147,7 @@ describe("a wait that the server names", () => {
       const jittered = yield* wakeTimes(RecoveryPolicy.interactive)
       for (const time of jittered) assert.isTrue(time >= 20_000 && time <= 22_000)
       assert.isAbove(new Set(jittered).size, 15)
-      // Nor does the one that was refused repeat on the dot.
+      // The call that got the wait does not repeat exactly at its end either.
       const alone = yield* model("m", [{ fault: rateLimited(20) }])
       const { took } = yield* inTime(
         timed(ask).pipe(Random.withSeed("outlast"), Effect.provide(Failover.layer([alone])))
@@ -154,7 +156,7 @@ describe("a wait that the server names", () => {
     })
   )
 
-  it.effect("is not longer than the deadline for all the jitter", () =>
+  it.effect("does not exceed the deadline because of jitter", () =>
     Effect.gen(function* () {
       const target = yield* model("m", [{ fault: rateLimited(59) }])
       const { took } = yield* inTime(
@@ -168,8 +170,8 @@ describe("a wait that the server names", () => {
   )
 })
 
-describe("where a call goes", () => {
-  it.effect("an equivalent target is preferred to one that stands before it", () =>
+describe("the choice of the next target", () => {
+  it.effect("prefers an equivalent target to an earlier one of another model", () =>
     Effect.gen(function* () {
       const first = played({
         model: "m1",
@@ -183,7 +185,7 @@ describe("where a call goes", () => {
     })
   )
 
-  it.effect("after a server error an equivalent at another endpoint is taken after one repeat", () =>
+  it.effect("takes an equivalent at another endpoint after one repeat when the server failed", () =>
     Effect.gen(function* () {
       const first = yield* model("m", [always(status(500))], { endpoint: "https://one" })
       const second = yield* model("m", [], { endpoint: "https://two" })
@@ -193,7 +195,7 @@ describe("where a call goes", () => {
     })
   )
 
-  it.effect("targets that are used up are not asked again", () =>
+  it.effect("skips targets whose attempts are used up", () =>
     Effect.gen(function* () {
       const nonsense = always({ type: "garbage", body: "<html>" })
       const first = yield* model("m1", [nonsense])
@@ -210,7 +212,7 @@ describe("where a call goes", () => {
     })
   )
 
-  it.effect("a conversation that is too large goes to a larger window only, past equals and unknowns", () =>
+  it.effect("takes only a larger window for a conversation that is too large, no unknown one", () =>
     Effect.gen(function* () {
       const tooLarge = [always(status(413))]
       const small = yield* model("m1", tooLarge, { info: { contextWindow: 1_000 } })
@@ -227,7 +229,7 @@ describe("where a call goes", () => {
     })
   )
 
-  it.effect("a larger window that cools is waited for, and the small one is never asked again", () =>
+  it.effect("waits for a larger window that cools, and never repeats at the small one", () =>
     Effect.gen(function* () {
       const small = yield* model("m1", [always(status(413))], { info: { contextWindow: 1_000 } })
       const large = yield* model("m2", [{ fault: rateLimited(20) }], { info: { contextWindow: 2_000 } })
@@ -249,7 +251,7 @@ describe("where a call goes", () => {
 })
 
 describe("a cooldown", () => {
-  it.effect("that would cover the whole chain is not set", () =>
+  it.effect("that would cover the whole chain does not open", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
       const rows = { ...policy.rows, Overloaded: { ...policy.rows.Overloaded, attempts: 3 } }
@@ -278,7 +280,7 @@ describe("a cooldown", () => {
     })
   )
 
-  it.effect("of a model is as long as the server named, by the failures of two calls", () =>
+  it.effect("of a model is as long as the server named, after the failures of two calls", () =>
     Effect.gen(function* () {
       const lengths = (chain: Chain, calls = 2) =>
         Effect.gen(function* () {
@@ -299,7 +301,7 @@ describe("a cooldown", () => {
     })
   )
 
-  it.effect("of a model leaves another model at the same endpoint alone", () =>
+  it.effect("of a model does not cover another model at the same endpoint", () =>
     Effect.gen(function* () {
       const first = yield* model("m1", [{ fault: status(404) }])
       const second = yield* model("m2", [])
@@ -320,14 +322,14 @@ describe("a cooldown", () => {
     })
   )
 
-  it.effect("is one, however many calls fail inside it", () =>
+  it.effect("opens only once, however many calls fail while it is open", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
       const refused = Effect.delay(
         Effect.fail(failure(new FailoverReason.Auth({ permanent: false }))),
         "1 second"
       )
-      // The second key stands behind, and works.
+      // The second key comes later in the chain and works.
       const first = played({ keys: [key("KEY_A")], answers: [refused] })
       const second = played({ keys: [key("KEY_B")], answers: [answer("hello")] })
       yield* inTime(
@@ -348,7 +350,7 @@ describe("a cooldown", () => {
     })
   )
 
-  it.effect("grows with each failure behind it, and a success makes it short again", () =>
+  it.effect("grows with each failure after it, and a success makes it short again", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
       const refused = Effect.fail(failure(new FailoverReason.Auth({ permanent: false })))
@@ -388,7 +390,7 @@ describe("a cooldown", () => {
   )
 })
 
-describe("what failed attempts may take", () => {
+describe("the cost and time of failed attempts", () => {
   /** Each attempt fails after a million tokens at a dollar. */
   const costly = (changes: Parameters<typeof played>[0] = {}): Played =>
     played({
@@ -397,7 +399,7 @@ describe("what failed attempts may take", () => {
       ...changes
     })
 
-  it.effect("a policy's maxCost ends a call whose failed answers have cost so much", () =>
+  it.effect("maxCost ends a call whose failed attempts have cost that much", () =>
     Effect.gen(function* () {
       const counted = (target: Played, maxCost: number | undefined) =>
         Effect.map(inTime(Effect.exit(ask.pipe(over([target], { maxCost })))), () => target.requests.length)
@@ -406,14 +408,14 @@ describe("what failed attempts may take", () => {
         yield* counted(costly(), 2),
         yield* counted(costly(), 1.5),
         yield* counted(costly(), 0.5),
-        // Nothing is known of its price.
+        // Without a price nothing counts.
         yield* counted(costly({ info: {} }), 0.5)
       ]
       assert.deepStrictEqual(counts, [3, 2, 2, 1, 3])
     })
   )
 
-  it.effect("a silent answer of ten minutes still lets the next target answer", () =>
+  it.effect("a silent attempt of ten minutes still lets the next target answer", () =>
     Effect.gen(function* () {
       const first = played({ model: "m1", answers: [Effect.never] })
       const second = played({ model: "m2", answers: [answer("hello")] })
@@ -422,7 +424,7 @@ describe("what failed attempts may take", () => {
     })
   )
 
-  it.effect("but only one: a second silence ends the call", () =>
+  it.effect("a second silent attempt ends the call", () =>
     Effect.gen(function* () {
       const chain = ["m1", "m2", "m3"].map((model) => played({ model, answers: [Effect.never] }))
       const [first, second, third] = chain
@@ -435,7 +437,7 @@ describe("what failed attempts may take", () => {
     })
   )
 
-  it.effect("attempts end at the policy's number, over all targets (BerriAI/litellm#6498)", () =>
+  it.effect("attempts end at the policy's maximum over all targets (BerriAI/litellm#6498)", () =>
     Effect.gen(function* () {
       const first = played({ model: "m1", answers: [Effect.fail(serverError)] })
       const second = played({ model: "m2", answers: [Effect.fail(serverError)] })
@@ -444,7 +446,7 @@ describe("what failed attempts may take", () => {
     })
   )
 
-  it.effect("a call gives up where a wait would reach beyond its deadline", () =>
+  it.effect("a call gives up when a wait would exceed its deadline", () =>
     Effect.gen(function* () {
       const target = played({ answers: [Effect.fail(serverError)] })
       const { took } = yield* inTime(

@@ -1,4 +1,6 @@
-/** `CallState` against any call that may happen: what always holds, and a few calls step by step. */
+/**
+ * Checks `CallState` against random calls: its guarantees, and a few calls step by step.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
 import * as fc from "fast-check"
@@ -10,26 +12,26 @@ import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
 import type { Entry, Turn, World } from "./callWorld.ts"
 import { calm, failed, forAll, isSending, ordinary, play, tokensOfAnAttempt, viewsOf } from "./callWorld.ts"
 
-/** Sums of waits are floats. */
+/** Tolerance for sums of waits, which are floats. */
 const tiny = 1e-6
 
 const sentIn = ({ entries }: World) => entries.filter(({ sent }) => sent)
 const deadlineOf = ({ policy }: World) => Duration.toMillis(policy.deadline)
 const isLocalTimeout = ({ reason }: CallState.Failed["failure"]) => reason._tag === "Timeout" && reason.local
-/** It goes on with what there is of the answer. */
+/** True when the entry continues a partial answer. */
 const goesOn = ({ after }: Entry) => CallState.isContinuing(after)
-/** Whether it goes back from a raised limit that was refused. */
+/** True when the entry goes back from a raised limit that was refused. */
 const unraises = ({ event, before, after }: Entry) =>
   event._tag === "Failed" && before.raise !== undefined && after.raise === undefined
-/** Whether it sends what a cut answer asks for. */
+/** True when the entry reacts to a cut answer. */
 const climbs = (entry: Entry) => entry.event._tag === "Cut"
 const delayOf = ({ action }: Entry) => (isSending(action) ? action.delay : 0)
-/** The failure that the call left a target for, and that target, as they were when the action was chosen. */
+/** Returns the failure that the call left a target for, and that target, as they were when the action was chosen. */
 const leftFor = ({ event, before }: Entry) =>
   event._tag === "Failed"
     ? { failure: event.failure, left: before.target }
     : { failure: before.lastFailure, left: before.left }
-/** A first attempt at another target after one refused the call. */
+/** True for a first attempt at another target after one refused the call. */
 const sweeps = (entry: Entry, asked: ReadonlySet<string>): boolean => {
   const { failure, left } = leftFor(entry)
   return (
@@ -43,7 +45,7 @@ const sweeps = (entry: Entry, asked: ReadonlySet<string>): boolean => {
 const isEnd = ({ action }: Pick<Entry, "action">) => action._tag === "GiveUp" || action._tag === "Deliver"
 
 describe("for every policy and every sequence of events", () => {
-  it("it ends, and stays ended", () => {
+  it("the call ends, and stays ended", () => {
     forAll(({ entries }) => {
       const last = entries.at(-1)
       assert.isTrue(last !== undefined && isEnd(last))
@@ -52,7 +54,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("attempts never exceed the cap, but for first ones after a refusal, and the ledger counts those that were sent", () => {
+  it("attempts never exceed the maximum, except first ones after a refusal, and the ledger counts the sent ones", () => {
     forAll((world) => {
       const sent = sentIn(world)
       const swept = sent.filter((entry) => sweeps(entry, new Set(entry.books.asked))).length
@@ -64,12 +66,12 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("a last resort is sent only where no target is ready and a circuit refused it", () => {
+  it("a last resort is sent only when no target is ready and a circuit refused it", () => {
     forAll((world) => {
       for (const { action, before, snapshot } of world.entries) {
         if (!isSending(action) || !action.lastResort) continue
         assert.isTrue(world.policy.lastResort && world.policy.whenAllOut !== "fail")
-        // What kept it away may be this very event.
+        // The refusal may be this very event, so the state before need not show it.
         assert.strictEqual(action.delay, 0)
         assert.isUndefined(Cooldown.outOf(snapshot.cooldowns, action.target, snapshot.now))
         assert.isBelow(before.ledger.attempts - before.ledger.sweeps, world.policy.maxAttempts + 1)
@@ -77,10 +79,10 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("the ledger knows what waits, failed attempts and money came to", () => {
+  it("the ledger has the sums of waits, failed attempts and money", () => {
     forAll(({ entries }) => {
       const { books, after, event } = entries.at(-1) ?? assert.fail()
-      // What the last attempt took has been counted here before the machine hears of it.
+      // The time of the last attempt is counted here before the machine gets its event.
       assert.approximately(after.ledger.spent, books.spent, tiny, event._tag)
       assert.approximately(after.ledger.cost, books.cost, tiny)
     })
@@ -93,7 +95,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("the phase says what is under way", () => {
+  it("the phase matches the work in progress", () => {
     forAll(({ entries }) => {
       for (const { action, after } of entries) {
         const mends = ["Compact", "DropMedia", "RenewKey"].includes(action._tag)
@@ -103,7 +105,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("no attempt begins after waits and failed attempts have used up the deadline, but one after our own limit", () => {
+  it("no attempt begins after waits and failed attempts used up the deadline, except one after a silent attempt", () => {
     forAll((world) => {
       const late = sentIn(world).filter(
         (entry) =>
@@ -116,7 +118,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("no wait reaches beyond the deadline, nor beyond that of the program around it", () => {
+  it("no wait exceeds the deadline of the policy or of the surrounding program", () => {
     forAll((world) => {
       for (const { action, books } of world.entries) {
         if (action._tag !== "Wait") continue
@@ -127,7 +129,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("no attempt begins when the time of the program around it is up", () => {
+  it("no attempt begins after the deadline of the surrounding program", () => {
     forAll((world) => {
       for (const entry of sentIn(world)) {
         assert.isAtMost(entry.books.now + delayOf(entry), world.around.deadline + tiny)
@@ -146,7 +148,7 @@ describe("for every policy and every sequence of events", () => {
     forAll(({ entries, policy }) => {
       for (const entry of entries) {
         const { event } = entry
-        // What refuses a raised limit is no refusal of the call.
+        // The refusal of a raised limit does not refuse the call.
         if (unraises(entry)) continue
         const stops = event._tag === "Failed" && RecoveryPolicy.rowOf(policy, event.failure).then === "stop"
         const committed = (event._tag === "Failed" || event._tag === "Cut") && event.commit === "tool"
@@ -155,7 +157,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("with an empty retry budget no target is asked twice and there is one switch, beside what is free", () => {
+  it("without retry budget no target is asked twice and one switch is made, apart from free attempts", () => {
     forAll((world) => {
       if (world.around.budget !== 0) return
       const paid = sentIn(world).filter(({ action }) => isSending(action) && !action.isFree)
@@ -165,7 +167,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("what is free is a first attempt, a continuation, a further target after a refusal, or a wait that was named", () => {
+  it("free attempts are first ones, continuations, further targets after a refusal, and waits that were named", () => {
     forAll((world) => {
       for (const entry of sentIn(world)) {
         const { action, before, event, books } = entry
@@ -187,7 +189,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("an object is never continued, and never delivered half", () => {
+  it("an object is never continued, and never delivered partially", () => {
     forAll(({ entries, around }) => {
       if (!around.call.structured) return
       for (const entry of entries) {
@@ -197,7 +199,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("text that was seen is continued, or taken back where that can be told", () => {
+  it("seen text is continued, or taken back when the consumer supports it", () => {
     forAll((world) => {
       for (const entry of sentIn(world)) {
         const { action, books } = entry
@@ -209,7 +211,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("whoever continues says so in words", () => {
+  it("a continuation has a nudge", () => {
     forAll((world) => {
       for (const entry of sentIn(world)) {
         const { action } = entry
@@ -218,18 +220,18 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("the text of a cut answer is delivered and not lost, also when a repeat with a raised limit fails", () => {
+  it("the text of a cut answer is delivered, also when a repeat with a raised limit fails", () => {
     forAll(({ entries, around }) => {
       const { action, books, event } = entries.at(-1) ?? assert.fail()
       if (around.call.structured) return
       if (books.kept) assert.strictEqual(action._tag, "Deliver")
-      // An answer without text is delivered only where it is the last that came.
+      // An answer without text is delivered only when it came last.
       else if (event._tag !== "Cut" && !unraises(entries.at(-1) ?? assert.fail()))
         assert.strictEqual(action._tag, "GiveUp")
     })
   })
 
-  it("text that was seen, and what a provider has refused, is never repeated with a raised limit", () => {
+  it("seen text, and a limit that a provider refused, are never repeated with a raised limit", () => {
     forAll(({ entries }) => {
       for (const { action, books, before } of entries) {
         if (action._tag === "RaiseOutputLimit") assert.isFalse(books.seen)
@@ -239,7 +241,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("a refused raise leaves the limit that the answer was cut at, or the higher one that was named", () => {
+  it("a refused raise keeps the limit of the cut answer, or uses the higher one that was named", () => {
     forAll(({ entries }) => {
       for (const entry of entries) {
         if (!unraises(entry) || entry.event._tag !== "Failed") continue
@@ -251,7 +253,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("a limit is raised only upwards, and never above what user, model, window and money allow", () => {
+  it("a limit is raised only upwards, and never above the limits of user, model, window and money", () => {
     forAll(({ entries, policy, views, around }) => {
       for (const { action, event, books } of entries) {
         const limit =
@@ -277,7 +279,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("raises and continuations are counted, and gains that stay poor end them", () => {
+  it("raises and continuations are counted, and continuations with little gain end", () => {
     forAll((world) => {
       const { truncation } = world.policy
       const climbing = sentIn(world).filter(climbs)
@@ -289,7 +291,7 @@ describe("for every policy and every sequence of events", () => {
       const continued = climbing.filter(({ action }) => action._tag === "Continue")
       assert.isAtMost(raised.length, truncation.raises)
       assert.isAtMost(continued.length, truncation.continuations)
-      // The first cut answer is no gain: it is what is continued.
+      // The first cut answer is not a gain, because it is the one that is continued.
       const first = continued[0]
       const gains = world.entries
         .slice(first === undefined ? Infinity : world.entries.indexOf(first) + 1)
@@ -304,7 +306,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("a limit is lowered once for each target, to what leaves room or the provider names", () => {
+  it("a limit is lowered once per target, to the room that is left or the limit that the provider names", () => {
     forAll(({ entries }) => {
       const lowered = entries.flatMap(({ action }) => (action._tag === "LowerOutputLimit" ? [action] : []))
       assert.strictEqual(new Set(lowered.map(({ target }) => target.id)).size, lowered.length)
@@ -312,7 +314,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("a conversation is compacted at most so many times, and a key asked for once for each target", () => {
+  it("compactions stay within their maximum, and a key is refreshed once per target", () => {
     forAll(({ entries, policy, around }) => {
       const compacted = entries.filter(({ action }) => action._tag === "Compact")
       assert.isAtMost(compacted.length, around.canCompact ? policy.maxCompactions : 0)
@@ -330,7 +332,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("a target that cools is asked only by a probe, if the policy has them, and again only to mend or to go on", () => {
+  it("a cooling target is asked only by a probe the policy allows, and again only after a remedy or to continue", () => {
     forAll(({ entries, policy }) => {
       for (const entry of entries) {
         const { action, event, snapshot, before } = entry
@@ -361,18 +363,18 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("a switch goes where the row of the failure says, and away from what it cools", () => {
+  it("a switch follows the row of the failure, and avoids targets that its cooldown covers", () => {
     forAll(({ entries, policy }) => {
       for (const { action, books } of entries) {
         if (action._tag !== "Switch") continue
         const { from, target, failure, cooldown } = action
         assert.notStrictEqual(from.id, target.id)
         const { to } = RecoveryPolicy.rowOf(policy, failure)
-        // Without a dialect each provider has a wire format of its own.
+        // Without a dialect each provider has its own wire format.
         if (to === "other-dialect") assert.notStrictEqual(target.provider, from.provider)
         else if (to === "other-model") assert.notStrictEqual(target.model, from.model)
         else if (to !== "next") assert.include(to, target.model)
-        // Where a server of all of them names no time at all, it is over at once.
+        // A cooldown is over at once when a server that all targets share names a wait of zero.
         if (cooldown !== undefined && cooldown.until > books.now && policy.whenAllOut !== "probe") {
           assert.isFalse(Cooldown.covers(cooldown.scope, cooldown.target, target))
         }
@@ -380,7 +382,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("no wait is in vain: at its end some target is ready", () => {
+  it("every wait ends with a ready target", () => {
     forAll(({ entries }) => {
       for (const { action, snapshot, after } of entries) {
         if (action._tag !== "Wait") continue
@@ -398,7 +400,7 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("it ends even if others take every target away at every wake", () => {
+  it("the call ends even if others take every target away at every wake", () => {
     const ref = { id: "a", provider: "p", model: "m", endpoint: "", key: "" }
     const turn: Turn = {
       ...calm,
@@ -413,7 +415,7 @@ describe("for every policy and every sequence of events", () => {
     assert.strictEqual(entries.at(-1)?.action._tag, "GiveUp")
   })
 
-  it("behind a silence that took all the time, a target that was asked is not asked again when the next refuses", () => {
+  it("after a silence that used up the time, a target that was asked is not asked again when the next one refuses", () => {
     const views = viewsOf("m1", "m2")
     const silent = failed(new FailoverReason.Timeout({ phase: "total", local: true }))
     const { entries } = play(RecoveryPolicy.interactive, views, ordinary, [
@@ -427,7 +429,7 @@ describe("for every policy and every sequence of events", () => {
     )
   })
 
-  it("behind a silence that took all the time, nobody is asked after the one that had spoken and fell silent", () => {
+  it("after a silence that used up the time, no target is asked after one that spoke and fell silent", () => {
     const views = viewsOf("m1", "m2", "m3")
     const silent = failed(new FailoverReason.Timeout({ phase: "total", local: true }))
     const { entries } = play(RecoveryPolicy.interactive, views, ordinary, [
@@ -441,7 +443,7 @@ describe("for every policy and every sequence of events", () => {
     )
   })
 
-  it("it ends even if a circuit refuses for no time at all, again and again", () => {
+  it("the call ends even if a circuit keeps refusing with a wait of zero", () => {
     const ref = { id: "a", provider: "p", model: "m", endpoint: "", key: "" }
     const turn: Turn = { ...calm, outcome: "kept away", refusal: 0 }
     const short = { ...RecoveryPolicy.interactive, deadline: Duration.millis(100) }
@@ -482,7 +484,7 @@ describe("a cooldown", () => {
     assert.strictEqual(Cooldown.streakOf(cooldowns, "key", ref), 0)
   })
 
-  it("that opened while an attempt was under way survives the success of that attempt", () => {
+  it("that opened during an attempt survives the success of that attempt", () => {
     const cooldowns = openAt(Cooldown.empty, 100, 200)
     assert.strictEqual(Cooldown.clear(cooldowns, ref, 99), cooldowns)
     assert.isUndefined(Cooldown.outOf(Cooldown.clear(cooldowns, ref, 100), ref, 150))

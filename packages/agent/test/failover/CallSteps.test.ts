@@ -1,4 +1,6 @@
-/** `CallState` step by step: a call whose attempts end as a test says, and all that it does about that. */
+/**
+ * `CallState` step by step: calls whose attempts end as a test says, and the actions that follow.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
 import * as CallState from "#agent/failover/decide/CallState"
@@ -14,7 +16,7 @@ import { calm, failed, isSending, ordinary, play, viewsOf } from "./callWorld.ts
 // A call and its steps
 // -----------------------------------------------------------------------------
 
-/** No jitter, and nudges that say what they were given. */
+/** A policy without jitter, with nudges that show their arguments. */
 const exact: RecoveryPolicy.RecoveryPolicy = {
   ...RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive),
   nudges: {
@@ -69,7 +71,7 @@ const told = ({ action, snapshot: { now } }: Entry): string => {
   return words.join(" ")
 }
 
-/** A test: the actions of a call whose attempts, compactions and so on end as `turns` say. */
+/** Defines a test: the actions of a call whose attempts, compactions and other steps end as `turns` say. */
 const does = (title: string, turns: ReadonlyArray<Turn>, expected: string, setting: Setting = {}): void => {
   it(title, () => {
     const entries = entriesOf(turns, setting)
@@ -84,7 +86,7 @@ const fails = (reason: FailoverReason.FailoverReason, more: Partial<Turn> = {}):
   failure: failed(reason),
   ...more
 })
-/** With a wait that the server named, in milliseconds. */
+/** Like `fails`, with a wait that the server named, in milliseconds. */
 const failsFor = (
   reason: FailoverReason.FailoverReason,
   retryAfter: number,
@@ -108,7 +110,7 @@ const refused = (more: Partial<Turn> = {}): Turn => ({
   inToolCall: true,
   ...more
 })
-/** Ends any call. */
+/** A failure that ends any call. */
 const cancelled = fails(new FailoverReason.Cancelled())
 
 const server = new FailoverReason.ServerError()
@@ -121,7 +123,7 @@ const media = new FailoverReason.Format({ side: "request", media: true })
 const tooLong = (limit?: number) => new FailoverReason.ContextOverflow(limit === undefined ? {} : { limit })
 const outputAbove = (outputLimit: number) => new FailoverReason.Format({ side: "request", outputLimit })
 
-/** Keys of one model. */
+/** Views of one model with several keys. */
 const keysOf = (...keys: ReadonlyArray<string>): World["views"] =>
   keys.map((key) => ({
     ref: { id: key, provider: "p", model: "m", endpoint: "e", key },
@@ -136,7 +138,7 @@ const from4000 = { outputLimit: { start: 4_000, max: Infinity } }
 
 // -----------------------------------------------------------------------------
 
-describe("repeat or leave", () => {
+describe("repeating or leaving a target", () => {
   does(
     "repeats within the patience, then leaves",
     [fails(server), fails(server), fails(server), cancelled],
@@ -737,7 +739,7 @@ describe("a refused permit", () => {
   )
 })
 
-describe("what is done about a failure", () => {
+describe("remedies for a failure", () => {
   does(
     "a key is asked for anew once",
     [fails(invalidKey)],
@@ -916,7 +918,7 @@ describe("what is done about a failure", () => {
   )
 })
 
-describe("text that was seen", () => {
+describe("seen text", () => {
   const text = { commit: "text" } as const
   does(
     "is continued, also elsewhere",
@@ -1187,7 +1189,7 @@ describe("single events", () => {
   }
   const begun = () => step(CallState.initial, CallState.started)[1]
 
-  /** Errors are compared by their messages, which do not have the rule. */
+  /** Compares errors by their messages. The rule is not part of the message. */
   const isFailure = (action: CallState.Action, rule: string, reason: FailoverReason.FailoverReason) => {
     const failure = action._tag === "GiveUp" ? action.failure : undefined
     if (failure?._tag !== "ProviderFailure") return assert.fail(action._tag)
@@ -1195,7 +1197,7 @@ describe("single events", () => {
     assert.deepStrictEqual({ ...failure.reason }, { ...reason })
   }
 
-  it("give up where no attempt was under way", () => {
+  it("give up when no attempt was in flight", () => {
     const ruleOf = (event: CallState.Event): unknown => {
       const [action] = step(CallState.initial, event)
       return action._tag === "GiveUp" && action.failure._tag === "ProviderFailure"
@@ -1215,31 +1217,31 @@ describe("single events", () => {
     isFailure(action, "call/out-of-order", malformed)
   })
 
-  it("give up with a timeout of ours when the time of the program is up before the first attempt", () => {
+  it("give up with a local timeout when the program's deadline passed before the first attempt", () => {
     const [action] = step(CallState.initial, CallState.started, at(5, { deadline: 5 }))
     isFailure(action, "limit/deadline", silent)
   })
 
-  it("give up with the last failure when it is up later", () => {
+  it("give up with the last failure when the program's deadline passes later", () => {
     const [, waiting] = step(begun(), failedBy(server), at(0, { deadline: 10_000 }))
     const [action] = step(waiting, { _tag: "TakenAway" }, at(10_000, { deadline: 10_000 }))
     assert.deepInclude(action, { _tag: "GiveUp", failure: failed(server) })
   })
 
-  it("end what is done about a failure when the retry budget is empty meanwhile", () => {
+  it("end a remedy when the retry budget is empty meanwhile", () => {
     const [asks, mending] = step(begun(), failedBy(invalidKey))
     assert.strictEqual(asks._tag, "RenewKey")
     const [action] = step(mending, { _tag: "KeyAsked", renewed: true }, at(0, { mayRetry: false }))
     assert.deepInclude(action, { _tag: "Switch", target: second })
   })
 
-  it("end it when the time is up meanwhile, although the budget is not empty", () => {
+  it("end a remedy when the deadline passes meanwhile, although the budget is not empty", () => {
     const [, mending] = step(begun(), failedBy(invalidKey))
     const [action] = step(mending, { _tag: "KeyAsked", renewed: true }, at(9, { deadline: 9 }))
     assert.strictEqual(action._tag, "GiveUp")
   })
 
-  it("of a target that the chain no longer has are those of one of which nothing is known", () => {
+  it("treat a target that left the chain as one without known facts", () => {
     const gone = at(0, { targets: views.slice(1) })
     const [action] = step(begun(), failedBy(invalidKey), gone)
     assert.deepInclude(action, { _tag: "Switch", target: second })
@@ -1247,21 +1249,21 @@ describe("single events", () => {
     assert.strictEqual(step(begun(), failedBy(tooLong(9)), gone)[1].overflowed, 9)
   })
 
-  it("find nothing to pay for where a repeat with a raised limit was taken away", () => {
+  it("find no cost for a repeat with a raised limit that was taken away", () => {
     const [, raised] = step(begun(), { ...cutEvent, hasText: false })
     const alone = at(0, { mayRetry: false, targets: views.slice(0, 1) })
     const [action] = step(raised, { _tag: "TakenAway" }, alone)
     assert.strictEqual(action._tag === "GiveUp" && action.failure._tag, "AllTargetsOut")
   })
 
-  it("go back to a target whose circuit has closed meanwhile, which is no last resort", () => {
+  it("return to a target whose circuit closed meanwhile, not as a last resort", () => {
     const refusal = { _tag: "PermitRefused", failure: failed(server), waited: true, byCircuit: true } as const
     const [, elsewhere] = step(begun(), { ...refusal, until: 5 })
     const [action] = step(elsewhere, { ...refusal, until: 100 }, at(6))
     assert.deepInclude(action, { _tag: "Attempt", target: first, lastResort: false })
   })
 
-  it("go on with a failure where a compaction freed nothing", () => {
+  it("continue with the failure when a compaction freed nothing", () => {
     const [asks, mending] = step(begun(), failedBy(tooLong()), at(0, { canCompact: true }))
     assert.strictEqual(asks._tag, "Compact")
     const compacted = (freed: number) =>
@@ -1270,13 +1272,13 @@ describe("single events", () => {
     assert.deepInclude(compacted(0)[0], { _tag: "Switch", target: second })
   })
 
-  it("leave the limit that an answer was cut at, or a higher one, when a raised one is refused", () => {
+  it("keep the limit of the cut answer, or a higher one, when a raised one is refused", () => {
     const [, raised] = step(begun(), cutEvent)
     assert.strictEqual(step(raised, failedBy(outputAbove(8_192)))[1].outputLimit, 8_192)
     assert.strictEqual(step(raised, failedBy(outputAbove(2_000)))[1].outputLimit, 4_000)
   })
 
-  it("give up with what keeps each target away, and when the first is back", () => {
+  it("give up with the failure of each target and the time until the first is back", () => {
     const cooldowns = [
       { target: first, until: 30_000, failure: failed(limited) },
       { target: second, until: 20_000, failure: failed(server) },
@@ -1304,7 +1306,7 @@ describe("single events", () => {
         ["dead", undefined]
       ]
     )
-    // A key that was refused is nothing to wait for.
+    // Waiting cannot help a key that was refused.
     assert.deepStrictEqual(action.failure.soonest, Duration.millis(15_000))
   })
 
@@ -1329,13 +1331,13 @@ describe("midStreamAtMost", () => {
       { ...CallState.initial.call, rewindable: true }
     )
 
-  it("is what the policy says where no row says more", () => {
+  it("is the policy's value when no row allows more", () => {
     assert.strictEqual(most("fail"), "fail")
     assert.strictEqual(most("continue", "fail"), "continue")
     assert.strictEqual(most("restart", "continue", "fail"), "restart")
   })
 
-  it("is the most that any row says", () => {
+  it("is the most that any row allows", () => {
     assert.strictEqual(most("fail", "continue"), "continue")
     assert.strictEqual(most("fail", "restart", "continue"), "restart")
     assert.strictEqual(most("fail", "continue", "restart"), "restart")

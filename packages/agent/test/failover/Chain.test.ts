@@ -44,7 +44,7 @@ it.effect("dead targets are named when no other is left", () =>
   })
 )
 
-it.effect("entries that have the same source of a key share its refreshes", () =>
+it.effect("entries with the same key source share its refreshes", () =>
   Effect.gen(function* () {
     let loads = 0
     const source = KeySource.refreshing("OAUTH", {
@@ -60,7 +60,7 @@ it.effect("entries that have the same source of a key share its refreshes", () =
   })
 )
 
-it.effect("a key that cannot be loaded is not called one that is not set", () =>
+it.effect("the error of a key that cannot be loaded does not call it unset", () =>
   Effect.gen(function* () {
     const source = KeySource.refreshing("OAUTH", { load: Effect.fail(new Error("no server for secret-1")) })
     const layer = Failover.layer([played({ keys: [source] })], { policy })
@@ -70,7 +70,7 @@ it.effect("a key that cannot be loaded is not called one that is not set", () =>
   })
 )
 
-it.effect("a model is built once for all its keys, and not at all without one", () =>
+it.effect("a model is built once for all its keys, and not built without a key", () =>
   Effect.gen(function* () {
     let built = 0
     const counting = (keys: ReadonlyArray<KeySource.KeySource>): ProviderModel.TargetSpec => {
@@ -85,7 +85,7 @@ it.effect("a model is built once for all its keys, and not at all without one", 
   })
 )
 
-it.effect("two keys of one name are two keys, of one model and of two entries", () =>
+it.effect("two keys with the same name stay two keys, in one entry and in two", () =>
   Effect.gen(function* () {
     const source = (value: string) => KeySource.value("KEY", Redacted.make(value))
     const target = played({ keys: [source("one"), source("two")], answers: [refused, answer("hello")] })
@@ -113,7 +113,7 @@ it.effect("two keys of one name are two keys, of one model and of two entries", 
   })
 )
 
-it.effect("a target without keys shares no cooldown of a key with another", () =>
+it.effect("a target without keys shares no key cooldown with other targets", () =>
   Effect.gen(function* () {
     const first = played({ model: "m1", answers: [refused] })
     const second = played({ model: "m2", answers: [answer("hello")] })

@@ -26,7 +26,7 @@ const always = (fault: FaultPlan.Fault): ReadonlyArray<FaultPlan.Step> => [{ tim
 
 const ask = LanguageModel.generateText({ prompt: "a very private question" })
 
-/** What the program of each test writes to the log. */
+/** Collects the log lines of a test's program. */
 const logged = () => {
   const lines: Array<string> = []
   const logger = Logger.make(({ logLevel, message }) => lines.push(`${logLevel}: ${String(message)}`))
@@ -62,7 +62,7 @@ describe("lines in the log without any layer", () => {
     )
   }
 
-  it.effect("a chain that answers from its fallback writes one line, and one when the first is back", () =>
+  it.effect("a switch to the fallback writes one line, and the return of the first model another", () =>
     Effect.gen(function* () {
       const log = logged()
       const first = yield* model("m1", [{ times: 1, fault: rateLimited(600) }])
@@ -84,7 +84,7 @@ describe("lines in the log without any layer", () => {
     })
   )
 
-  it.effect("calls that fail alike write one line, and the next line counts them", () =>
+  it.effect("calls with the same failure write one line, and the next line counts them", () =>
     Effect.gen(function* () {
       const log = logged()
       const refusal: FaultPlan.Fault = {
@@ -152,7 +152,7 @@ describe("lines in the log without any layer", () => {
     })
   )
 
-  it.effect("no line has a key, a prompt or a sentence of the provider in it, and each is one line", () =>
+  it.effect("no line has a key, a prompt or a provider's sentence, and each line is a single line", () =>
     Effect.gen(function* () {
       const log = logged()
       const quoting: FaultPlan.Fault = {
@@ -171,7 +171,7 @@ describe("lines in the log without any layer", () => {
     })
   )
 
-  it("a target that answered and is refused again has another line", () => {
+  it("a target that answered and is refused again gets another line", () => {
     const target = { id: "a/m#K", provider: "a", model: "m", endpoint: "", key: "K" }
     const refused = ProviderFailure.local("test", new FailoverReason.Auth({ permanent: true }), target)
     const log = new ChainLog()
@@ -183,7 +183,7 @@ describe("lines in the log without any layer", () => {
     assert.isDefined(log.refused(refused, undefined))
   })
 
-  it("the line about an open circuit leaves out what the provider said before", () => {
+  it("the line about an open circuit omits the provider's earlier message", () => {
     const target = { id: "a/m#K", provider: "a", model: "m", endpoint: "https://a", key: "K" }
     const failure = new ProviderFailure.ProviderFailure({
       reason: new FailoverReason.ServerError(),
@@ -215,7 +215,7 @@ describe("a chain that is built again and again", () => {
     })
   )
 
-  it.effect("writes nothing when the builds are further apart, or of other chains", () =>
+  it.effect("writes no line when the builds are further apart, or of other chains", () =>
     Effect.gen(function* () {
       const log = logged()
       yield* Effect.gen(function* () {

@@ -30,13 +30,13 @@ const entryAt = (since: number, length: number): Cooldown.Entry => ({
   probe: "none"
 })
 
-describe("what two processes know, joined", () => {
+describe("joined records of two processes", () => {
   const same = (a: ChainRecord.ChainRecord, b: ChainRecord.ChainRecord) =>
     assert.isTrue(ChainRecord.isSame(a, b))
   const join = ChainRecord.join
   const alive = ({ cooldown }: ChainRecord.ChainRecord, fence: number) => ({ fence, cooldown })
 
-  it("is the same in whatever order and however often", () => {
+  it("are the same in any order and after any number of joins", () => {
     fc.assert(
       fc.property(record, record, record, time, (a, b, c, fence) => {
         same(join(a, b), join(b, a))
@@ -47,7 +47,7 @@ describe("what two processes know, joined", () => {
     )
   })
 
-  it("holds no cooldown that one of them knows to be over, and no other is lost", () => {
+  it("hold no cooldown that one process knows to be over, and lose no other", () => {
     fc.assert(
       fc.property(record, record, (a, b) => {
         const { fence, cooldown } = join(a, b)
@@ -59,7 +59,7 @@ describe("what two processes know, joined", () => {
     )
   })
 
-  it("a success clears what opened before it began, and nothing later", () => {
+  it("drop cooldowns that opened before a success began, and keep later ones", () => {
     const now = { wall: 1_000, monotonic: 0 }
     const theirs = ChainRecord.opened(ChainRecord.empty, entryAt(-500, 1_000), now)
     const early = ChainRecord.cleared(ChainRecord.empty, -501, now)
@@ -68,7 +68,7 @@ describe("what two processes know, joined", () => {
     assert.isUndefined(join(theirs, later).cooldown)
   })
 
-  it("the next cooldown counts even if the wall clock was set back, or a clear came from a clock ahead", () => {
+  it("keep the next cooldown even if the wall clock was set back, or a clear came from a clock ahead", () => {
     const first = ChainRecord.opened(ChainRecord.empty, entryAt(0, 100), { wall: hour, monotonic: 0 })
     const second = ChainRecord.opened(first, entryAt(200, 100), { wall: 5, monotonic: 200 })
     assert.deepStrictEqual(join(first, second), second)
@@ -80,7 +80,7 @@ describe("what two processes know, joined", () => {
 })
 
 describe("a cooldown read back", () => {
-  it("is never longer than it was, whatever the wall clock did (openclaw#87608)", () => {
+  it("is never longer than before, whatever the wall clock did (openclaw#87608)", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: day }),
@@ -101,7 +101,7 @@ describe("a cooldown read back", () => {
     )
   })
 
-  it("keeps its failure, its streak and that it has no end", () => {
+  it("keeps its failure, its streak and an infinite end", () => {
     const kept: ChainRecord.ChainRecord = {
       fence: 3,
       cooldown: { since: 4, until: Infinity, streak: 7, named: true, failure }
@@ -111,7 +111,7 @@ describe("a cooldown read back", () => {
     assert.deepStrictEqual(ChainRecord.decode(ChainRecord.encode(over)), over)
   })
 
-  it("is no crash when it is broken, and says so when it is newer", () => {
+  it("is ignored when it is broken or newer, and the event says which", () => {
     const good = ChainRecord.encode({ fence: 3, cooldown: undefined })
     for (const json of [
       "",

@@ -47,7 +47,7 @@ contract(
 contract(
   "KeyValueChainStore in a SQLite file",
   Effect.map(directory, (path) => {
-    // A connection of its own each time that it is built.
+    // Each build opens its own connection.
     const database = KeyValueStore.layerSql().pipe(
       Layer.provide(SqliteClient.layer({ filename: `${path}/state.db` }))
     )
@@ -57,7 +57,7 @@ contract(
 )
 
 describe("KeyValueChainStore", () => {
-  it.effect("names a SQLite file that cannot be used, and opens it when it is there", () =>
+  it.effect("reports a SQLite file that cannot be opened, and opens it once it exists", () =>
     Effect.gen(function* () {
       const folder = `${yield* directory}/later`
       const database = KeyValueStore.layerSql().pipe(
@@ -74,7 +74,7 @@ describe("KeyValueChainStore", () => {
     }).pipe(Effect.provide(NodeServices.layer))
   )
 
-  it.effect("leaves the rest of the store alone, and other prefixes", () =>
+  it.effect("does not touch other keys of the store, nor other prefixes", () =>
     Effect.gen(function* () {
       const context = yield* Layer.build(KeyValueStore.layerMemory)
       const values = Context.get(context, KeyValueStore.KeyValueStore)
@@ -89,12 +89,12 @@ describe("KeyValueChainStore", () => {
     })
   )
 
-  it.effect("reads a file again that is empty while another process writes it, and not for ever", () =>
+  it.effect("reads an empty file again, because another process may be writing it", () =>
     Effect.gen(function* () {
       const texts = new Map([["outlast:chain:id", "1"]])
       const reads = { written: 0, empty: 0 }
       const values = KeyValueStore.makeStringOnly({
-        // Written at the third look, and the other one never.
+        // One record is written at the third read, the other one never.
         get: (key) =>
           Effect.sync(() =>
             key.endsWith(":never") ? (++reads.empty, "") : ++reads.written < 3 ? "" : texts.get(key)
@@ -118,13 +118,13 @@ describe("KeyValueChainStore", () => {
     })
   )
 
-  it("refuses an empty prefix", () => {
+  it("rejects an empty prefix", () => {
     const keyValueStore = KeyValueStore.layerMemory
     assert.throws(() => KeyValueChainStore.make({ keyValueStore, prefix: "" }), InvalidOption)
   })
 })
 
-it.live("the files of a store hold no key, only its name", () =>
+it.live("writes the name of a key to its files, and never the key", () =>
   Effect.gen(function* () {
     const path = yield* directory
     const files = KeyValueStore.layerFileSystem(path).pipe(Layer.provide(NodeServices.layer))

@@ -1,16 +1,18 @@
-/** What every `ChainStore` has to do: by itself, and under the chains of two processes. */
+/**
+ * The tests for every `ChainStore`: the store alone, and shared by the chains of two processes.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import type { ChainStore } from "#agent/failover/chain/ChainStore"
 import { Effect } from "effect"
 import type { Scope } from "effect"
 import { a, b, pass, start, watched } from "./chainProcess.ts"
 
-/** Stores of the same data, as two processes have them. */
+/** Two stores over the same data, like those of two processes. */
 type Two = readonly [ChainStore, ChainStore]
 
 export const contract = (name: string, make: Effect.Effect<Two, unknown, Scope.Scope>): void => {
   describe(name, () => {
-    it.effect("sets a value if it is still the expected one", () =>
+    it.effect("sets a value only if the present one is expected", () =>
       Effect.gen(function* () {
         const [store, other] = yield* make
         const one = yield* store.open
@@ -26,7 +28,7 @@ export const contract = (name: string, make: Effect.Effect<Two, unknown, Scope.S
       })
     )
 
-    it.effect("holds any texts, and no more than was put there", () =>
+    it.effect("stores any texts and nothing else", () =>
       Effect.gen(function* () {
         const [store] = yield* make
         const { load, swap } = yield* store.open
@@ -40,7 +42,7 @@ export const contract = (name: string, make: Effect.Effect<Two, unknown, Scope.S
       })
     )
 
-    it.effect("lets one of many writers win, and loses none that write different ids", () =>
+    it.effect("lets one of many concurrent writers win, and loses no write to another id", () =>
       Effect.gen(function* () {
         const [store] = yield* make
         const one = yield* store.open
@@ -58,7 +60,7 @@ export const contract = (name: string, make: Effect.Effect<Two, unknown, Scope.S
       })
     )
 
-    it.effect("within a second one process knows what another opened, cleared and reset", () =>
+    it.effect("shows the cooldowns, successes and resets of one process to another within a second", () =>
       Effect.gen(function* () {
         const [first, second] = yield* make
         const store = watched(first)
@@ -85,7 +87,7 @@ export const contract = (name: string, make: Effect.Effect<Two, unknown, Scope.S
       })
     )
 
-    it.effect("a process that starts again finds its cooldowns with their streaks", () =>
+    it.effect("gives a restarted process its cooldowns with their streaks", () =>
       Effect.gen(function* () {
         const [first, second] = yield* make
         const store = watched(first)
@@ -94,7 +96,7 @@ export const contract = (name: string, make: Effect.Effect<Two, unknown, Scope.S
         yield* pass(store, 2_000)
         before.fail(a, 60_000)
         before.fail(b, Infinity)
-        // Not even a round: what is not written yet is written now.
+        // The stop comes before any round. Pending changes are written by the stop itself.
         yield* before.stop
         yield* pass(store, 10_000)
         const after = yield* start(watched(second))

@@ -13,7 +13,7 @@ const minute = 60_000
 const hour = 60 * minute
 const day = 24 * hour
 
-/** A store in memory that can be down, hang or forget, and counts what it is asked. */
+/** A store in memory that can be down, hang or lose its data, and counts its requests. */
 const faulty = () => {
   const faults = { mode: "up" as "up" | "down" | "hangs", store: ChainStore.memory(), loads: 0, swaps: 0 }
   const through = <A, R>(effect: () => Effect.Effect<A, ChainStore.ChainStoreError, R>) =>
@@ -44,7 +44,7 @@ const contents = (store: ChainStore.ChainStore) =>
   Effect.scoped(Effect.flatMap(store.open, ({ load }) => load))
 
 describe("a restart", () => {
-  it.effect("never lengthens a cooldown, also if the wall clock was set back (openclaw#87608)", () =>
+  it.effect("never lengthens a cooldown, even if the wall clock was set back (openclaw#87608)", () =>
     Effect.gen(function* () {
       const store = watched(ChainStore.memory())
       yield* TestClock.adjust(day)
@@ -61,7 +61,7 @@ describe("a restart", () => {
         const after = yield* start(store, { wall: { off } })
         assert.strictEqual(after.left(a), left)
         assert.strictEqual(after.tags(), left === undefined ? "" : "CooldownLearned")
-        // Nor does reading it again and again.
+        // Reading it again and again does not lengthen it either.
         yield* pass(store, 2_000)
         assert.strictEqual(after.left(a), left === undefined ? undefined : left - 2_000)
         yield* after.stop
@@ -70,7 +70,7 @@ describe("a restart", () => {
     })
   )
 
-  it.effect("keeps a key dead, and brings a new key under its name to life", () =>
+  it.effect("keeps a key dead, and treats a new key under its name as ready", () =>
     Effect.gen(function* () {
       const store = watched(ChainStore.memory())
       const before = yield* start(store, { keys: { KEY_A: "sk-old" } })
@@ -89,7 +89,7 @@ describe("a restart", () => {
     })
   )
 
-  it.effect("forgets a streak after a quiet day, and removes what nobody needs, whoever's it was", () =>
+  it.effect("expires a streak after a quiet day, and removes expired records of every chain", () =>
     Effect.gen(function* () {
       const store = watched(ChainStore.memory())
       const { swap } = yield* store.open
@@ -106,7 +106,7 @@ describe("a restart", () => {
     })
   )
 
-  it.effect("tells the store what was known when the layer was built", () =>
+  it.effect("writes cooldowns to the store that existed when the layer was built", () =>
     Effect.gen(function* () {
       const store = watched(ChainStore.memory())
       const failure = failureOf("RateLimit")
@@ -124,12 +124,12 @@ describe("two processes", () => {
     return { store, one: yield* start(store), other: yield* start(store) }
   })
 
-  it.effect("a success that began before a cooldown of the other leaves it", () =>
+  it.effect("a success that began before the other's cooldown does not clear it", () =>
     Effect.gen(function* () {
       const { store, one, other } = yield* two
       one.fail(a, 5_000)
       yield* pass(store, 6_000)
-      // Both know of a cooldown that is over. An attempt of one is under way while the other fails.
+      // Both know a cooldown that is over. One has an attempt in flight while the other fails.
       other.fail(a, minute)
       yield* TestClock.adjust(10)
       one.succeed(a, 20)
@@ -152,7 +152,7 @@ describe("two processes", () => {
     })
   )
 
-  it.effect("that open one in the same moment keep the one that ends later, and lose none beside it", () =>
+  it.effect("that open a cooldown at the same moment keep the one that ends later, and lose no other", () =>
     Effect.gen(function* () {
       const { store, one, other } = yield* two
       one.fail(a, minute)
@@ -168,11 +168,11 @@ describe("two processes", () => {
     })
   )
 
-  it.effect("that write one after the other what they read at once: the second does it again at once", () =>
+  it.effect("that write the same record: the second one merges and writes again at once", () =>
     Effect.gen(function* () {
       const memory = ChainStore.memory()
       let readers = Infinity
-      /** Who has read waits until both have. */
+      /** Each reader waits until both have read. */
       const store = watched({
         open: Effect.map(memory.open, (connection) => ({
           ...connection,
@@ -194,7 +194,7 @@ describe("two processes", () => {
     })
   )
 
-  it.effect("an old cooldown does not come back with one that was away (openclaw#23516)", () =>
+  it.effect("an old cooldown does not return with a process that was away (openclaw#23516)", () =>
     Effect.gen(function* () {
       const store = faulty()
       const one = yield* start(store)
@@ -212,7 +212,7 @@ describe("two processes", () => {
     })
   )
 
-  it.effect("do not tell each other of probes", () =>
+  it.effect("do not share probes", () =>
     Effect.gen(function* () {
       const store = faulty()
       const one = yield* start(store)
@@ -228,7 +228,7 @@ describe("two processes", () => {
 })
 
 describe("a clock that is set back while a process runs", () => {
-  it.effect("lengthens nothing, and the next cooldown, success and reset count for all", () =>
+  it.effect("lengthens no cooldown, and the next cooldown, success and reset reach all processes", () =>
     Effect.gen(function* () {
       const store = watched(ChainStore.memory())
       yield* TestClock.adjust(day)
@@ -252,7 +252,7 @@ describe("a clock that is set back while a process runs", () => {
 })
 
 describe("a store that is down", () => {
-  it.effect("is reported once, and once when it is back, and nothing is lost", () =>
+  it.effect("is reported once, its return is reported once, and no cooldown is lost", () =>
     Effect.gen(function* () {
       const store = faulty()
       store.faults.mode = "down"
@@ -267,7 +267,7 @@ describe("a store that is down", () => {
       yield* pass(store, 1_000)
       assert.strictEqual(one.tags(), "ChainStoreDown ChainStoreUp")
       assert.strictEqual((yield* start(store)).left(a), hour - 11_000)
-      // It comes back empty.
+      // The store returns without its data.
       store.faults.store = ChainStore.memory()
       yield* pass(store, 1_000)
       assert.strictEqual((yield* start(store)).left(a), hour - 12_000)
@@ -275,7 +275,7 @@ describe("a store that is down", () => {
     })
   )
 
-  it.effect("holds up a start and a stop for no longer than its limit", () =>
+  it.effect("delays a start and a stop for at most the time limit", () =>
     Effect.gen(function* () {
       const store = faulty()
       store.faults.mode = "hangs"
@@ -299,7 +299,7 @@ describe("a store that is down", () => {
     })
   )
 
-  it.effect("that cannot be interrupted does not hold up a stop for long, either", () =>
+  it.effect("that cannot be interrupted does not delay a stop for long", () =>
     Effect.gen(function* () {
       const stuck = Effect.uninterruptible(Effect.sleep("1 hour"))
       const connection: Connection = {
@@ -318,7 +318,7 @@ describe("a store that is down", () => {
     })
   )
 
-  it.effect("is tried again every `pollEvery`, and is down after `timeout`", () =>
+  it.effect("is tried again every `pollEvery`, and counts as down after `timeout`", () =>
     Effect.gen(function* () {
       const store = faulty()
       const one = yield* start(store, { pollEvery: "10 seconds", timeout: "3 seconds" })
@@ -335,14 +335,14 @@ describe("a store that is down", () => {
     })
   )
 
-  it.effect("takes no options that nobody could have meant", () =>
+  it.effect("options out of range are rejected", () =>
     Effect.gen(function* () {
       const exit = yield* Effect.exit(start(ChainStore.memory(), { timeout: 0 }))
       assert.isTrue(Exit.isFailure(exit) && Cause.squash(exit.cause) instanceof InvalidOption)
     })
   )
 
-  it.effect("is not asked once for each change while it is slow, nor hurried while it is down", () =>
+  it.effect("gets no request per change while it is slow, and no extra requests while it is down", () =>
     Effect.gen(function* () {
       const store = faulty()
       const one = yield* start(store)
@@ -364,8 +364,8 @@ describe("a store that is down", () => {
   )
 })
 
-describe("what is in the store", () => {
-  it.effect("is nothing secret", () =>
+describe("the content of a store", () => {
+  it.effect("has no secrets", () =>
     Effect.gen(function* () {
       const store = watched(ChainStore.memory())
       const one = yield* start(store, { keys: { KEY_A: "sk-very-secret" } })
@@ -378,7 +378,7 @@ describe("what is in the store", () => {
     })
   )
 
-  it.effect("may be broken or newer: it is said once and does no harm", () =>
+  it.effect("may be broken or newer, which is reported once and ignored", () =>
     Effect.gen(function* () {
       const store = watched(ChainStore.memory())
       const first = yield* start(store)
@@ -409,7 +409,7 @@ describe("what is in the store", () => {
   )
 })
 
-it.effect("a stop writes what is left, publishes nothing and leaves nothing running", () =>
+it.effect("a stop writes pending changes, publishes no event and leaves no fiber running", () =>
   Effect.gen(function* () {
     const store = faulty()
     const one = yield* start(store)

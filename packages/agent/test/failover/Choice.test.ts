@@ -1,4 +1,6 @@
-/** Which of several keys a call begins at, while one of them is refused. */
+/**
+ * The key at which a call begins while another key is being refused.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as CallState from "#agent/failover/decide/CallState"
 import * as Choice from "#agent/failover/decide/Choice"
@@ -17,7 +19,7 @@ const now = 1_000
 const refused = new FailoverReason.Auth({ permanent: false })
 
 interface Setting {
-  /** Cools until `until`. */
+  /** The view of a target that cools until `until`. */
   readonly out?: CallState.TargetView
   readonly reason?: FailoverReason.FailoverReason
   readonly until?: number
@@ -43,12 +45,12 @@ const preferred = (
   return Choice.preferred(targets, snapshot, cooldowns)
 }
 
-describe("the preferred target, where a key was refused", () => {
-  it("is another key while the first one is being asked", () => {
+describe("the preferred target among several keys", () => {
+  it("is another key while an attempt at the first one is in flight", () => {
     assert.strictEqual(preferred([a, c]), c)
   })
 
-  it("is the first one while it is not being asked", () => {
+  it("is the first one when no attempt at it is in flight", () => {
     assert.strictEqual(preferred([a, c], { flying: [c] }), a)
   })
 
@@ -56,20 +58,20 @@ describe("the preferred target, where a key was refused", () => {
     assert.strictEqual(preferred([a, c], { answered: [a] }), a)
   })
 
-  it("is the first one if each key is being asked", () => {
+  it("is the first one when attempts at every key are in flight", () => {
     assert.strictEqual(preferred([a, c], { flying: [c, a] }), a)
   })
 
-  it("is no other model", () => {
+  it("is never another model", () => {
     assert.strictEqual(preferred([a, other]), a)
     assert.strictEqual(preferred([a, other, c]), c)
   })
 
-  it("is the first one if the refused key is another model's", () => {
+  it("is the first one when the refused key belongs to another model", () => {
     assert.strictEqual(preferred([a, c], { out: other }), a)
   })
 
-  it("is the first one if no key is refused, but the server failed", () => {
+  it("is the first one when the server failed and no key was refused", () => {
     assert.strictEqual(preferred([a, c], { reason: new FailoverReason.ServerError() }), a)
   })
 

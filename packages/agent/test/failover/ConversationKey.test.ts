@@ -13,7 +13,7 @@ it("a conversation keeps its key while it grows", () => {
   assert.strictEqual(begun, grown)
 })
 
-it("another beginning is another conversation", () => {
+it("a different beginning is a different conversation", () => {
   const keys = [
     keyOf(system("Be brief."), user("What is the plan?")),
     keyOf(system("Be brief."), user("What is the plan")),
@@ -31,7 +31,7 @@ it("another beginning is another conversation", () => {
     }),
     keyOf({ role: "user", content: [{ type: "file", mediaType: "image/png", fileName: "a", data: "x" }] }),
     keyOf({ role: "user", content: [{ type: "file", mediaType: "image/png", fileName: "b", data: "x" }] }),
-    // A length and a text could be read as a longer length and the rest of the text.
+    // Without a separator, a length and a text could be read as a longer length and the rest of the text.
     keyOf({
       role: "user",
       content: [
@@ -46,14 +46,14 @@ it("another beginning is another conversation", () => {
   assert.strictEqual(new Set(keys).size, keys.length)
 })
 
-it("long texts are told apart by their ends and their length", () => {
+it("long texts are distinguished by their ends and their length", () => {
   const long = (before: string, after: string, length = 100_000) =>
     keyOf(user(`${before}${"-".repeat(length)}${after}`))
   const keys = [long("a", "z"), long("b", "z"), long("a", "y"), long("a", "z", 100_001)]
   assert.strictEqual(new Set(keys).size, keys.length)
 })
 
-it("says nothing of the text, and numbers that differ little have keys that differ", () => {
+it("a key reveals no text, and keys of similar numbers differ widely", () => {
   const keys = Array.from({ length: 20_000 }, (_, i) => keyOf(user(`Ticket ${i}`)))
   assert.strictEqual(new Set(keys).size, keys.length)
   for (const key of keys) assert.match(key, /^[a-z0-9]{1,11}$/)

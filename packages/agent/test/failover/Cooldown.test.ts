@@ -54,15 +54,15 @@ interface Known {
   probe: string
 }
 
-describe("cooldowns, against a model", () => {
-  it("any commands on three targets that share keys and models", () => {
+describe("cooldowns, compared with a model", () => {
+  it("give the same result for any commands on three targets that share keys and models", () => {
     let probes = 0
     fc.assert(
       fc.property(fc.array(command, { maxLength: 40 }), (commands) => {
         let now = 0
         let cooldowns = Cooldown.empty
         const model = new Map<string, Known>()
-        // Of a target: its scopes are shared by whoever has the same key, model or endpoint.
+        // Id of a target's scope. Targets with the same key, model or endpoint share it.
         const keyOf = (scope: string, { provider, model, endpoint, key }: typeof a1) =>
           [
             scope,
@@ -172,7 +172,7 @@ describe("a target", () => {
 })
 
 describe("a probe", () => {
-  it("is let through within the margin of every cooldown that covers the target", () => {
+  it("is allowed within the margin of every cooldown that covers the target", () => {
     const margin = (length: number) => Math.min(30_000, length / 4)
     const both = opened(200_000, { scope: "model" }, opened(60_000))
     assert.isFalse(Cooldown.mayProbe(opened(60_000), a1, 44_999, margin))
@@ -182,20 +182,20 @@ describe("a probe", () => {
     assert.isFalse(Cooldown.mayProbe(opened(60_000), a1, 60_000, always), "it is not out any more")
   })
 
-  it("is never made inside a time that the server named (teamclaude/claudebar#8), nor of a dead key", () => {
+  it("is never allowed inside a wait that the server named (teamclaude/claudebar#8), nor for a dead key", () => {
     assert.isFalse(Cooldown.mayProbe(opened(10, { named: true }), a1, 9, always))
     assert.isFalse(Cooldown.mayProbe(opened(Infinity), a1, 9, always))
     assert.isFalse(Cooldown.mayProbe(opened(10), a1, 9, never))
   })
 
-  it("is one at a time, also for another target of the same scope", () => {
+  it("is one at a time, also across targets of the same scope", () => {
     const probed = Cooldown.beginProbe(opened(10, { scope: "key" }), a1, 9)
     assert.isFalse(Cooldown.mayProbe(probed, a1, 9, always))
     assert.isFalse(Cooldown.mayProbe(probed, b1, 9, always))
     assert.isTrue(Cooldown.mayProbe(Cooldown.endProbe(probed, a1), b1, 9, always))
   })
 
-  it("that failed is not followed by another, and lengthens nothing (openclaw#23516)", () => {
+  it("that failed is not followed by another, and lengthens no cooldown (openclaw#23516)", () => {
     const failed = Cooldown.failProbe(Cooldown.beginProbe(opened(10), a1, 9), a1)
     assert.isFalse(Cooldown.mayProbe(failed, a1, 9, always))
     assert.strictEqual(Cooldown.outOf(opened(99, {}, failed, 9), a1, 9)?.until, 10)
@@ -203,14 +203,14 @@ describe("a probe", () => {
     assert.isTrue(Cooldown.mayProbe(next, a1, 19, always), "the next cooldown has its own")
   })
 
-  it("that ends late says nothing of a cooldown that opened since", () => {
+  it("that ends late does not affect a cooldown that opened since", () => {
     const first = Cooldown.beginProbe(opened(10), a1, 9)
     const second = Cooldown.beginProbe(opened(20, {}, first, 10), a1, 19)
     assert.strictEqual(Cooldown.failProbe(second, a1, 9), second)
     assert.strictEqual(Cooldown.endProbe(second, a1, 9), second)
   })
 
-  it("of one target leaves the cooldowns of others alone", () => {
+  it("of one target does not affect cooldowns of other targets", () => {
     const probed = Cooldown.beginProbe(opened(10, { target: a2 }, opened(10)), a1, 9)
     assert.isTrue(Cooldown.mayProbe(probed, a2, 9, always))
   })
@@ -225,14 +225,14 @@ describe("the length of a cooldown", () => {
     retryAfter: "wins"
   } as const
 
-  it("begins with the wait that the server named and grows, where that wins", () => {
+  it("starts from the wait that the server named and grows, for a rule with `wins`", () => {
     assert.deepStrictEqual(
       [0, 1, 3, 20].map((streak) => Cooldown.length(rule, streak, 1_000)),
       [1_000, 2_000, 8_000, 600_000]
     )
   })
 
-  it("begins with the rule's own, where the server named none or the rule does not follow it", () => {
+  it("starts from the rule's own length when the server named none or the rule ignores it", () => {
     assert.strictEqual(Cooldown.length(rule, 1), 240_000)
     assert.strictEqual(Cooldown.length({ ...rule, retryAfter: "minimum" }, 1, 1_000), 240_000)
   })

@@ -65,7 +65,7 @@ describe("Outlast.layerLog", () => {
 })
 
 describe("EventLine.of", () => {
-  it("names an event that it does not know by its tag and its subject", () => {
+  it("describes an unknown event by its tag and its subject", () => {
     const target = { id: "openai/m2#KEY_C" }
     assert.deepStrictEqual(
       [
@@ -77,7 +77,7 @@ describe("EventLine.of", () => {
     )
   })
 
-  it("gives one line for a message of several", () => {
+  it("returns one line for a message of several lines", () => {
     const event = { _tag: "CallGaveUp", at: 0, call: 1, attempt: 1, message: "No target.\n  a: refused" }
     assert.deepStrictEqual(EventLine.of(event), { level: "Warn", text: "✗ No target. a: refused" })
   })

@@ -1,4 +1,6 @@
-/** What proves that a model or an endpoint is out: rules by example, and against a model that keeps all attempts. */
+/**
+ * Proof that a model or an endpoint is out: rules by example, and compared with a model that keeps all attempts.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
@@ -31,7 +33,7 @@ const timeout = (phase: FailoverReason.Timeout["phase"], more: { local?: boolean
   ProviderFailure.local("test", new FailoverReason.Timeout({ phase, local: true, ...more }), a)
 
 describe("silence", () => {
-  it("is a connection, a first token, or a whole answer of which nothing came, within a limit of ours", () => {
+  it("is a local limit that passed for a connection, a first token, or a whole answer without content", () => {
     const silent = (failure: ProviderFailure.ProviderFailure) => Evidence.isSilence(failure, a, [], false)
     assert.deepStrictEqual(
       [
@@ -47,7 +49,7 @@ describe("silence", () => {
     )
   })
 
-  it("is contradicted by progress of another attempt at the target, and by that of no other target", () => {
+  it("is contradicted by progress of another attempt at the same target, and not at another one", () => {
     const isSilence = (flying: ReadonlyArray<Evidence.Flying>, hasProgressed = false) =>
       Evidence.isSilence(timeout("first-token"), a, flying, hasProgressed)
     assert.isFalse(isSilence([], true))
@@ -55,7 +57,7 @@ describe("silence", () => {
     assert.isTrue(isSilence([flight(b, 0, { hasProgress: true }), flight(a, 0)]))
   })
 
-  it("of a stream is not contradicted by headers, that of a whole answer is", () => {
+  it("is contradicted by headers for a whole answer, and not for a stream", () => {
     const heard = [flight(a, 0, { isHeard: true })]
     assert.isTrue(Evidence.isSilence(timeout("first-token"), a, heard, false))
     assert.isFalse(Evidence.isSilence(timeout("total", { silent: true }), a, heard, false))
@@ -82,9 +84,10 @@ interface Attempt extends Evidence.Flying {
   readonly call: number
 }
 
-/** The failures of a scope since a success that began at the first of them or later, in their order. */
+/** An attempt that has ended. */
 type Ended = Attempt & { readonly outcome: "failed" | "succeeded"; readonly scope: Scope }
 
+/** The model: collects the failures of a scope since the last success that cleared them, and looks for two calls. */
 const provenByModel = (
   ended: ReadonlyArray<Ended>,
   flying: ReadonlyArray<Attempt>,
@@ -109,7 +112,7 @@ const provenByModel = (
   )
 }
 
-it("two calls prove it, unless an attempt that began since the first failure succeeded or is in flight", () => {
+it("the failures of two calls are proof, unless a later attempt succeeded or is in flight", () => {
   let proven = 0
   fc.assert(
     fc.property(fc.array(command, { minLength: 20, maxLength: 60 }), (commands) => {

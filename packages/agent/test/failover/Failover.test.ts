@@ -38,7 +38,7 @@ describe("waits and switches", () => {
     })
   )
 
-  it.effect("a second key that is ready is taken at once after a 429", () =>
+  it.effect("a second key that is ready is used at once after a 429", () =>
     Effect.gen(function* () {
       const target = yield* model("m", [{ fault: rateLimited(7) }], { keys: [key("KEY_A"), key("KEY_B")] })
       yield* inTime(ask.pipe(Effect.provide(Failover.layer([target], { policy }))))
@@ -67,7 +67,7 @@ describe("waits and switches", () => {
     })
   )
 
-  it.effect("short waits that a server names again and again do not keep a call from a second key", () =>
+  it.effect("repeated short waits of a server do not keep a call from a second key", () =>
     Effect.gen(function* () {
       const target = yield* model(
         "m",
@@ -177,7 +177,7 @@ describe("waits and switches", () => {
     )
   }
 
-  it.effect("a wait is told in whole seconds, and in milliseconds below one", () =>
+  it.effect("a wait is shown in whole seconds, and in milliseconds below one second", () =>
     Effect.gen(function* () {
       const waits = ["299993.1 millis", "12420 millis", "300 seconds", "0.4 millis", "250.2 millis"] as const
       const messages = yield* Effect.forEach(waits, (wait) =>
@@ -238,7 +238,7 @@ describe("waits and switches", () => {
     })
   )
 
-  it.effect("a malformed request stops: it would fail everywhere", () =>
+  it.effect("a malformed request stops, because it would fail everywhere", () =>
     Effect.gen(function* () {
       const first = yield* model("m1", [{ times: "always", fault: status(422) }])
       const second = yield* model("m2", [])
@@ -249,7 +249,7 @@ describe("waits and switches", () => {
   )
 
   it.effect(
-    "a success clears the cooldowns, and a failed single target is asked again by the next call",
+    "a success clears the cooldowns, and the next call asks a failed only target of the chain again",
     () =>
       Effect.gen(function* () {
         const target = yield* model("m", [{ fault: status(401) }])
@@ -260,7 +260,7 @@ describe("waits and switches", () => {
       })
   )
 
-  it.effect("a silent model is given up after the limit and the next one answers", () =>
+  it.effect("a silent model is abandoned after the limit and the next one answers", () =>
     Effect.gen(function* () {
       const first = yield* model("m1", [{ times: "always", fault: { type: "stall" } }])
       const second = yield* model("m2", [])
@@ -280,7 +280,7 @@ describe("waits and switches", () => {
 })
 
 describe("the boundary", () => {
-  it.effect("keys that are not set are dead targets; only when none is left the layer fails", () =>
+  it.effect("unset keys are dead targets, and the layer fails only when no target is left", () =>
     Effect.gen(function* () {
       const { tags, layer } = recording()
       const half = yield* model("m", [], { keys: [KeySource.env("NOT_SET_1"), key("KEY_B")] })
@@ -358,8 +358,8 @@ const Add = Tool.make("add", {
 })
 const Kit = Toolkit.make(Add)
 
-describe("code that uses effect/ai does not change", () => {
-  it.effect("no tool handler runs for an attempt that failed", () =>
+describe("code for effect/ai works unchanged", () => {
+  it.effect("no tool handler runs for a failed attempt", () =>
     Effect.gen(function* () {
       let ran = 0
       const tools = Kit.toLayer({ add: ({ a, b }) => Effect.sync(() => (ran++, a + b)) })
@@ -384,7 +384,7 @@ describe("code that uses effect/ai does not change", () => {
     })
   )
 
-  it.effect("objects fail over as texts do", () =>
+  it.effect("objects fail over like texts", () =>
     Effect.gen(function* () {
       const first = yield* model("m1", [{ times: "always", fault: status(529) }])
       const second = yield* model("m2", [], { plan: { answers: [{ text: '{"sum":3}' }] } })
@@ -397,7 +397,7 @@ describe("code that uses effect/ai does not change", () => {
     })
   )
 
-  it.effect("a chat keeps who answered, and does not send it", () =>
+  it.effect("a chat keeps the model that answered, and does not send it", () =>
     Effect.gen(function* () {
       const target = yield* model("m", [], { plan: { answers: [{ text: "one" }, { text: "two" }] } })
       yield* Effect.gen(function* () {
@@ -412,7 +412,7 @@ describe("code that uses effect/ai does not change", () => {
     })
   )
 
-  it.effect("the output limit of the user reaches the model, within what the model can", () =>
+  it.effect("the user's output limit reaches the model, up to the model's own", () =>
     Effect.gen(function* () {
       const target = yield* model("m", [], { info: { maxOutputTokens: 100 } })
       yield* Effect.gen(function* () {
@@ -427,7 +427,7 @@ describe("code that uses effect/ai does not change", () => {
     })
   )
 
-  it.effect("the answer tells what it cost", () =>
+  it.effect("an answer reports its cost", () =>
     Effect.gen(function* () {
       const target = yield* model("m", [], {
         info: { price: { input: 3, output: 15, cacheRead: 0.3 } },

@@ -1,4 +1,6 @@
-/** What a call tells of itself: its attempts when they are sent, its waits, its end. */
+/**
+ * The events of a call: its attempts when they are sent, its waits, its end.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -32,7 +34,7 @@ const asked = LanguageModel.streamText({
 const over = (chain: Chain, of = policy) => Effect.provide(Failover.layer(chain, { policy: of }))
 const silent: Stream.Stream<Part> = Stream.never
 
-/** The events of an effect over a chain, in short. */
+/** Returns the events of an effect over a chain in a short form. */
 const eventsOf = <A, E>(
   effect: Effect.Effect<A, E, LanguageModel.LanguageModel>,
   chain: Chain,
@@ -132,7 +134,7 @@ describe("the events of a call", () => {
     })
   )
 
-  it.effect("an attempt that continues a cut answer comes after no failure", () =>
+  it.effect("an attempt that continues a cut answer follows no failure", () =>
     Effect.gen(function* () {
       const cut = say(...text.block("hel"), finish("length", 600))
       const chain: Chain = [
@@ -150,7 +152,7 @@ describe("the events of a call", () => {
     })
   )
 
-  it.effect("an answer that is continued here, and one that is continued elsewhere", () =>
+  it.effect("an answer that is continued at the same target, and one at another target", () =>
     Effect.gen(function* () {
       const cut = say(text.start(), text.delta("hel"))
       const here: Chain = [played({ streams: [cut, say(...text.block("p!"), finish())] })]
@@ -181,7 +183,7 @@ describe("the events of a call", () => {
     })
   )
 
-  it.effect("what was repeated at the seam of a continued answer, and what only may have been", () =>
+  it.effect("repeated text that a continuation dropped, and text that only may be repeated", () =>
     Effect.gen(function* () {
       const said = "The quick brown fox jumps over the lazy dog"
       const cut = say(text.start(), text.delta(said))
@@ -217,7 +219,7 @@ describe("the events of a call", () => {
         "AttemptStarted 3 vendor/m#B +20000 after RateLimit",
         "CallSucceeded 3 vendor/m#B 0"
       ])
-      // Another call finds all of them out.
+      // The second call finds all targets out.
       const waiting = yield* eventsOf(Effect.all([ask, ask], { concurrency: 2 }), [
         played({ keys: [key("A")], answers: [Effect.fail(limited(30)), answer("hello")] })
       ])
@@ -237,7 +239,7 @@ describe("the events of a call", () => {
     })
   )
 
-  it.effect("a call that gives up says so once, and is not called abandoned", () =>
+  it.effect("a call that gives up publishes that once, and is not abandoned", () =>
     Effect.gen(function* () {
       const stops = Effect.fail(failure(new FailoverReason.ContentPolicy()))
       const expected = [
@@ -267,7 +269,7 @@ describe("the events of a call", () => {
 })
 
 describe("a call is abandoned", () => {
-  /** The last event of a call that is interrupted after a second. */
+  /** Returns the last event of a call that is interrupted after a second. */
   const interrupted = (call: Effect.Effect<unknown, unknown, LanguageModel.LanguageModel>, chain: Chain) =>
     Effect.gen(function* () {
       const { tags, layer } = recording()
@@ -277,7 +279,7 @@ describe("a call is abandoned", () => {
       return tags()
     })
 
-  it.effect("when it is interrupted while an attempt, a delay or a wait is under way", () =>
+  it.effect("when it is interrupted during an attempt, a delay or a wait", () =>
     Effect.gen(function* () {
       const silence = played({ answers: [Effect.never], streams: [silent] })
       for (const call of [ask, Stream.runDrain(asked)]) {
@@ -302,7 +304,7 @@ describe("a call is abandoned", () => {
     })
   )
 
-  it.effect("when the consumer stops before the finish, and not when it stops behind it", () =>
+  it.effect("when the consumer stops before the finish, and not when it stops after the finish", () =>
     Effect.gen(function* () {
       const hello = played({ streams: [say(...text.block("hello"), 1_000, text.delta("!"), finish())] })
       assert.deepStrictEqual(yield* eventsOf(asked.pipe(Stream.take(1), Stream.runDrain), [hello]), [
@@ -320,7 +322,7 @@ describe("a call is abandoned", () => {
     })
   )
 
-  it.effect("but not when a tool of the provider ends it", () =>
+  it.effect("only by an interruption, not by a failure during a tool of the provider", () =>
     Effect.gen(function* () {
       const target = played({ streams: [say(toolCall("1", { providerExecuted: true }))] })
       assert.deepStrictEqual(yield* eventsOf(Stream.runDrain(asked), [target]), [

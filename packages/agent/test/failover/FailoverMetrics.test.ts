@@ -10,7 +10,7 @@ const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
 const secret = "sk-live-0123456789"
 const key = (name: string) => KeySource.value(name, Redacted.make(secret))
 
-/** Runs calls over a chain, each after the other, and gives what the metrics say. */
+/** Runs calls over a chain one after the other, and returns the metrics. */
 const measured = (chain: Chain, program: Effect.Effect<unknown, unknown, LanguageModel.LanguageModel>) =>
   Effect.gen(function* () {
     const telemetry = FailoverMetrics.layer().pipe(
@@ -44,7 +44,7 @@ describe("the metrics of calls", () => {
     Effect.gen(function* () {
       const fails = Effect.fail(serverError)
       const refused = Effect.fail(failure(new FailoverReason.ContentPolicy()))
-      // Answered at once; recovered after two failures; recovered elsewhere after three; failed.
+      // One call each: answered at once, recovered after two failures, recovered elsewhere after three, failed.
       const first = played({
         keys: [key("A")],
         answers: [answer("one"), fails, fails, answer("two"), fails, fails, fails]
@@ -84,7 +84,7 @@ describe("the metrics of calls", () => {
       assert.deepStrictEqual(labelled("outlast_waits_total"), { "reason=backoff": 4 })
       const [waited] = histogram("outlast_wait_seconds")
       assert.deepInclude(waited, { count: 4, sum: 6 })
-      // One output token an answer.
+      // One output token per answer.
       assert.deepStrictEqual(labelled("outlast_tokens_total"), {
         "kind=output,model=m,provider=vendor": 2,
         "kind=output,model=m2,provider=vendor": 1
@@ -95,7 +95,7 @@ describe("the metrics of calls", () => {
     })
   )
 
-  it.effect("count what all targets out and an interruption end, and cost", () =>
+  it.effect("count all targets out, interruptions and cost", () =>
     Effect.gen(function* () {
       const price = { input: 1, output: 1_000_000 }
       const dear = played({
@@ -121,7 +121,7 @@ describe("the metrics of calls", () => {
     })
   )
 
-  it("refuse a number of labels below 1 and an unknown option", () => {
+  it("reject fewer than one label and an unknown option", () => {
     assert.throws(() => FailoverMetrics.layer({ maxLabels: 0 }), "maxLabels must be an integer of at least 1")
     const untyped = { maxLabel: 10 } as FailoverMetrics.Options
     assert.throws(() => FailoverMetrics.layer(untyped), '"maxLabel" is not an option. Options: maxLabels')

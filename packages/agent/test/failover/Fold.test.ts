@@ -1,4 +1,6 @@
-/** Streams folded into whole answers. */
+/**
+ * Folding a stream into a whole answer.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import type { Response } from "effect/ai"
 import * as fc from "fast-check"
@@ -47,10 +49,10 @@ const answer = fc.record({
     nil: undefined
   }),
   reason: fc.constantFrom<Response.FinishReason>("stop", "length", "tool-calls", "content-filter"),
-  /** Where deltas end, and where metadata comes: in the start, in an empty delta, or in the end. */
+  /** Positions where deltas end. Metadata is in the start, in an empty delta, or in the end. */
   cuts: fc.array(fc.nat(), { maxLength: 4 }),
   carrier: fc.constantFrom("start" as const, "delta" as const, "end" as const),
-  /** Some vendors use an id again once its block has ended. */
+  /** Some vendors reuse an id after its block has ended. */
   sameIds: fc.boolean(),
   keepAlives: fc.boolean()
 })
@@ -85,7 +87,7 @@ const streamed = (
       ]
     }
     if (part.type === "tool-result") return [{ ...part, preliminary: true, result: "soon" }, part]
-    // The parts that are left stand in streams as they are.
+    // The other parts are the same in streams.
     return [part as StreamPart]
   })
 
@@ -94,7 +96,7 @@ const streamed = (
 // -----------------------------------------------------------------------------
 
 describe("a folded stream", () => {
-  it("is the answer that was streamed, for any answer and any way to stream it", () => {
+  it("equals the streamed answer, for any answer and any way to stream it", () => {
     fc.assert(
       fc.property(answer, ({ parts, response, reason, keepAlives, ...how }) => {
         const whole = [...(response === undefined ? [] : [response]), ...parts, finish(reason)]
@@ -111,7 +113,7 @@ describe("a folded stream", () => {
     )
   })
 
-  it("joins blocks that are open at the same time, each in the place where it began", () => {
+  it("joins blocks that are open at the same time, each at the place where it began", () => {
     const stream = [
       text.start("a"),
       thinking.start("a"),
@@ -131,7 +133,7 @@ describe("a folded stream", () => {
     ])
   })
 
-  it("keeps thinking without text, and merges what its parts say field by field", () => {
+  it("keeps thinking without text, and merges the metadata of its parts field by field", () => {
     const stream: ReadonlyArray<StreamPart> = [
       { type: "reasoning-start", id: "r", metadata: { openai: { itemId: "rs_1", encrypted: null } } },
       { type: "reasoning-end", id: "r", metadata: { openai: { encrypted: "xyz" } } }
@@ -148,7 +150,7 @@ describe("a folded stream", () => {
   })
 })
 
-it("a call of the program that was begun and not made is missed, one of the provider is not", () => {
+it("reports an unfinished call of a program's tool as missing, and not one of a provider's tool", () => {
   const start = (providerExecuted: boolean): StreamPart => ({
     type: "tool-params-start",
     id: "1",
@@ -161,7 +163,7 @@ it("a call of the program that was begun and not made is missed, one of the prov
   assert.isFalse(Fold.lacksCall([start(true)]))
 })
 
-it("progress is content: no keep-alive, no frame of a block, no empty delta", () => {
+it("counts only content as progress: no keep-alive, no frame of a block, no empty delta", () => {
   const content = [text.delta("a"), thinking.delta("a"), toolCall("1"), finish()]
   const frames = [keepAlive, text.start(), text.delta(""), text.end(), thinking.start(), thinking.end("s")]
   assert.deepStrictEqual(content.map(Fold.isProgress), [true, true, true, true])

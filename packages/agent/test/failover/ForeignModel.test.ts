@@ -61,7 +61,7 @@ it.effect("tools of a foreign model run once, with decoded parameters, in text a
   })
 )
 
-it.effect("objects come through", () =>
+it.effect("objects pass through a foreign model", () =>
   Effect.gen(function* () {
     const target = vendor({
       generateText: ({ responseFormat }) =>
@@ -78,7 +78,7 @@ it.effect("objects come through", () =>
   })
 )
 
-it.effect("its AiErrors are classified, and its retryAfter is kept", () =>
+it.effect("AiErrors of a foreign model are classified and keep their retryAfter", () =>
   Effect.gen(function* () {
     let calls = 0
     const target = vendor({
@@ -107,7 +107,7 @@ it.effect("its AiErrors are classified, and its retryAfter is kept", () =>
   })
 )
 
-it.effect("a response that the AiError keeps says more than its reason", () =>
+it.effect("the response in an AiError is used when it says more than the reason", () =>
   Effect.gen(function* () {
     const target = vendor({
       generateText: () =>
@@ -131,7 +131,7 @@ const VendorLimit: Context.Reference<number> = Context.Reference<number>("Vendor
   defaultValue: () => 1_000
 })
 
-it.effect("is told the output limit of the call, in text and stream, where it says how", () =>
+it.effect("a foreign model gets the call's output limit in text and stream, by `withOutputLimit`", () =>
   Effect.gen(function* () {
     const limits: Array<number> = []
     const heard = Effect.map(VendorLimit, (limit) => void limits.push(limit))
@@ -156,8 +156,8 @@ it.effect("is told the output limit of the call, in text and stream, where it sa
   })
 )
 
-it("a key in place of a name is refused without quoting it", () => {
-  // So that no scanner takes it for a real one.
+it("a key in place of a name is rejected without quoting it", () => {
+  // Split, so that no scanner takes it for a real key.
   const key = ["sk-ant-", "api03-planted0123456789abcdef"].join("")
   const layer = Layer.empty as unknown as Layer.Layer<LanguageModel.LanguageModel>
   for (const name of [key, `Bearer ${key}`, `gpt:${key}`]) {

@@ -7,7 +7,7 @@ import { TestClock } from "effect/testing"
 import { inspect } from "node:util"
 import { answer, played } from "../support.ts"
 
-/** So that no scanner takes a made-up key of these tests for a real one. */
+/** Split, so that no scanner takes this made-up key for a real one. */
 const secret = ["sk-ant-", "api03-planted0123456789"].join("")
 const hex = "a1b2c3d4e5f60718".repeat(2)
 
@@ -19,7 +19,7 @@ const keys: ReadonlyArray<string> = [
   hex
 ]
 
-/** The error of what throws, without `planted` in it, however it is printed. */
+/** Returns the thrown error, after checking that no way to print it shows `planted`. */
 const refused = (run: () => unknown, planted: string): Options.InvalidOption => {
   try {
     run()
@@ -32,7 +32,7 @@ const refused = (run: () => unknown, planted: string): Options.InvalidOption => 
   return assert.fail("It was not refused.")
 }
 
-// A program in JavaScript, or with a cast.
+// Types do not protect a program in JavaScript, or one with a cast.
 const untyped = KeySource as unknown as Record<
   "env" | "config" | "value" | "refreshing",
   (...args: ReadonlyArray<unknown>) => KeySource.KeySource
@@ -53,14 +53,14 @@ describe("a key where a name belongs", () => {
     })
   }
 
-  it("is told what to write instead", () => {
+  it("is answered with the correct form", () => {
     const { message } = refused(() => KeySource.env(secret), secret)
     assert.include(message, "KeySource.env")
     assert.include(message, 'keys: ["ANTHROPIC_API_KEY"]')
     assert.include(message, 'KeySource.value("name", Redacted.make(key))')
   })
 
-  it("is refused in every other form that is no name", () => {
+  it("is rejected in every other form that is not a name", () => {
     for (const wrong of ["", " A", "A B", "A-B", "1A", "A\n", "ключ", undefined, 1, null, ["A"]]) {
       refused(() => untyped.env(wrong), "planted")
     }
@@ -69,7 +69,7 @@ describe("a key where a name belongs", () => {
     }
   })
 
-  it.effect("in a target that is written by hand ends the layer without quoting it", () =>
+  it.effect("in a target that is written by hand fails the layer without quoting it", () =>
     Effect.gen(function* () {
       const byHand = { name: secret, load: Effect.succeed(Redacted.make("x")) }
       for (const key of [byHand, secret as unknown as KeySource.KeySource]) {
@@ -86,7 +86,7 @@ describe("a key where a name belongs", () => {
 })
 
 describe("KeySource.value", () => {
-  it.effect("takes a Redacted alone, or with a name", () =>
+  it.effect("accepts a Redacted alone, or with a name", () =>
     Effect.gen(function* () {
       const key = Redacted.make("hunter2")
       assert.strictEqual(KeySource.value(key).name, KeySource.defaults.name)
@@ -95,19 +95,19 @@ describe("KeySource.value", () => {
     })
   )
 
-  it.effect("is a missing key when the Redacted has no text", () =>
+  it.effect("is a missing key when the Redacted is empty", () =>
     Effect.gen(function* () {
-      // `Redacted.make(process.env.KEY!)`, of a variable that is not set.
+      // Same as `Redacted.make(process.env.KEY!)` with an unset variable.
       const notSet = Redacted.make(undefined as unknown as string)
       assert.strictEqual(Redacted.value(yield* KeySource.value(notSet).load), "")
     })
   )
 })
 
-it.effect("a refreshed key that is no Redacted is refused without quoting it", () =>
+it.effect("a refreshed key that is not a Redacted is rejected without quoting it", () =>
   Effect.gen(function* () {
     for (const token of [{ value: secret }, secret, undefined, {}]) {
-      // A function in JavaScript, or with a cast.
+      // Types do not protect a function in JavaScript, or one with a cast.
       const load = Effect.succeed(token as unknown as KeySource.Token)
       const exit = yield* Effect.exit(KeySource.refreshing("OAUTH", { load }).load)
       const cause = Exit.isFailure(exit) ? exit.cause : assert.fail("It was taken.")
@@ -119,7 +119,7 @@ it.effect("a refreshed key that is no Redacted is refused without quoting it", (
   })
 )
 
-it("wrong options of a refreshed key are refused without quoting them", () => {
+it("wrong options of a refreshed key are rejected without quoting them", () => {
   const load = Effect.succeed({ value: Redacted.make("token") })
   for (const [options, field] of [
     [undefined, "options"],
@@ -142,7 +142,7 @@ it("wrong options of a refreshed key are refused without quoting them", () => {
   )
 })
 
-it.effect("a refreshed key whose expiresAt is no time in milliseconds fails", () =>
+it.effect("a refreshed key fails when its expiresAt is not a time in milliseconds", () =>
   Effect.gen(function* () {
     const loaded = (expiresAt: unknown) => {
       const load = Effect.succeed({ value: Redacted.make("token"), expiresAt: expiresAt as number })
@@ -151,7 +151,7 @@ it.effect("a refreshed key whose expiresAt is no time in milliseconds fails", ()
     for (const wrong of ["2026-01-01T00:00:00Z", new Date(0), null]) {
       assert.include(String(yield* Effect.flip(loaded(wrong))), "(its expiresAt is not a number)")
     }
-    // The clock of a test begins at 0.
+    // The test clock begins at 0.
     yield* loaded(60_000)
     yield* TestClock.setTime(1_760_000_000_000)
     const error = yield* Effect.flip(loaded(1_760_003_600))
@@ -169,7 +169,7 @@ it.effect("a refreshed key whose expiresAt is no time in milliseconds fails", ()
   })
 )
 
-it.effect("a key of blanks is a key that is not set", () =>
+it.effect("a key that consists of blanks counts as unset", () =>
   Effect.gen(function* () {
     const blank = Redacted.make(" \n")
     const load = Effect.succeed({ value: blank })
@@ -182,7 +182,7 @@ it.effect("a key of blanks is a key that is not set", () =>
   })
 )
 
-it("a key that is named twice in one target is refused", () => {
+it("two keys with the same name in one target are rejected", () => {
   const token = KeySource.value("TOKEN", Redacted.make("x"))
   const other = KeySource.value("TOKEN", Redacted.make("y"))
   const message = (keys: ReadonlyArray<unknown>) =>

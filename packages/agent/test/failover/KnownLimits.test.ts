@@ -1,4 +1,6 @@
-/** What a chain asks its limiter for. */
+/**
+ * The permits that a chain requests from its limiter.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { CallLimiter, Failover } from "@outlast/agent"
 import { OutputLimit } from "@outlast/agent/failover"
@@ -10,7 +12,7 @@ import { answer, played, policy } from "../support.ts"
 
 const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
 
-/** A limiter that takes a second for each permit, whatever happens, and writes down what it is asked for. */
+/** A limiter that takes a second for each permit and records the requests. */
 const slow = () => {
   const asked: Array<CallLimiter.Request> = []
   let held = 0
@@ -33,7 +35,7 @@ const slow = () => {
 }
 
 describe("a limiter of your own", () => {
-  it.effect("is told how much of the tokens is output, and no more than the model can say", () =>
+  it.effect("gets the expected output tokens, at most the model's maximum", () =>
     Effect.gen(function* () {
       const { limiter, asked } = slow()
       const target = played({ answers: [answer("hello")], info: { maxOutputTokens: 100 } })
@@ -44,7 +46,7 @@ describe("a limiter of your own", () => {
       const fiber = yield* Effect.forkChild(call)
       yield* TestClock.adjust("1 second")
       yield* Fiber.join(fiber)
-      // 17 characters of prompt.
+      // The prompt has 17 characters.
       assert.deepStrictEqual(
         asked.map(({ tokens, outputTokens }) => [tokens, outputTokens]),
         [[105, 100]]
@@ -52,7 +54,7 @@ describe("a limiter of your own", () => {
     })
   )
 
-  it.effect("gets back the permit of a call that was interrupted while it got one", () =>
+  it.effect("gets back a permit whose call was interrupted while it was granted", () =>
     Effect.gen(function* () {
       const { limiter, asked, held } = slow()
       const target = played({ answers: [answer("hello")] })
@@ -67,7 +69,7 @@ describe("a limiter of your own", () => {
     })
   )
 
-  it.effect("keeps a call in its place in the queue when there is nowhere else to go", () =>
+  it.effect("keeps a call in its place in the queue when no other target is left", () =>
     Effect.gen(function* () {
       const order: Array<string> = []
       const target = played({

@@ -17,7 +17,7 @@ import type { KeyEvent } from "#agent/failover/target/KeyEvent"
 import * as LiveKey from "#agent/failover/target/LiveKey"
 import { Deadline, InvalidOption, ResilienceEvents } from "@outlast/resilience"
 
-/** A key whose n-th load is told; it counts the loads and keeps the events. */
+/** Makes a key from a function of the load number, counts the loads and records the events. */
 const setup = (
   load: (n: number) => Effect.Effect<KeySource.Token, unknown>,
   options: Partial<KeySource.RefreshingOptions> = {}
@@ -30,7 +30,7 @@ const setup = (
       ...options
     })
     const Events = ResilienceEvents.layerHandler((event) =>
-      // Only the key publishes here.
+      // Only the key publishes events here.
       Effect.sync(() => events.push(event as KeyEvent))
     )
     const context = yield* Layer.build(Events)
@@ -42,7 +42,7 @@ const token = (value: string, expiresAt?: number): KeySource.Token => ({
   value: Redacted.make(value),
   expiresAt
 })
-/** A token that takes a second. */
+/** A token whose load takes a second. */
 const slow = (n: number) => Effect.delay(Effect.succeed(token(`v${n}`)), "1 second")
 const valueOf = (key: LiveKey.LiveKey) => Redacted.value(key.current)
 
@@ -56,7 +56,7 @@ const live = (...args: Parameters<typeof setup>) =>
     return { key, renew: key.renew, ready: key.ready, ...rest }
   })
 
-describe("sources that are read once", () => {
+describe("sources that are read only once", () => {
   it.effect("environment, configuration and value give a key that cannot be refreshed", () =>
     Effect.gen(function* () {
       const nested = Config.Redacted("key").pipe(Config.nested("llm"))
@@ -80,7 +80,7 @@ describe("sources that are read once", () => {
 })
 
 describe("a refused key", () => {
-  it.effect("is refreshed once, however many calls are refused", () =>
+  it.effect("is refreshed once, however many calls are refused at the same time", () =>
     Effect.gen(function* () {
       const { key, renew, loads, events } = yield* live(slow)
       assert.strictEqual(valueOf(key), "v1")
@@ -97,7 +97,7 @@ describe("a refused key", () => {
     })
   )
 
-  it.effect("costs nothing when a newer one is there already", () =>
+  it.effect("needs no refresh when a newer value exists already", () =>
     Effect.gen(function* () {
       const { renew, loads } = yield* live((n) => Effect.succeed(token(`v${n}`)))
       assert.isTrue(yield* renew(1))
@@ -108,7 +108,7 @@ describe("a refused key", () => {
     })
   )
 
-  it.effect("is refreshed again when the newer one is refused, too", () =>
+  it.effect("is refreshed again when the newer value is refused too", () =>
     Effect.gen(function* () {
       const { key, renew } = yield* live(slow)
       for (const version of [1, 2]) {
@@ -120,7 +120,7 @@ describe("a refused key", () => {
     })
   )
 
-  it.effect("is dead when the refresh gives the same value, or fails", () =>
+  it.effect("is dead when the refresh fails or gives the same value", () =>
     Effect.gen(function* () {
       const same = yield* live(() => Effect.succeed(token("v1")))
       assert.isFalse(yield* same.renew(1))
@@ -131,13 +131,13 @@ describe("a refused key", () => {
       const failing = yield* live((n) => (n === 1 ? slow(n) : Effect.fail("nothing")))
       assert.isFalse(yield* failing.renew(1))
       assert.strictEqual(valueOf(failing.key), "v1")
-      // The next one may try again.
+      // The next call may try again.
       assert.isFalse(yield* failing.renew(1))
       assert.strictEqual(failing.loads(), 3)
     })
   )
 
-  it.effect("is not refreshed for longer than the time limit", () =>
+  it.effect("fails its refresh after the time limit", () =>
     Effect.gen(function* () {
       for (const [timeout, millis] of [
         [undefined, 30_000],
@@ -160,7 +160,7 @@ describe("a refused key", () => {
     })
   )
 
-  it.effect("is refreshed for the others when a caller is interrupted, even the one that began", () =>
+  it.effect("is still refreshed for other callers when the one that started it is interrupted", () =>
     Effect.gen(function* () {
       const { renew, loads } = yield* live(slow)
       const first = yield* Effect.forkChild(renew(1))
@@ -173,7 +173,7 @@ describe("a refused key", () => {
     })
   )
 
-  it.effect("is refreshed without the deadline of the call that asks", () =>
+  it.effect("is refreshed without the deadline of the calling program", () =>
     Effect.gen(function* () {
       const seen: Array<bigint | undefined> = []
       const { renew } = yield* live((n) =>
@@ -188,7 +188,7 @@ describe("a refused key", () => {
   )
 
   it.effect(
-    "is not refreshed any more when its scope has ended, which ends a refresh that is under way",
+    "is not refreshed after its scope has ended, and a refresh in flight is interrupted by the end",
     () =>
       Effect.gen(function* () {
         const scope = yield* Scope.make()
@@ -208,7 +208,7 @@ describe("a refused key", () => {
       })
   )
 
-  it.effect("is not refreshed when its scope has ended before", () =>
+  it.effect("is not refreshed after its scope has ended", () =>
     Effect.gen(function* () {
       const scope = yield* Scope.make()
       const { renew, loads } = yield* Scope.provide(live(slow), scope)
@@ -221,11 +221,11 @@ describe("a refused key", () => {
 
 describe("a key that expires", () => {
   const hour = 3_600_000
-  /** Each token holds for an hour from when it was made. */
+  /** Each token expires an hour after its load. */
   const hourly = (n: number) =>
     Effect.clockWith((clock) => Effect.succeed(token(`v${n}`, clock.currentTimeMillisUnsafe() + hour)))
 
-  it.effect("is refreshed before it is used in its last minute", () =>
+  it.effect("is refreshed before use in its last minute", () =>
     Effect.gen(function* () {
       const { key, ready, loads } = yield* live((n) => Effect.delay(hourly(n), 1))
       yield* TestClock.adjust(hour - 60_000 - 1_000)
@@ -241,7 +241,7 @@ describe("a key that expires", () => {
     })
   )
 
-  it.effect("with a margin of its own", () =>
+  it.effect("uses its own margin", () =>
     Effect.gen(function* () {
       const { ready, loads } = yield* live(hourly, { margin: "10 minutes" })
       yield* TestClock.adjust(hour - 600_000 - 1_001)
@@ -253,7 +253,7 @@ describe("a key that expires", () => {
     })
   )
 
-  it.effect("is used as it is when it cannot be refreshed, and not every call waits for that", () =>
+  it.effect("is used as it is when the refresh fails, and not every call waits for a refresh", () =>
     Effect.gen(function* () {
       const { key, ready, renew, loads } = yield* live((n) => (n === 1 ? hourly(n) : Effect.fail("down")))
       yield* TestClock.adjust(hour)
@@ -263,7 +263,7 @@ describe("a key that expires", () => {
       yield* TestClock.adjust(LiveKey.pause - 1)
       yield* ready
       assert.strictEqual(loads(), 2)
-      // A refusal does not wait for that.
+      // A refused key is refreshed without that pause.
       assert.isFalse(yield* renew(1))
       assert.strictEqual(loads(), 3)
       yield* TestClock.adjust(1)
@@ -272,7 +272,7 @@ describe("a key that expires", () => {
     })
   )
 
-  it.effect("that lives for less than its margin is refreshed now and then, not by every call", () =>
+  it.effect("that lives for less than its margin is refreshed at intervals, not by every call", () =>
     Effect.gen(function* () {
       const brief = (n: number) =>
         Effect.clockWith((clock) => Effect.succeed(token(`v${n}`, clock.currentTimeMillisUnsafe() + 5_000)))
@@ -282,7 +282,7 @@ describe("a key that expires", () => {
     })
   )
 
-  it.effect("and says nothing about it is never refreshed ahead", () =>
+  it.effect("without an expiry is never refreshed early", () =>
     Effect.gen(function* () {
       for (const expiresAt of [undefined, Number.NaN, Infinity]) {
         const { ready, loads } = yield* live(() => Effect.succeed(token("v1", expiresAt)))
@@ -297,7 +297,7 @@ describe("a key that expires", () => {
 describe("errors", () => {
   const secret = "sk-refresh-token-0123456789abcdef"
 
-  it.effect("say what failed and what to do, and nothing that may be secret", () =>
+  it.effect("name the failure and the fix, and contain no secret", () =>
     Effect.gen(function* () {
       class Denied extends Error {
         readonly _tag = "Denied"
@@ -331,7 +331,7 @@ describe("errors", () => {
     })
   )
 
-  it.effect("of the first load come after the time limit, too", () =>
+  it.effect("of the first load include its time limit", () =>
     Effect.gen(function* () {
       const fiber = yield* Effect.forkChild(setup(() => Effect.never))
       yield* TestClock.adjust("30 seconds")
@@ -341,7 +341,7 @@ describe("errors", () => {
     })
   )
 
-  it("options out of range are refused", () => {
+  it("options out of range are rejected", () => {
     const load = Effect.succeed(token("v1"))
     assert.throws(() => KeySource.refreshing("K", { load, timeout: 0 }), InvalidOption, "timeout")
     assert.throws(() => KeySource.refreshing("K", { load, margin: "-1 second" }), InvalidOption, "margin")
@@ -352,7 +352,7 @@ describe("errors", () => {
   })
 })
 
-it.effect("the value of a source that refreshes is there for those who only load it", () =>
+it.effect("`load` of a refreshing source works without a refresh", () =>
   Effect.gen(function* () {
     const gate = yield* Deferred.make<void>()
     const source = KeySource.refreshing("OAUTH", { load: Effect.as(Deferred.await(gate), token("v1")) })

@@ -1,4 +1,6 @@
-/** An image that a provider refuses becomes a note, and the call goes on. */
+/**
+ * Images that a provider refuses are replaced with a note, and the call continues.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Prompt } from "effect/ai"
@@ -26,7 +28,7 @@ const assistant = (text: string): Prompt.MessageEncoded => ({
 })
 const ask = (...prompt: ReadonlyArray<Prompt.MessageEncoded>) => LanguageModel.generateText({ prompt })
 
-/** What each request of a target had: names of images, and the texts beside them. */
+/** Returns the content of each request to a target: names of images, and the texts beside them. */
 const sent = ({ requests }: Played) =>
   requests.map(({ request }) =>
     request.prompt.content.flatMap((message) =>
@@ -66,7 +68,7 @@ describe("an image that the provider refuses", () => {
     })
   )
 
-  it.effect("is looked for behind the last answer: earlier ones were accepted", () =>
+  it.effect("is searched after the last answer first, because earlier ones were accepted", () =>
     Effect.gen(function* () {
       const target = played({ answers: [refuses, answer("hello")] })
       yield* inTime(ask(user("x", image("a")), assistant("one"), user("y", image("b"))).pipe(over([target])))
@@ -74,7 +76,7 @@ describe("an image that the provider refuses", () => {
     })
   )
 
-  it.effect("is any of the conversation where none is new", () =>
+  it.effect("may be any of the conversation when none is new", () =>
     Effect.gen(function* () {
       const target = played({ answers: [refuses, answer("hello")] })
       yield* inTime(ask(user("x", image("a")), assistant("one"), user("y")).pipe(over([target])))
@@ -93,7 +95,7 @@ describe("an image that the provider refuses", () => {
     })
   )
 
-  it.effect("is told in an event", () =>
+  it.effect("is reported by an event", () =>
     Effect.gen(function* () {
       const target = played({ answers: [refuses, answer("hello")] })
       const { layer, of } = recording()
@@ -105,7 +107,7 @@ describe("an image that the provider refuses", () => {
     })
   )
 
-  it.effect("ends the call when the request has no image at all", () =>
+  it.effect("ends the call when the request has no image", () =>
     Effect.gen(function* () {
       const target = played({ answers: [refuses, answer("no")] })
       const failed = yield* inTime(failureOf(ask(user("x"))).pipe(over([target])))
@@ -114,7 +116,7 @@ describe("an image that the provider refuses", () => {
     })
   )
 
-  it.effect("is replaced in the result of a tool, too", () =>
+  it.effect("is replaced in the result of a tool too", () =>
     Effect.gen(function* () {
       const target = played({ answers: [refuses, answer("hello")] })
       const prompt: ReadonlyArray<Prompt.MessageEncoded> = [

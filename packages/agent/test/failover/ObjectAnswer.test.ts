@@ -1,4 +1,7 @@
-/** Answers that are to be objects: taken out of a fence, asked for again when they are wrong, shown as they come. */
+/**
+ * Answers that should be objects: taken out of a code fence, requested again when they are wrong, shown while they
+ * stream.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Option, Schema, Stream } from "effect"
 import type { Prompt } from "effect/ai"
@@ -15,14 +18,14 @@ const ask = LanguageModel.generateObject({ prompt: "Which city?", schema: City }
 const stream = Outlast.streamText({ prompt: "Which city?", schema: City })
 const restarting = Outlast.streamText({ prompt: "Which city?", schema: City, midStream: "restart" })
 
-/** The last message of a request, if it is not the question. */
+/** Returns the last message of a request, if it is not the question. */
 const nudgeOf = (prompt: Prompt.Prompt): string => {
   const said = JSON.stringify(prompt.content.at(-1))
   return said.includes("Which city?") ? "" : said
 }
 
 describe("a whole object", () => {
-  it.effect("is taken out of a fence, and not asked for again", () =>
+  it.effect("is taken out of a code fence, without a second request", () =>
     Effect.gen(function* () {
       const target = played({ answers: [answer(`Here:\n\`\`\`json\n${json}\n\`\`\``)] })
       const { value, text } = yield* inTime(ask.pipe(Effect.provide(Failover.layer([target], { policy }))))
@@ -60,7 +63,7 @@ describe("a whole object", () => {
     )
   }
 
-  it.effect("is asked for without a nudge where the policy has none", () =>
+  it.effect("is requested again without a nudge when the policy has none", () =>
     Effect.gen(function* () {
       const { wrongObject: _, ...nudges } = policy.nudges
       const target = played({ answers: [answer("Oslo."), answer(json)] })
@@ -69,7 +72,7 @@ describe("a whole object", () => {
     })
   )
 
-  it.effect("that stays wrong goes to the next target, and fails with the text of the last answer", () =>
+  it.effect("that stays wrong goes to the next target, then fails with the text of the last answer", () =>
     Effect.gen(function* () {
       const first = played({ model: "a", answers: [answer("Oslo.")] })
       const second = played({ model: "b", answers: [answer("Bergen.")] })
@@ -90,7 +93,7 @@ describe("a whole object", () => {
     })
   )
 
-  it.effect("fails without the words of the answer, also where they are keys", () =>
+  it.effect("fails without quoting the answer, even its keys", () =>
     Effect.gen(function* () {
       const wrong = '{"cities": {"Bergen \\"on\\" Sea": "many"}, "river \\"1\\"": "Glomma"}'
       const target = played({ answers: [answer(wrong)] })
@@ -109,7 +112,7 @@ describe("a whole object", () => {
     })
   )
 
-  it.effect("is not judged where a filter ended the answer", () =>
+  it.effect("is not checked when a content filter ended the answer", () =>
     Effect.gen(function* () {
       const filtered = played({ answers: [Effect.succeed([finish("content-filter")])] })
       yield* Effect.flip(inTime(ask.pipe(Effect.provide(Failover.layer([filtered], { policy })))))
@@ -120,7 +123,7 @@ describe("a whole object", () => {
 
 type Shown = Stream.Success<typeof stream>
 
-/** What a consumer sees: partial objects, the object, and what is taken back. */
+/** Returns the view of a consumer: partial objects, the object, and rewinds. */
 const seen = (parts: ReadonlyArray<Shown>): ReadonlyArray<unknown> =>
   parts.flatMap((part) =>
     part.type === "partial-object" || part.type === "object"
@@ -154,7 +157,7 @@ const read = (
   )
 }
 
-/** The pieces of a text, one after the other. */
+/** Splits a text into pieces. */
 const pieces = (...deltas: ReadonlyArray<string>) => [
   text.start(),
   ...deltas.flatMap((delta) => [1, text.delta(delta)])
@@ -164,7 +167,7 @@ describe("an object that is streamed", () => {
   const partial = [{}, { name: "Os" }, { name: "Oslo" }]
   const deltas = ["{", '"name":"Os', 'lo","people":7', "00000}"]
 
-  it.effect("is shown as it comes, and given decoded at the end", () =>
+  it.effect("is shown while it arrives, and decoded at the end", () =>
     Effect.gen(function* () {
       const target = played({ streams: [say(...pieces(...deltas), text.end(), finish())] })
       const { parts, tag } = yield* read(target)
@@ -179,7 +182,7 @@ describe("an object that is streamed", () => {
     })
   )
 
-  it.effect("loses its fence on the way", () =>
+  it.effect("loses its code fence while it streams", () =>
     Effect.gen(function* () {
       const fenced = ["``", "`json\n", ...deltas, "\n``", "`"]
       const target = played({ streams: [say(...pieces(...fenced), text.end(), finish())] })
@@ -187,7 +190,7 @@ describe("an object that is streamed", () => {
     })
   )
 
-  it.effect("is asked for again as long as nothing of it was shown", () =>
+  it.effect("is requested again as long as the consumer has seen no part of it", () =>
     Effect.gen(function* () {
       const target = played({
         streams: [
@@ -204,7 +207,7 @@ describe("an object that is streamed", () => {
     })
   )
 
-  it.effect("is asked for again where all of it came at once", () =>
+  it.effect("is requested again when the wrong object arrived in one piece", () =>
     Effect.gen(function* () {
       const target = played({
         streams: [
@@ -248,7 +251,7 @@ describe("an object that is streamed", () => {
     )
   }
 
-  it.effect("comes in one piece from a model that is not ours", () =>
+  it.effect("arrives in one piece from a foreign model", () =>
     Effect.gen(function* () {
       const inner = Layer.orDie(Failover.layer([played({ answers: [answer(json)], keys: [key("inner")] })]))
       const target = ForeignModel.target({ provider: "vendor", model: "foreign", layer: inner })
@@ -259,7 +262,7 @@ describe("an object that is streamed", () => {
     })
   )
 
-  it.effect("comes over a target without recovery, too", () =>
+  it.effect("works over a target without recovery too", () =>
     Effect.gen(function* () {
       const target = played({ streams: [say(...pieces(...deltas), text.end(), finish())] })
       const parts = yield* inTime(Stream.runCollect(stream).pipe(Effect.provide(Direct.layer(target))))
@@ -268,7 +271,7 @@ describe("an object that is streamed", () => {
     })
   )
 
-  it.effect("is asked for again, although the consumer has heard of another model", () =>
+  it.effect("is requested again after the consumer got a notice of another model", () =>
     Effect.gen(function* () {
       const broken = played({ model: "a", streams: [Stream.fail(serverError)] })
       const second = played({
@@ -286,9 +289,9 @@ describe("an object that is streamed", () => {
     })
   )
 
-  it.effect("has no toolkit beside it", () =>
+  it.effect("rejects a toolkit", () =>
     Effect.sync(() => {
-      // A program without types may pass both.
+      // Types do not stop an untyped program from passing both.
       const both = { prompt: "?", schema: City, toolkit: {} } as never
       assert.throws(() => Outlast.streamText(both), "none beside a schema")
     })

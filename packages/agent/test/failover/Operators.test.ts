@@ -1,4 +1,6 @@
-/** What an operator sees of circuits, limits and waits, and what a reset lifts. */
+/**
+ * The operator's view of circuits, limits and waits, and the effect of a reset.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Redacted } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -37,18 +39,18 @@ const overloaded529 = new ProviderFailure.ProviderFailure({
 
 const at = (endpoint: string, options: Parameters<typeof played>[0]) => ({ ...played(options), endpoint })
 
-/** One row of the list, which must be there. */
+/** Returns the only row of the list, which must exist. */
 const only = Effect.gen(function* () {
   const [first] = yield* (yield* Targets.Targets).list
   return first ?? assert.fail("no target")
 })
 
-/** Five failures in a row, of one call, which open the circuit. */
+/** Five consecutive failures of one call, which open the circuit. */
 const opening = { ...policy.rows, ServerError: { ...policy.rows.ServerError, attempts: 5 } }
 const withoutBudget = { ...consecutive, rows: opening, retryBudget: false } as const
 
 describe("an open circuit", () => {
-  it.effect("is listed with its name, its time and its last failure, and a reset closes it", () =>
+  it.effect("is listed with its name, its time and its last failure, and closes on a reset", () =>
     Effect.gen(function* () {
       const fails = Effect.fail(overloaded529)
       const target = at("https://one", { answers: [fails, fails, fails, fails, fails, answer("hello")] })
@@ -81,7 +83,7 @@ describe("an open circuit", () => {
     })
   )
 
-  it.effect("is named by the failure that a call gives up with", () =>
+  it.effect("is named by the failure of a call that gives up", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make({ trip: { consecutive: { failures: 1 } } })
       const target = at("https://one", { answers: [Effect.fail(overloaded529)] })
@@ -107,7 +109,7 @@ describe("an open circuit", () => {
   )
 
   it.effect(
-    "of another name is said to be of its endpoint; one that another chain opened has its own words",
+    "with another name is described by its endpoint; one that another chain opened has its own message",
     () =>
       Effect.gen(function* () {
         const breaker = yield* CircuitBreaker.make({ trip: { consecutive: { failures: 1 } } })
@@ -124,7 +126,7 @@ describe("an open circuit", () => {
       })
   )
 
-  it.effect("that is isolated stays so after a reset, which says so", () =>
+  it.effect("that is isolated stays isolated after a reset, which reports it", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make()
       const target = at("https://one", { answers: [answer("no")] })
@@ -145,7 +147,7 @@ describe("an open circuit", () => {
     })
   )
 
-  it.effect("of one target closes with that target, and the others stay", () =>
+  it.effect("of one target closes on a reset of that target, and the others stay", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make()
       const one = at("https://one", { answers: [answer("no")] })
@@ -179,7 +181,7 @@ describe("an open circuit", () => {
     })
   )
 
-  it.effect("of a half-open phase that has room leaves its target ready", () =>
+  it.effect("that is half-open with a free permit leaves its target ready", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make()
       yield* Effect.gen(function* () {
@@ -192,7 +194,7 @@ describe("an open circuit", () => {
   )
 })
 
-/** Runs an effect for so long. */
+/** Runs an effect for a given time. */
 const inTimeOf = <A, E, R>(effect: Effect.Effect<A, E, R>, time: Duration.Input) =>
   Effect.gen(function* () {
     const fiber = yield* Effect.forkChild(effect)
@@ -208,7 +210,7 @@ describe("the limits of a target", () => {
   }
 
   it.effect(
-    "are listed with what is left and how long a call would wait, and a reset forgets what a provider said",
+    "are listed with the remaining amount and the wait of a call, and a reset drops those that a provider named",
     () =>
       Effect.gen(function* () {
         const limiter = yield* CallLimiter.make({
@@ -232,7 +234,7 @@ describe("the limits of a target", () => {
           assert.isAtLeast(Duration.toMillis(own?.wait ?? 0), 60_000)
           assert.deepInclude(named, { kind: "requests", source: "provider", limit: 50, remaining: 0 })
           assert.deepStrictEqual(named?.resetsIn, Duration.seconds(24))
-          // It fills evenly: the first of 50 comes after a fiftieth.
+          // The limit refills evenly: the first of 50 permits returns after a fiftieth of the time.
           assert.deepStrictEqual(named?.wait, Duration.millis(480))
           assert.strictEqual((yield* only).state, "ready")
 
@@ -249,7 +251,7 @@ describe("the limits of a target", () => {
 })
 
 describe("a wait on our side", () => {
-  /** The events of a program, each with its time. */
+  /** Returns the events of a program, each with its time. */
   const told = (
     chain: Chain,
     program: Effect.Effect<unknown, unknown, LanguageModel.LanguageModel>,
@@ -290,7 +292,7 @@ describe("a wait on our side", () => {
       })
   )
 
-  it.effect("for a limit of a minute says how long", () =>
+  it.effect("for a limit of a minute reports its length", () =>
     Effect.gen(function* () {
       const target = played({ answers: [answer("hello")] })
       const limiter = yield* CallLimiter.make({ limits: () => ({ requestsPerMinute: 1 }) })
@@ -344,7 +346,7 @@ describe("a wait on our side", () => {
     })
   )
 
-  it.effect("for a health check is one only if the check does not answer at once", () =>
+  it.effect("for a health check is reported only when the check does not answer at once", () =>
     Effect.gen(function* () {
       const target = () => played({ answers: [answer("hello")] })
       const slowly = yield* told([target()], ask, {
@@ -386,7 +388,7 @@ describe("a wait on our side", () => {
   )
 
   it.effect(
-    "that never leads to a request leaves no attempt, and a call that is interrupted ends its wait",
+    "that leads to no request publishes no attempt, and an interrupted call publishes the end of its wait",
     () =>
       Effect.gen(function* () {
         const { events, layer } = recording()

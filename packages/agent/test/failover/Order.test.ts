@@ -12,7 +12,7 @@ const target = (id: string, model = id, info: ModelInfo.ModelInfo = {}): Order.P
 const call = (options: Partial<Order.Call> = {}): Order.Call => ({ number: 0, draw: 0.5, now: 0, ...options })
 const ids = (targets: ReadonlyArray<Order.Placed>) => targets.map(({ ref }) => ref.id).join(" ")
 
-/** What an order makes of some targets. */
+/** Arranges some targets and returns their order in short form. */
 const arranged = (
   order: Order.Order,
   targets: ReadonlyArray<Order.Placed>,
@@ -22,21 +22,21 @@ const arranged = (
 
 const abc = [target("a"), target("b"), target("c")]
 
-/** Facts after some answers, one a second. */
+/** Facts after some answers, one per second. */
 const after = (...answers: ReadonlyArray<Omit<Facts.Answer, "now">>): Facts.OrderFacts =>
   answers.reduce((facts, answer, i) => Facts.answered(facts, { ...answer, now: i * 1_000 }), Facts.empty)
 const thrice = (target: string, elapsed: number) =>
   [1, 2, 3].map(() => ({ target, elapsed }) satisfies Omit<Facts.Answer, "now">)
 
-describe("in order", () => {
-  it("gives the chain itself, whatever happened", () => {
+describe("the default order", () => {
+  it("returns the chain itself in any case", () => {
     const facts = Facts.failed(after({ target: "b", elapsed: 5 }), { target: "a", now: 0 })
     assert.strictEqual(Order.arrange(Order.inOrder, abc, facts, call({ number: 7 })), abc)
   })
 })
 
-describe("sticky", () => {
-  it("stays with the target that answered last, until it fails", () => {
+describe("the sticky order", () => {
+  it("keeps the target that answered last in front until it fails", () => {
     const answered = after({ target: "b", elapsed: 5 })
     assert.strictEqual(arranged(Order.sticky, abc, answered), "b a c")
     const other = Facts.failed(answered, { target: "a", now: 1 })
@@ -44,26 +44,26 @@ describe("sticky", () => {
     const failed = Facts.failed(answered, { target: "b", now: 1 })
     assert.strictEqual(Order.arrange(Order.sticky, abc, failed, call()), abc)
   })
-  it("keeps the chain where the first one answered last, or one that is not there", () => {
+  it("keeps the chain when its first target answered last, or an unknown one did", () => {
     for (const last of ["a", "gone"])
       assert.strictEqual(Order.arrange(Order.sticky, abc, after({ target: last, elapsed: 5 }), call()), abc)
   })
 })
 
-describe("round robin", () => {
+describe("the round-robin order", () => {
   const mixed = [target("m1", "m"), target("other"), target("m2", "m"), target("m3", "m")]
 
-  it("lets equivalent targets take turns, and leaves the places of the models", () => {
+  it("lets equivalent targets take turns, and keeps the places of the models", () => {
     const turns = [0, 1, 2, 3].map((number) => arranged(Order.roundRobin, mixed, Facts.empty, { number }))
     assert.deepStrictEqual(turns, ["m1 other m2 m3", "m2 other m1 m3", "m3 other m1 m2", "m1 other m3 m2"])
   })
 
-  it("gives the chain itself where no two are equivalent, and where the turn changes nothing", () => {
+  it("returns the chain itself when no two targets are equivalent, or the turn changes no place", () => {
     assert.strictEqual(Order.arrange(Order.roundRobin, abc, Facts.empty, call({ number: 5 })), abc)
     assert.strictEqual(Order.arrange(Order.roundRobin, mixed, Facts.empty, call({ number: 0 })), mixed)
   })
 
-  it("is fair to all that are ready, whoever is out", () => {
+  it("shares the load equally among ready targets, whichever target is out", () => {
     const size = 4
     const keys = Array.from({ length: size }, (_, i) => target(`k${i}`, "m"))
     fc.assert(
@@ -82,15 +82,15 @@ describe("round robin", () => {
   })
 })
 
-describe("cheapest", () => {
+describe("the cheapest order", () => {
   const priced = (id: string, input: number, output: number, cacheRead?: number) =>
     target(id, id, { price: { input, output, cacheRead } })
   const targets = [target("unknown"), priced("wordy", 1, 30), priced("terse", 3, 5), priced("same", 3, 5)]
 
-  it("sorts by price, equal ones in their order, unknown ones last", () => {
+  it("sorts by price, equal prices in chain order, unknown prices last", () => {
     assert.strictEqual(arranged(Order.cheapest(), targets), "terse same wordy unknown")
   })
-  it("reckons for the mix that is expected", () => {
+  it("uses the expected mix of tokens", () => {
     assert.strictEqual(
       arranged(Order.cheapest({ input: 100, output: 1 }), targets),
       "wordy terse same unknown"
@@ -99,26 +99,26 @@ describe("cheapest", () => {
     assert.strictEqual(arranged(Order.cheapest({ input: 1, output: 0 }), cached), "flat cached")
     assert.strictEqual(arranged(Order.cheapest({ input: 1, output: 0, cacheRead: 9 }), cached), "cached flat")
   })
-  it("gives the chain itself where it is sorted, also with several unknown prices", () => {
+  it("returns the chain itself when it is sorted already, also with several unknown prices", () => {
     const sorted = [priced("x", 1, 1), target("u1"), target("u2")]
     assert.strictEqual(Order.arrange(Order.cheapest(), sorted, Facts.empty, call()), sorted)
   })
-  it("refuses a negative share", () => {
+  it("rejects a negative share", () => {
     assert.throws(() => Order.cheapest({ output: -1 }), InvalidOption, "Order.cheapest: output")
   })
 })
 
-describe("fastest", () => {
+describe("the fastest order", () => {
   const order = Order.fastest()
 
-  it("puts the fastest first, and before it those that are not known well enough", () => {
+  it("puts the fastest target first, after those with too few answers", () => {
     const facts = after(...thrice("a", 900), ...thrice("b", 300), { target: "c", elapsed: 2_000 })
     assert.strictEqual(arranged(order, abc, facts), "c b a")
     const known = after(...thrice("a", 900), ...thrice("b", 300), ...thrice("c", 500))
     assert.strictEqual(arranged(order, abc, known), "b c a")
   })
 
-  it("measures streamed answers by their first token, apart from the others", () => {
+  it("measures streamed answers by their first token, apart from whole answers", () => {
     const facts = after(
       ...thrice("a", 100),
       ...thrice("b", 200),
@@ -131,7 +131,7 @@ describe("fastest", () => {
     assert.strictEqual(arranged(order, [a, b], facts, { streams: true }), "b a")
   })
 
-  it("follows a change within a few answers, and not a single slow one", () => {
+  it("follows a change within a few answers, and ignores a single slow one", () => {
     const often = Array.from({ length: 30 }, () => ({ target: "a", elapsed: 100 }))
     let facts = after(...often, ...thrice("b", 300), ...thrice("c", 400))
     facts = Facts.answered(facts, { target: "a", elapsed: 600, now: 50_000 })
@@ -140,19 +140,19 @@ describe("fastest", () => {
     assert.strictEqual(arranged(order, abc, facts, { now: 50_000 }), "b c a")
   })
 
-  it("puts those that failed last at the end, until they answer or it is long ago", () => {
+  it("puts targets that failed last at the end, until they answer or the failure is old", () => {
     const known = after(...thrice("a", 100), ...thrice("b", 300), ...thrice("c", 200))
     const failed = Facts.failed(known, { target: "a", now: 9_000 })
     assert.strictEqual(arranged(order, abc, failed, { now: 10_000 }), "c b a")
     const back = Facts.answered(failed, { target: "a", elapsed: 100, now: 10_000 })
     assert.strictEqual(arranged(order, abc, back, { now: 10_000 }), "a c b")
     const brief = Order.fastest({ forgetAfter: "5 seconds" })
-    // What was measured is older, and forgotten already.
+    // The latency is older than the failure and has expired already.
     assert.strictEqual(arranged(brief, abc, failed, { now: 13_999 }), "b c a")
     assert.strictEqual(arranged(brief, abc, failed, { now: 14_000 }), "a b c")
   })
 
-  it("tries another one first in a small share of the calls, each equally often", () => {
+  it("tries another target first in a small share of the calls, each equally often", () => {
     const known = after(...thrice("a", 100), ...thrice("b", 300), ...thrice("c", 400))
     const firsts = (share: number, draws: number) => {
       const counts = { a: 0, b: 0, c: 0 }
@@ -167,7 +167,7 @@ describe("fastest", () => {
     assert.deepStrictEqual(firsts(Order.defaults.exploration, 600), { a: 580, b: 10, c: 10 })
   })
 
-  it("refuses options out of range", () => {
+  it("rejects options out of range", () => {
     assert.throws(() => Order.fastest({ exploration: 1.5 }), InvalidOption, "exploration")
     assert.throws(() => Order.fastest({ forgetAfter: 0 }), InvalidOption, "forgetAfter")
   })
@@ -192,14 +192,14 @@ describe("affinity", () => {
     assert.strictEqual(arranged(hour, abc, warm, { conversation: "x", now: 300_000 }), "b a c")
   })
 
-  it("is no pin: a failure ends it, and the conversation stays with whom it finds (CLIProxyAPI#3613)", () => {
+  it("ends at a failure, and the conversation stays with the next target that answers (CLIProxyAPI#3613)", () => {
     const failed = Facts.failed(warm, { target: "b", conversation: "x", now: 1 })
     assert.strictEqual(arranged(order, abc, failed, { conversation: "x" }), "a b c")
     const moved = Facts.answered(failed, { target: "c", conversation: "x", elapsed: 5, now: 2 })
     assert.strictEqual(arranged(order, abc, moved, { conversation: "x", now: 2 }), "c a b")
   })
 
-  it("does not end when another target fails, or the same one in another conversation", () => {
+  it("survives failures of other targets, and failures of its target in other conversations", () => {
     for (const failure of [
       { target: "a", conversation: "x", now: 1 },
       { target: "b", conversation: "y", now: 1 }
@@ -208,7 +208,7 @@ describe("affinity", () => {
     }
   })
 
-  it("stands over every other order, whose order the others keep", () => {
+  it("comes before every other order, which sorts the remaining targets", () => {
     const cheap = [
       target("a", "a", { price: { input: 3, output: 3 } }),
       target("b"),
@@ -218,12 +218,12 @@ describe("affinity", () => {
     assert.strictEqual(arranged(both, cheap, warm, { conversation: "x" }), "b c a")
   })
 
-  it("refuses a time that is none", () => {
+  it("rejects a time that is negative, infinite or not a duration", () => {
     assert.throws(() => Order.withAffinity(Order.inOrder, { timeToLive: "-1 second" }), InvalidOption)
   })
 })
 
-it("facts and conversations are asked for only by the orders that read them", () => {
+it("facts and conversations are requested only by orders that read them", () => {
   const orders = [Order.inOrder, Order.sticky, Order.roundRobin, Order.cheapest(), Order.fastest()]
   assert.deepStrictEqual(orders.map(Order.wantsFacts), [false, true, false, false, true])
   assert.isFalse(orders.some(Order.wantsConversation))
@@ -231,8 +231,8 @@ it("facts and conversations are asked for only by the orders that read them", ()
   assert.isTrue(orders.every((order) => Order.wantsFacts(Order.withAffinity(order))))
 })
 
-describe("facts", () => {
-  it("remember a bounded number of conversations, the newest of them", () => {
+describe("facts for orders", () => {
+  it("keep a bounded number of conversations, the newest ones", () => {
     let facts = Facts.empty
     const count = 2 * Facts.maxConversations
     for (let i = 0; i < count; i++) {
@@ -247,7 +247,7 @@ describe("facts", () => {
     assert.isAtMost(known(0, count), Facts.maxConversations)
   })
 
-  it("remember a bounded number of targets, the newest of them", () => {
+  it("keep a bounded number of targets, the newest ones", () => {
     let facts = Facts.empty
     for (let i = 0; i < Facts.maxTargets + 10; i++) {
       facts = Facts.answered(facts, { target: `t${i}`, elapsed: 1, now: i })
@@ -260,7 +260,7 @@ describe("facts", () => {
   })
 })
 
-it("every order has every target once, is stable, and gives the chain itself where nothing moves", () => {
+it("every order has every target once, is stable, and returns the chain itself when nothing moves", () => {
   const info = fc.option(
     fc.record({ input: fc.integer({ min: 0, max: 5 }), output: fc.integer({ min: 0, max: 5 }) }),
     { nil: undefined }

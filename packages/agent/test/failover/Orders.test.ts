@@ -1,4 +1,6 @@
-/** What the order of a chain makes of its calls. What each order is stands in `Order.test.ts`. */
+/**
+ * The effect of a chain's order on its calls. `Order.test.ts` tests the orders themselves.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -11,7 +13,7 @@ import { answer, failure, finish, inTime, key, played, policy, say, text } from 
 const takes = (milliseconds: number) => Effect.delay(answer("hello"), milliseconds)
 const gone = Effect.fail(failure(new FailoverReason.ModelNotFound()))
 
-/** Which model answers. */
+/** Asks and returns the name of the model that answers. */
 const ask = (prompt = "What is the plan?") =>
   Effect.map(LanguageModel.generateText({ prompt }), ({ content }) => modelOf(content))
 
@@ -24,13 +26,13 @@ const inOrderOf = (chain: Chain, order: Order.Order) =>
   Effect.provide(Failover.layer(chain, { policy, order }))
 
 describe("calls go to", () => {
-  it.effect("who answered last: sticky", () =>
+  it.effect("the target that answered last: sticky", () =>
     Effect.gen(function* () {
       const first = played({ model: "first", answers: [gone, answer("hello")] })
       const second = played({ model: "second", answers: [answer("hello")] })
       const asked = yield* Effect.gen(function* () {
         const one = yield* ask()
-        // Long after the first is back.
+        // The cooldown of the first target is long over.
         yield* TestClock.adjust("2 days")
         return [one, yield* ask()]
       }).pipe(inOrderOf([first, second], Order.sticky))
@@ -57,7 +59,7 @@ describe("calls go to", () => {
     })
   )
 
-  it.effect("where the conversation is warm: affinity", () =>
+  it.effect("the target with the conversation's warm cache: affinity", () =>
     Effect.gen(function* () {
       const first = played({ model: "first", answers: [gone, answer("hello")] })
       const second = played({ model: "second", answers: [answer("hello")] })
@@ -72,10 +74,10 @@ describe("calls go to", () => {
   )
 })
 
-describe("fastest", () => {
+describe("the fastest order in calls", () => {
   const order = Order.fastest({ exploration: 0 })
 
-  it.effect("whole answers are measured to their end", () =>
+  it.effect("measures whole answers to their end", () =>
     Effect.gen(function* () {
       const slow = played({ model: "slow", answers: [takes(20)] })
       const fast = played({ model: "fast", answers: [takes(10)] })
@@ -91,7 +93,7 @@ describe("fastest", () => {
       streams: [say(first, text.start(), text.delta("hello"), rest, text.end(), finish())]
     })
 
-  it.effect("whole answers that are streamed inside are measured to their end, too", () =>
+  it.effect("measures whole answers that are streamed internally to their end too", () =>
     Effect.gen(function* () {
       const late = streamed("late", 20, 0)
       const early = streamed("early", 10, 100)
@@ -100,7 +102,7 @@ describe("fastest", () => {
     })
   )
 
-  it.effect("streams are measured to their first token where headers come before", () =>
+  it.effect("measures streams to their first token when headers come before it", () =>
     Effect.gen(function* () {
       const heard = (target: ReturnType<typeof streamed>) => ({
         ...target,
@@ -120,7 +122,7 @@ describe("fastest", () => {
     })
   )
 
-  it.effect("streams are measured to their first token", () =>
+  it.effect("measures streams to their first token", () =>
     Effect.gen(function* () {
       const late = streamed("late", 20, 0)
       const early = streamed("early", 10, 100)
@@ -130,14 +132,14 @@ describe("fastest", () => {
     })
   )
 
-  it.effect("a conversation that is too long says nothing about its target", () =>
+  it.effect("does not count a failure for a conversation that is too long", () =>
     Effect.gen(function* () {
       const overflow = Effect.fail(failure(new FailoverReason.ContextOverflow()))
       const answers = [...Array.from({ length: 3 }, () => takes(10)), overflow, takes(10)]
       const small = played({ model: "small", info: { contextWindow: 1_000 }, answers })
       const large = played({ model: "large", info: { contextWindow: 9_000 }, answers: [takes(20)] })
       const asked = yield* Effect.replicateEffect(ask(), 9).pipe(inOrderOf([small, large], order), inTime)
-      // The seventh was too long.
+      // The conversation of the seventh call was too long.
       assert.deepStrictEqual(asked.slice(3), ["large", "large", "large", "large", "small", "small"])
     })
   )

@@ -1,4 +1,6 @@
-/** A request that a server calls malformed goes once to a target of another wire format. */
+/**
+ * A request that a server calls malformed is sent once to a target of another wire format.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -15,7 +17,7 @@ const malformed = failure(new FailoverReason.Format({ side: "request" }))
 const refuses = Effect.fail(malformed)
 const overloaded = Effect.fail(failure(new FailoverReason.Overloaded()))
 
-/** A target of a wire format, with its answers in order. */
+/** A target with a wire format and its answers in order. */
 const of = (format: string | undefined, ...answers: NonNullable<Parameters<typeof played>[0]["answers"]>) =>
   played({ model: `m-${format}`, answers, info: { dialect: { ...defaults, format } } })
 
@@ -40,7 +42,7 @@ describe("a malformed request", () => {
     })
   )
 
-  it.effect("fails at once where all targets have the same wire format", () =>
+  it.effect("fails at once when all targets have the same wire format", () =>
     Effect.gen(function* () {
       const targets = [of("x", refuses), of("x", answer("no"))] as const
       const failed = yield* inTime(failureOf(ask).pipe(over(targets)))
@@ -58,7 +60,7 @@ describe("a malformed request", () => {
     })
   )
 
-  it.effect("goes to another provider where no wire formats are known", () =>
+  it.effect("goes to another provider when the wire formats are unknown", () =>
     Effect.gen(function* () {
       const same = { ...of(undefined, answer("no")), model: "m2" }
       const other = { ...of(undefined, answer("hello")), provider: "other" }
@@ -69,7 +71,7 @@ describe("a malformed request", () => {
     })
   )
 
-  it.effect("recovers there from failures of other kinds as usual", () =>
+  it.effect("recovers from failures of other kinds there as usual", () =>
     Effect.gen(function* () {
       const targets = [of("x", refuses), of("y", Effect.fail(serverError), answer("hello"))] as const
       const { text } = yield* inTime(ask.pipe(over(targets)))
@@ -78,7 +80,7 @@ describe("a malformed request", () => {
     })
   )
 
-  it.effect("is found out behind a target that was overloaded", () =>
+  it.effect("is detected at the second target after the first was overloaded", () =>
     Effect.gen(function* () {
       const targets = [of("x", overloaded), of("y", refuses), of("z", answer("hello"))] as const
       const { text } = yield* inTime(ask.pipe(over(targets)))

@@ -38,7 +38,7 @@ const fails = Effect.fail(serverError)
 const overloaded = failure(new FailoverReason.Overloaded())
 const timesEach = (n: number, effect: typeof fails) => Array.from({ length: n }, () => effect)
 
-/** Each failure moves on at once and cools nothing; five in a row open a circuit. */
+/** A policy where each failure moves on at once without a cooldown, and five consecutive failures open a circuit. */
 const brisk: Partial<RecoveryPolicy.RecoveryPolicy> = {
   ...consecutive,
   patience: Duration.zero,
@@ -54,7 +54,7 @@ const counts = (...targets: ReadonlyArray<Played>) => targets.map(({ requests })
 
 describe("the circuit of an endpoint", () => {
   it.effect(
-    "opens after failures, and then calls go past it without a request (pydantic/pydantic-ai#3023)",
+    "opens after failures, and then calls skip the endpoint without a request (pydantic/pydantic-ai#3023)",
     () =>
       Effect.gen(function* () {
         const first = { ...played({ answers: [fails] }), endpoint: "https://one" }
@@ -66,21 +66,21 @@ describe("the circuit of an endpoint", () => {
       })
   )
 
-  it.effect("is the same for all models there, and another endpoint has another", () =>
+  it.effect("is shared by all models there, and another endpoint has its own", () =>
     Effect.gen(function* () {
       const at = (endpoint: string, target: Played) => ({ ...target, endpoint })
       const first = at("https://one", played({ answers: [fails] }))
       const sibling = at("https://one", played({ model: "m2", answers: [answer("no")] }))
       const other = at("https://two", played({ model: "m3", answers: [answer("hello")] }))
       yield* Effect.gen(function* () {
-        // Failures in a row: the sibling's successes would close the row.
+        // The failures must be consecutive: a success of the other model would reset the count.
         for (let n = 0; n < 6; n++) yield* ask
       }).pipe(over([first, other, sibling], brisk))
       assert.deepStrictEqual(counts(first, sibling, other), [5, 0, 6])
     })
   )
 
-  it.effect("lets one call through to see whether it is back, and two successes close it", () =>
+  it.effect("lets one call through as a probe, and two successes close it", () =>
     Effect.gen(function* () {
       const slowly = Effect.delay(answer("back"), "1 second")
       const answers = [...timesEach(5, fails), slowly, slowly, answer("back")]
@@ -90,7 +90,7 @@ describe("the circuit of an endpoint", () => {
         Effect.gen(function* () {
           for (let n = 0; n < 5; n++) yield* ask
           yield* Effect.sleep("1 minute")
-          // All at once: one is the probe, the others are answered elsewhere.
+          // All at once: one call is the probe, the others are answered elsewhere.
           yield* Effect.all([ask, ask, ask, ask], { concurrency: "unbounded" })
           assert.deepStrictEqual(counts(first, second), [6, 8])
           yield* ask
@@ -101,7 +101,7 @@ describe("the circuit of an endpoint", () => {
     })
   )
 
-  it.effect("does not count overloads: they are the model's", () =>
+  it.effect("does not count overloads, which belong to the model's circuit", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make()
       const first = { ...played({ answers: [Effect.fail(overloaded)] }), endpoint: "https://one" }
@@ -116,7 +116,7 @@ describe("the circuit of an endpoint", () => {
     })
   )
 
-  it.effect("does not count what is nobody's fault there", () =>
+  it.effect("does not count failures that are not the endpoint's fault", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make()
       const first = played({
@@ -129,7 +129,7 @@ describe("the circuit of an endpoint", () => {
     })
   )
 
-  it.effect("is left as it was by a call that the model's circuit refuses", () =>
+  it.effect("does not change when the model's circuit refuses a call", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make()
       const target = { ...played({ answers: [fails] }), endpoint: "https://one" }
@@ -139,7 +139,7 @@ describe("the circuit of an endpoint", () => {
           yield* breaker.trip("m@https://one")
           yield* Effect.exit(ask)
           yield* breaker.reset("m@https://one")
-          // Nobody else is under way there: five failures of one call are enough.
+          // No other call is in flight there, so five failures of one call are enough.
           yield* Effect.exit(ask)
         }).pipe(over([target], { rows, retryBudget: false, whenAllOut: "fail" }, { breaker }))
       )
@@ -148,7 +148,7 @@ describe("the circuit of an endpoint", () => {
     })
   )
 
-  it.effect("can have the names of the user", () =>
+  it.effect("can have names set by the user", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make()
       yield* breaker.trip("region-eu")
@@ -178,7 +178,7 @@ describe("the circuit of an endpoint", () => {
     })
   )
 
-  it.effect("that is held by hand is not waited for", () =>
+  it.effect("that is held open by hand is not waited for", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make()
       const target = { ...played({ answers: [answer("no")] }), endpoint: "https://one" }
@@ -194,7 +194,7 @@ describe("the circuit of an endpoint", () => {
     })
   )
 
-  it.effect("keeps a repeat from being sent that was to wait", () =>
+  it.effect("stops a delayed repeat when it opens during the delay", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make()
       const target = { ...played({ answers: [fails, answer("hello")] }), endpoint: "https://one" }
@@ -209,7 +209,7 @@ describe("the circuit of an endpoint", () => {
     })
   )
 
-  it.effect("sees each attempt, or how a target's series of attempts ended", () =>
+  it.effect("counts each attempt, or only the end of a target's series of attempts", () =>
     Effect.gen(function* () {
       const seen = (breaker: "inside" | "outside") =>
         Effect.gen(function* () {
@@ -224,10 +224,10 @@ describe("the circuit of an endpoint", () => {
     })
   )
 
-  it.effect("with a series that another call ended counts that series, and the next target for itself", () =>
+  it.effect("counts a series that another call ended once, and the next target on its own", () =>
     Effect.gen(function* () {
       const circuits = yield* CircuitBreaker.make()
-      // The second call is told to stay away for ten seconds while the first waits for its repeat.
+      // While the first call waits for its repeat, the server tells the second one to wait ten seconds.
       const first = { ...played({ answers: [fails, Effect.fail(limited(100))] }), endpoint: "https://one" }
       const second = {
         ...played({ model: "m2", answers: [fails, answer("hello")] }),
@@ -247,7 +247,7 @@ describe("the circuit of an endpoint", () => {
 })
 
 describe("a permit", () => {
-  /** Opens the circuit, lets its time pass, and says whether a probe is let through after `lost`. */
+  /** Opens the circuit, lets its time pass, and returns true if a probe is let through after `lost`. */
   const afterLost = (
     lost: (
       chain: Effect.Effect<unknown, unknown, LanguageModel.LanguageModel>
@@ -271,21 +271,21 @@ describe("a permit", () => {
       }).pipe(over([target], {}, { breaker }))
     })
 
-  it.effect("of an attempt that is interrupted is given back, by text and by streams", () =>
+  it.effect("of an interrupted attempt is released, by text and by streams", () =>
     Effect.gen(function* () {
       assert.isTrue(yield* afterLost((text) => text, Effect.never))
       assert.isTrue(yield* afterLost(() => read, Effect.never))
     })
   )
 
-  it.effect("of an attempt that dies is given back, by text and by streams", () =>
+  it.effect("of an attempt that dies is released, by text and by streams", () =>
     Effect.gen(function* () {
       assert.isTrue(yield* afterLost((text) => text, Effect.die("bug")))
       assert.isTrue(yield* afterLost(() => read, Effect.die("bug")))
     })
   )
 
-  it.effect("is not kept by a stream that nobody reads on", () =>
+  it.effect("is released by a stream that the consumer stops reading", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make()
       const endless = Stream.concat(say(...text.block("a")), Stream.never)
@@ -301,7 +301,7 @@ describe("a permit", () => {
 })
 
 describe("a health check", () => {
-  it.effect("is asked before each attempt, and what is not healthy is not asked", () =>
+  it.effect("runs before each attempt, and an unhealthy target gets no attempt", () =>
     Effect.gen(function* () {
       const asked: Array<string> = []
       const isHealthy: Options["isHealthy"] = ({ model }) =>
@@ -317,7 +317,7 @@ describe("a health check", () => {
     })
   )
 
-  it.effect("that does not answer in the time of a connection is no verdict", () =>
+  it.effect("that does not answer within the connect limit counts as healthy", () =>
     Effect.gen(function* () {
       const first = played({ answers: [answer("no")] })
       const second = played({ model: "m2", answers: [answer("hello")] })
@@ -329,7 +329,7 @@ describe("a health check", () => {
     })
   )
 
-  it.effect("that dies is no verdict", () =>
+  it.effect("that dies counts as healthy", () =>
     Effect.gen(function* () {
       const first = played({ answers: [answer("hello")] })
       const isHealthy: Options["isHealthy"] = () => Effect.die("bug")
@@ -338,7 +338,7 @@ describe("a health check", () => {
     })
   )
 
-  it.effect("that stays bad ends the call at its deadline, and says so", () =>
+  it.effect("that stays unhealthy ends the call at its deadline with that failure", () =>
     Effect.gen(function* () {
       const target = played({ answers: [answer("no")] })
       const { value, took } = yield* inTime(
@@ -352,7 +352,7 @@ describe("a health check", () => {
 })
 
 describe("the retry budget", () => {
-  /** The requests that 200 calls at once send to a target that always fails. */
+  /** Returns the number of requests that 200 concurrent calls send to a target that always fails. */
   const storm = (changes: Partial<RecoveryPolicy.RecoveryPolicy>) =>
     Effect.gen(function* () {
       const target = played({ answers: [fails] })
@@ -365,25 +365,25 @@ describe("the retry budget", () => {
       return target.requests.length
     })
 
-  it.effect("paid by calls keeps a storm of retries within a fifth of the calls and the reserve", () =>
+  it.effect("refilled by calls limits a storm of retries to a fifth of the calls and the reserve", () =>
     Effect.gen(function* () {
       const requests = yield* storm({ retryBudget: { paidBy: "calls" } })
-      // 200 first attempts, 40 of the share, 10 of the reserve and what is refilled of it in 20 s.
+      // 200 first attempts, 40 for the share, 10 from the reserve and its refill in 20 s.
       assert.isAtLeast(requests, 250)
       assert.isAtMost(requests, 254)
     })
   )
 
-  it.effect("paid by successes keeps a storm of retries within the reserve where nothing succeeds", () =>
+  it.effect("refilled by successes limits a storm of retries to the reserve when every call fails", () =>
     Effect.gen(function* () {
       const requests = yield* storm({})
-      // 200 first attempts, 10 of the reserve and what is refilled of it in 20 s.
+      // 200 first attempts, 10 from the reserve and its refill in 20 s.
       assert.isAtLeast(requests, 210)
       assert.isAtMost(requests, 214)
     })
   )
 
-  it.effect("that is empty allows one switch and no repeat, and gives the original failure back", () =>
+  it.effect("that is empty allows one switch and no repeat, and returns the original failure", () =>
     Effect.gen(function* () {
       const none = { retryBudget: { ratio: 0, burst: 0 } }
       const chain = ["m1", "m2", "m3"].map((model) => played({ model, answers: [fails] }))
@@ -400,7 +400,7 @@ describe("the retry budget", () => {
     })
   )
 
-  it.effect("may be shared, and false is none", () =>
+  it.effect("may be shared, and false means no budget", () =>
     Effect.gen(function* () {
       const retryBudget = yield* RetryBudget.make({ ratio: 0, burst: 1 })
       const one = played({ answers: [fails] })
@@ -443,7 +443,7 @@ describe("the retry budget", () => {
 })
 
 describe("the deadline of the program around a call", () => {
-  it.effect("bounds waits as the policy's own does, the nearer of both", () =>
+  it.effect("the deadline of the program around a call", () =>
     Effect.gen(function* () {
       const target = played({ answers: [Effect.fail(limited(20)), answer("hello")] })
       const { took } = yield* inTime(
@@ -456,7 +456,7 @@ describe("the deadline of the program around a call", () => {
     })
   )
 
-  it.effect("that has passed lets no attempt begin", () =>
+  it.effect("prevents every attempt once it has passed", () =>
     Effect.gen(function* () {
       const target = played({ answers: [answer("no")] })
       const failed = yield* failureOf(ask).pipe(Deadline.within("0 seconds"), over([target]))
@@ -469,10 +469,10 @@ describe("the deadline of the program around a call", () => {
   )
 })
 
-describe("a probe of what cools", () => {
+describe("a probe of a cooling target", () => {
   const refused = Effect.fail(failure(new FailoverReason.Auth({ permanent: false })))
 
-  it.effect("goes out near the end of the cooldown, one at a time", () =>
+  it.effect("is sent near the end of the cooldown, one at a time", () =>
     Effect.gen(function* () {
       const first = played({
         keys: [key("A")],
@@ -482,7 +482,7 @@ describe("a probe of what cools", () => {
       yield* inTime(
         Effect.gen(function* () {
           yield* ask
-          // Thirty seconds before the end of ten minutes, as it is less than a quarter.
+          // The last 30 s of ten minutes, which is less than a quarter of the cooldown.
           yield* Effect.sleep("569999 millis")
           yield* ask
           assert.deepStrictEqual(counts(first, second), [1, 2])
@@ -496,7 +496,7 @@ describe("a probe of what cools", () => {
     })
   )
 
-  it.effect("that fails changes nothing: the cooldown ends when it would have ended", () =>
+  it.effect("that fails changes nothing: the cooldown ends at its usual time", () =>
     Effect.gen(function* () {
       const first = played({ keys: [key("A")], answers: [refused, refused, answer("back")] })
       const second = played({ keys: [key("B")], answers: [answer("hello")] })
@@ -514,7 +514,7 @@ describe("a probe of what cools", () => {
     })
   )
 
-  it.effect("that nobody waits for any more makes room for another", () =>
+  it.effect("that was interrupted makes room for another", () =>
     Effect.gen(function* () {
       const first = played({ keys: [key("A")], answers: [refused, Effect.never, answer("back")] })
       const second = played({ keys: [key("B")], answers: [answer("hello")] })
@@ -530,7 +530,7 @@ describe("a probe of what cools", () => {
     })
   )
 
-  it.effect("never goes out within a wait that the server named", () =>
+  it.effect("is never sent within a wait that the server named", () =>
     Effect.gen(function* () {
       const first = played({ keys: [key("A")], answers: [Effect.fail(limited(100)), answer("back")] })
       const second = played({ keys: [key("B")], answers: [answer("hello")] })
@@ -544,10 +544,10 @@ describe("a probe of what cools", () => {
   )
 })
 
-describe("what others found meanwhile", () => {
-  it.effect("holds for a repeat: what the server told another call is kept by this one", () =>
+describe("a delayed repeat", () => {
+  it.effect("respects a wait that the server named to another call meanwhile", () =>
     Effect.gen(function* () {
-      // Both are under way; the second is told to stay away before the first fails.
+      // Both calls are in flight. The second gets the wait before the first fails.
       const first = played({
         answers: [Effect.delay(fails, 2_000), Effect.delay(Effect.fail(limited(10)), 1_000), answer("hello")]
       })
@@ -558,7 +558,7 @@ describe("what others found meanwhile", () => {
 })
 
 describe("fifty calls when a provider dies", () => {
-  /** The most attempts at the dead provider at once, after its circuit has opened. */
+  /** Returns the most concurrent attempts at the dead provider after its circuit has opened. */
   const mostProbes = (changes: Partial<RecoveryPolicy.RecoveryPolicy>) =>
     Effect.gen(function* () {
       let open = 0
@@ -596,12 +596,12 @@ describe("fifty calls when a provider dies", () => {
     () => Effect.map(mostProbes({}), (most) => assert.isAtMost(most, 3))
   )
 
-  it.effect("probe one at a time where the circuit has one permit", () =>
+  it.effect("probe one at a time when the circuit has one permit", () =>
     Effect.map(mostProbes(consecutive), (most) => assert.isAtMost(most, 1))
   )
 })
 
-it.effect("all is well with a breaker that nobody wants", () =>
+it.effect("calls are answered by the next target when the policy has no circuits", () =>
   Effect.gen(function* () {
     const first = played({ answers: [fails] })
     const second = played({ model: "m2", answers: [answer("hello")] })

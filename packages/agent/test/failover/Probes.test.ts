@@ -1,4 +1,6 @@
-/** Probes of several calls at the same target. */
+/**
+ * Probes of the same target by several calls.
+ */
 import { assert, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -6,7 +8,7 @@ import { TestClock } from "effect/testing"
 import { Failover } from "@outlast/agent"
 import { finish, played, policy, provenByOneCall, say, serverError, text, timesOf } from "../support.ts"
 
-it.effect("a probe that ends late says nothing about a cooldown that opened since", () =>
+it.effect("a probe that ends late does not affect a cooldown that opened since", () =>
   Effect.gen(function* () {
     const fails = Stream.fail(serverError)
     const first = played({
@@ -22,12 +24,12 @@ it.effect("a probe that ends late says nothing about a cooldown that opened sinc
     }
     const call = Effect.forkChild(Stream.runDrain(LanguageModel.streamText({ prompt: "?" })))
     yield* Effect.gen(function* () {
-      // Out from 1 s to 31 s.
+      // The target is out from 1 s to 31 s.
       yield* call
       yield* TestClock.adjust("28 seconds")
       const late = yield* call
       yield* TestClock.adjust("4 seconds")
-      // Out again from 33 s to 93 s.
+      // The target is out again from 33 s to 93 s.
       yield* call
       yield* TestClock.adjust("50 seconds")
       yield* call

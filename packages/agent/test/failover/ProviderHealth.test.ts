@@ -21,7 +21,7 @@ const failing = (times: number, records = Health.empty) =>
   )
 
 describe("the health of a provider", () => {
-  it("is healthy, degraded after a failure, down after three in a row, healthy after a success", () => {
+  it("is healthy, degraded after a failure, down after three consecutive ones, healthy after a success", () => {
     assert.deepStrictEqual(
       [0, 1, 2, 3, 4].map((times) => health(failing(times)).status),
       ["healthy", "degraded", "degraded", "down", "down"]
@@ -40,12 +40,12 @@ describe("the health of a provider", () => {
     assert.strictEqual(health(Health.reset(failing(3), "vendor")).status, "healthy")
   })
 
-  it("is its own: another provider's failures are not counted", () => {
+  it("does not count another provider's failures", () => {
     const statuses = Health.healthOf(failing(3), Cooldown.empty, targets, 0).map(({ status }) => status)
     assert.deepStrictEqual(statuses, ["down", "healthy"])
   })
 
-  it("does not suffer from cancelled calls, refused content, requests that are malformed or too large", () => {
+  it("does not count cancelled calls, refused content, and requests that are malformed or too large", () => {
     for (const reason of ["Cancelled", "ContentPolicy", "FormatRequest", "ContextOverflow"] as const) {
       assert.strictEqual(Health.failed(Health.empty, "vendor", failureOf(reason)), Health.empty, reason)
     }
@@ -68,7 +68,7 @@ describe("the health of a provider", () => {
     assert.strictEqual(health(Health.empty, out(two, 50, out(one, Infinity))).status, "degraded")
   })
 
-  it("is down if none of its targets could be built", () => {
+  it("is down when none of its targets could be built", () => {
     const [, , unbuilt] = Health.healthOf(Health.empty, Cooldown.empty, targets, 0, [
       one,
       targetOf("m", "k", "third")
@@ -77,7 +77,7 @@ describe("the health of a provider", () => {
     assert.strictEqual(Health.healthOf(Health.empty, Cooldown.empty, targets, 0, [two])[0]?.status, "healthy")
   })
 
-  it("keeps at most 200 characters of an error, and one record for a provider", () => {
+  it("keeps at most 200 characters of an error, and one record per provider", () => {
     const once = Health.failed(Health.empty, "vendor", failureOf("ServerError", "x".repeat(300)))
     assert.strictEqual(health(once).lastError?.length, 200)
     const twice = Health.failed(once, "vendor", failureOf("RateLimit"))

@@ -73,7 +73,7 @@ it.effect("a number out of its range is a RangeError that names the field", () =
   })
 )
 
-it.effect("without jitter the waits of a policy are the formula's", () =>
+it.effect("without jitter the waits of a policy follow its formula exactly", () =>
   Effect.gen(function* () {
     const exact = RecoveryPolicy.withoutJitter(RecoveryPolicy.background)
     assert.strictEqual(exact.retryAfterJitter, 0)
@@ -87,7 +87,7 @@ it.effect("without jitter the waits of a policy are the formula's", () =>
   })
 )
 
-it.effect("a policy of one's own decides by its own classes", () =>
+it.effect("a custom policy decides by its own classes", () =>
   Effect.gen(function* () {
     const { Network, ContentPolicy } = interactive.rows
     const policy: RecoveryPolicy.RecoveryPolicy<"again" | "no"> = {
@@ -103,7 +103,7 @@ it.effect("a policy of one's own decides by its own classes", () =>
 )
 
 it.effect(
-  "the background waits a minute for a model before it takes another, where the default waits five seconds",
+  "the background policy waits a minute for a model before it takes another, the default five seconds",
   () =>
     Effect.gen(function* () {
       for (const [policy, attempts] of [
@@ -123,7 +123,7 @@ it.effect(
     })
 )
 
-it.effect("a decorrelated backoff follows from what was waited before", () =>
+it.effect("a decorrelated backoff depends on the previous wait", () =>
   Effect.gen(function* () {
     const { ServerError } = interactive.rows
     const backoff = Backoff.exponential({
@@ -145,7 +145,7 @@ it.effect("a decorrelated backoff follows from what was waited before", () =>
   })
 )
 
-it.effect("28 a server's 0 means now, whatever the backoff", () =>
+it.effect("28 a server's wait of 0 means now, whatever the backoff", () =>
   Effect.gen(function* () {
     const target = played({ answers: [Effect.fail(limited(0)), answer("hello")] })
     yield* inTime(ask.pipe(Effect.provide(Failover.layer([target]))))
@@ -153,7 +153,7 @@ it.effect("28 a server's 0 means now, whatever the backoff", () =>
   })
 )
 
-it("a limit of ours sets no cooldown, but an endpoint that takes no connection does, whoever's limit it was", () => {
+it("a local limit opens no cooldown, but a refused connection does, whichever side gave up", () => {
   const classed = (error: unknown) => interactive.classOf(Classifier.failureOf(error))
   assert.strictEqual(classed(new DOMException("The operation timed out", "TimeoutError")), "TimeoutLocal")
   const connect = Object.assign(new Error("Connect Timeout Error"), { code: "UND_ERR_CONNECT_TIMEOUT" })

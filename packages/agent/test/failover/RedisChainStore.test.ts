@@ -33,12 +33,12 @@ describe.skipIf(RedisServer.missing !== undefined)("RedisChainStore", () => {
     })
   )
 
-  it.effect("announces what changes: nobody waits for the next round", () =>
+  it.effect("announces changes, so that other processes do not wait for their next round", () =>
     Effect.gen(function* () {
       const store = storeOf({ prefix: "announced" })
       const one = yield* start(store)
       const other = yield* start(store)
-      // No time passes, so nothing else can bring it. Who has not subscribed yet misses it.
+      // No time passes, so only the announcement can deliver it. A process that has not subscribed yet misses it.
       let round = 0
       yield* until(() => {
         if (round++ % 50 === 0) {
@@ -52,7 +52,7 @@ describe.skipIf(RedisServer.missing !== undefined)("RedisChainStore", () => {
     })
   )
 
-  it.effect("keeps sets apart by their prefix, and forgets one that nobody writes to", () =>
+  it.effect("separates sets by their prefix, and expires a set without writes", () =>
     Effect.gen(function* () {
       const one = yield* storeOf({ prefix: "one" }).open
       const two = yield* storeOf({ prefix: "two" }).open
@@ -68,11 +68,11 @@ describe.skipIf(RedisServer.missing !== undefined)("RedisChainStore", () => {
     })
   )
 
-  it("refuses an empty prefix", () => {
+  it("rejects an empty prefix", () => {
     assert.throws(() => storeOf({ prefix: "" }), InvalidOption)
   })
 
-  it.effect("may be down at the start, be killed and come back empty: processes tell it what they know", () =>
+  it.effect("may be down at the start, be killed and return empty: processes write their records again", () =>
     Effect.gen(function* () {
       const own = yield* RedisServer.running
       yield* own.kill

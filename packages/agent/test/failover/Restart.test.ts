@@ -1,4 +1,6 @@
-/** Streams that may take back what they have shown: `Outlast.streamText`, `Agent.stream`, notices and rewinds. */
+/**
+ * Streams that can take text back: `Outlast.streamText`, `Agent.stream`, notices and rewinds.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Option, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
@@ -41,13 +43,13 @@ const whole = say(...text.block("We meet on Tuesday."), finish())
 const overloaded = failure(new FailoverReason.Overloaded())
 const dies = (...said: ReadonlyArray<Part>) => Stream.concat(say(...said), Stream.fail(overloaded))
 
-/** What a consumer has on the screen that clears it at a rewind. */
+/** Returns the text on the screen of a consumer that clears it at a rewind. */
 const shown = (parts: Iterable<{ readonly type: string; readonly delta?: unknown }>): string => {
   const all = [...parts]
   return textOf(all.slice(all.findLastIndex(({ type }) => type === "rewind") + 1))
 }
 
-/** Every block starts once, ends once, and says nothing outside. */
+/** Checks that every block starts once, ends once, and has no parts outside. */
 const assertLegal = (parts: Iterable<{ readonly type: string; readonly id?: unknown }>): void => {
   const open = new Set<string>()
   const begun = new Set<string>()
@@ -66,7 +68,7 @@ const assertLegal = (parts: Iterable<{ readonly type: string; readonly id?: unkn
 }
 
 describe("restart", () => {
-  it.effect("takes the text back and says the whole answer again", () =>
+  it.effect("takes the text back and sends the whole answer again", () =>
     Effect.gen(function* () {
       const target = played({ streams: [half, whole] })
       const parts = yield* read([target])
@@ -88,12 +90,12 @@ describe("restart", () => {
         [{ type: "rewind", characters: 14 }]
       )
       assertLegal(parts)
-      // Nothing of the first attempt is sent on.
+      // The repeat gets no text of the first attempt.
       assert.deepStrictEqual(target.requests[0]?.request.prompt, target.requests[1]?.request.prompt)
     })
   )
 
-  it.effect("is continue on LanguageModel.streamText, which cannot say that it takes something back", () =>
+  it.effect("becomes continue on LanguageModel.streamText, which has no rewind", () =>
     Effect.gen(function* () {
       const target = played({ streams: [half, say(...text.block(" meet."), finish())] })
       const parts = yield* inTime(Stream.runCollect(plain).pipe(over([target], { midStream: "restart" })))
@@ -106,7 +108,7 @@ describe("restart", () => {
     })
   )
 
-  it.effect("needs no rewind where no text was seen, but marks the thinking", () =>
+  it.effect("needs no rewind when no text was seen, but marks the thinking", () =>
     Effect.gen(function* () {
       const target = played({
         streams: [dies(thinking.start(), thinking.delta("hm")), say(...text.block("So."), finish())]
@@ -143,7 +145,7 @@ describe("restart", () => {
   )
 
   it.effect(
-    "by one class of failures takes back what another class had continued, also before it went on",
+    "for one class of failures also takes back text that the call kept after a failure of another class",
     () =>
       Effect.gen(function* () {
         const rows = {
@@ -162,7 +164,7 @@ describe("restart", () => {
       })
   )
 
-  it.effect("is not forgotten when the attempt that would begin anew is not let through", () =>
+  it.effect("still happens when the attempt that would begin again is refused first", () =>
     Effect.gen(function* () {
       const first = played({ streams: [half] })
       const second = played({ model: "m2", streams: [say(...text.block("no"), finish())] })
@@ -180,7 +182,7 @@ describe("restart", () => {
       assert.strictEqual(second.requests.length, 0)
       assert.strictEqual(shown(parts), "We meet on Tuesday.")
       assertLegal(parts)
-      // Nobody is told of a model that was never asked.
+      // No notice is sent for a model that was never asked.
       assert.deepStrictEqual(
         parts.flatMap((part) => (part.type === "notice" ? [part.target.model] : [])),
         ["m3"]
@@ -188,7 +190,7 @@ describe("restart", () => {
     })
   )
 
-  it.effect("is for the call itself: a model that a tool of it asks has another consumer", () =>
+  it.effect("applies only to the call itself: a model that its tool asks has another consumer", () =>
     Effect.gen(function* () {
       const inner = played({ model: "sub", streams: [dies(text.start(), text.delta("We meet ")), whole] })
       const Ask = Tool.make("search", { success: Schema.String })
@@ -204,10 +206,10 @@ describe("restart", () => {
           over([outer])
         )
       )
-      // The tool runs when the stream has ended, and waits then.
+      // The tool runs after the stream has ended, and waits then.
       for (let n = 0; n < 20; n++) yield* TestClock.adjust("1 minute")
       yield* Fiber.join(fiber)
-      // It is continued, not begun anew: nobody could tell the tool.
+      // The answer is continued, not restarted, because the tool gets no rewind.
       assert.deepStrictEqual(
         inner.requests.map(({ request }) => request.prompt.content.length),
         [1, 3]
@@ -215,7 +217,7 @@ describe("restart", () => {
     })
   )
 
-  it.effect("takes nothing else back, and fails with the typed failure", () =>
+  it.effect("takes no more text back when the call fails with the typed failure", () =>
     Effect.gen(function* () {
       const target = played({
         streams: [Stream.concat(half, Stream.fail(failure(new FailoverReason.ContentPolicy())))]
@@ -231,7 +233,7 @@ describe("restart", () => {
     })
   )
 
-  it.effect("never hands on a tool call of an attempt that failed (crewAIInc/crewAI#5802)", () =>
+  it.effect("never passes on a tool call of a failed attempt (crewAIInc/crewAI#5802)", () =>
     Effect.gen(function* () {
       let ran = 0
       const Search = Tool.make("search", { success: Schema.String })
@@ -259,7 +261,7 @@ describe("a notice", () => {
   const noticesOf = (parts: Iterable<{ readonly type: string }>) =>
     [...parts].flatMap((part) => (part.type === "notice" && "message" in part ? [part.message] : []))
 
-  it.effect("comes once for each change of model, and once when the first is back", () =>
+  it.effect("is sent once for each change of model, and once when the first is back", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
       const first = played({ streams: [dies(), dies(), dies(), dies(), dies(), dies(), whole] })
@@ -283,7 +285,7 @@ describe("a notice", () => {
     })
   )
 
-  it.effect("has the policy's words, and there is none for another key of the same model", () =>
+  it.effect("has the policy's words, and is not sent for another key of the same model", () =>
     Effect.gen(function* () {
       const notices = { ...policy.notices, switched: () => "Switched due to high demand." }
       const first = played({ streams: [dies()] })
@@ -298,13 +300,13 @@ describe("a notice", () => {
     })
   )
 
-  it.effect("does not come from a call that was under way with the first model all the time", () =>
+  it.effect("is not sent for a call that used the first model all the time", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
       const slowly = say(text.start(), text.delta("We meet"), 10_000, text.delta(" soon."), finish())
       const broken = say(text.start(), text.delta("We meet"), 5_000)
       const unpaid = Stream.fail(failure(new FailoverReason.Billing()))
-      // The second goes on with the first model after the third has left it, and in vain.
+      // The second call keeps trying the first model after the third has left it, and fails.
       const rows = { ...policy.rows, Billing: { ...policy.rows.Billing, cooldown: undefined } }
       const first = played({
         keys: [key("A")],
@@ -328,7 +330,7 @@ describe("a notice", () => {
     })
   )
 
-  it.effect("is no part of LanguageModel.streamText", () =>
+  it.effect("is not part of LanguageModel.streamText", () =>
     Effect.gen(function* () {
       const first = played({ streams: [dies()] })
       const second = played({ model: "m2", streams: [whole] })
@@ -341,7 +343,7 @@ describe("a notice", () => {
   )
 })
 
-describe("three overloads in a row", () => {
+describe("consecutive overloads", () => {
   const rows = {
     ...policy.rows,
     Overloaded: {
@@ -354,7 +356,7 @@ describe("three overloads in a row", () => {
   }
   const patient = { rows, patience: Duration.hours(1), circuits: false as const }
 
-  it.effect("take the call to the other model, and clear what was shown of the first", () =>
+  it.effect("take the call to the other model after three, and clear the text of the first", () =>
     Effect.gen(function* () {
       const said = dies(...text.block("Partial"), toolCall("1"))
       const first = played({ streams: [said], keys: [key("A"), key("B")] })
@@ -376,7 +378,7 @@ describe("three overloads in a row", () => {
     })
   )
 
-  it.effect("two do not, nor do three with something else between", () =>
+  it.effect("keep the call at its model after two, or when another failure comes between", () =>
     Effect.gen(function* () {
       const broken = Stream.fail(failure(new FailoverReason.ServerError()))
       for (const streams of [
@@ -401,7 +403,7 @@ describe("a stream that is too slow", () => {
     finish()
   )
 
-  it.effect("is given up by the policy's measure, and only by that", () =>
+  it.effect("is abandoned at the policy's measure", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
       const first = played({ streams: [drip] })
@@ -421,7 +423,7 @@ describe("a stream that is too slow", () => {
     })
   )
 
-  it.effect("is not one whose consumer is", () =>
+  it.effect("does not count the time of a slow consumer", () =>
     Effect.gen(function* () {
       const fast = say(
         text.start(),
@@ -442,7 +444,7 @@ describe("a stream that is too slow", () => {
 })
 
 describe("Agent.stream", () => {
-  it.effect("rewinds a turn, runs no tool of it, and keeps nothing of it in its transcript", () =>
+  it.effect("rewinds a turn, runs no tool of it, and keeps no part of it in the transcript", () =>
     Effect.gen(function* () {
       let ran = 0
       const Search = Tool.make("search", { success: Schema.String })
@@ -478,7 +480,7 @@ describe("Agent.stream", () => {
     })
   )
 
-  it.effect("tells of another model, and continues where nothing else is asked for", () =>
+  it.effect("reports another model, and continues when no restart is set", () =>
     Effect.gen(function* () {
       const first = played({
         streams: [Stream.concat(half, Stream.fail(failure(new FailoverReason.Billing())))]

@@ -25,7 +25,7 @@ import {
 
 const asked = LanguageModel.streamText({
   prompt: "What is the plan?",
-  // Tool calls pass as the provider made them.
+  // Tool calls stay as the provider made them.
   disableToolCallResolution: true,
   toolCallValidation: "deferred"
 })
@@ -36,7 +36,7 @@ const over = (chain: Chain, changes: Partial<RecoveryPolicy.RecoveryPolicy> = {}
 const read = (chain: Chain, changes?: Partial<RecoveryPolicy.RecoveryPolicy>) =>
   inTime(Stream.runCollect(asked).pipe(over(chain, changes)))
 
-/** How and when the call ends that nothing answers. */
+/** Returns the result and the time of a call that no target answers. */
 const ending = (chain: Chain, changes?: Partial<RecoveryPolicy.RecoveryPolicy>) =>
   inTime(
     timed(failureOf(Stream.runDrain(asked))).pipe(
@@ -48,8 +48,8 @@ const ending = (chain: Chain, changes?: Partial<RecoveryPolicy.RecoveryPolicy>) 
 const hello = say(...text.block("hello"), finish())
 const silent: Stream.Stream<Part> = Stream.never
 
-describe("what ends an attempt", () => {
-  it.effect("an error part is a failure, classified, and nothing behind it is read", () =>
+describe("the end of an attempt", () => {
+  it.effect("an error part is a failure, classified, and later parts are not read", () =>
     Effect.gen(function* () {
       const error = { type: "error", error: { type: "overloaded_error", message: "Overloaded" } }
       const { layer, of } = recording()
@@ -66,7 +66,7 @@ describe("what ends an attempt", () => {
     })
   )
 
-  it.effect("a finish that says error is a failure", () =>
+  it.effect("a finish with the reason error is a failure", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
       const target = played({ streams: [say(text.start(), finish("error")), hello] })
@@ -83,7 +83,7 @@ describe("what ends an attempt", () => {
     })
   )
 
-  it.effect("a stream that ends without a finish is a failure, however much it has said", () =>
+  it.effect("a stream that ends without a finish is a failure, however long it is", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
       const target = played({
@@ -101,7 +101,7 @@ describe("what ends an attempt", () => {
     })
   )
 
-  it.effect("a tool call that was begun and never made is a cut, whatever the finish says (vllm#58228)", () =>
+  it.effect("an incomplete tool call is a cut answer, whatever the finish says (vllm#58228)", () =>
     Effect.gen(function* () {
       const begun: Part = { type: "tool-params-start", id: "1", name: "search" }
       const params: Part = { type: "tool-params-delta", id: "1", delta: '{"query": "pl' }
@@ -118,13 +118,13 @@ describe("what ends an attempt", () => {
           parts.flatMap((part) => (part.type === "tool-call" ? [part.id] : [])),
           ["1"]
         )
-        // What the broken attempt took is not forgotten.
+        // The usage of the broken attempt is counted.
         assert.deepStrictEqual(
           parts.flatMap((part) => (part.type === "finish" ? [part.usage.outputTokens.total] : [])),
           [8]
         )
       }
-      // A provider that refuses to go on may do so inside a call.
+      // A provider may refuse to continue inside a tool call.
       const refused = played({ streams: [say(...text.block("I look."), begun, finish("content-filter"))] })
       const { failed } = yield* ending([refused])
       assert.isTrue(failed._tag === "ProviderFailure" && failed.reason._tag === "ContentPolicy")
@@ -132,7 +132,7 @@ describe("what ends an attempt", () => {
     })
   )
 
-  it.effect("nothing is read behind the finish, and its end is not waited for", () =>
+  it.effect("parts after the finish are not read, and the end of the stream is not waited for", () =>
     Effect.gen(function* () {
       const broken = Stream.concat(say(1_000, ...text.block("no")), Stream.fail(serverError))
       for (const rest of [silent, broken, say(...text.block("no"), finish("error"))]) {
@@ -146,7 +146,7 @@ describe("what ends an attempt", () => {
     })
   )
 
-  it.effect("a call behind a tool of the provider is never sent again", () =>
+  it.effect("a call after a tool of the provider is never sent again", () =>
     Effect.gen(function* () {
       const search = toolCall("1", { providerExecuted: true })
       for (const said of [[search], [search, ...text.block("found")], [...text.block("so"), search]]) {
@@ -159,7 +159,7 @@ describe("what ends an attempt", () => {
     })
   )
 
-  it.effect("with midStream fail a stream fails once text was seen, and only then", () =>
+  it.effect("with midStream fail a stream fails once text was seen, and not before", () =>
     Effect.gen(function* () {
       const seen = played({ streams: [say(text.start(), text.delta("hel")), hello] })
       const { failed, took } = yield* ending([seen, played({ model: "m2", streams: [hello] })], {
@@ -172,7 +172,7 @@ describe("what ends an attempt", () => {
     })
   )
 
-  it.effect("a policy's maxCost counts what a finish that says error has taken", () =>
+  it.effect("a policy's maxCost includes the usage of a finish with the reason error", () =>
     Effect.gen(function* () {
       const price = { input: 0, output: 1 }
       for (const [maxCost, attempts] of [
@@ -187,7 +187,7 @@ describe("what ends an attempt", () => {
     })
   )
 
-  it.effect("what was said is sent on with the nudge, and not when it is blank", () =>
+  it.effect("seen text is sent with the nudge, unless it is blank", () =>
     Effect.gen(function* () {
       const target = played({
         streams: [say(text.start(), text.delta(" ")), say(text.start(), text.delta("hel")), hello]
@@ -223,7 +223,7 @@ describe("what ends an attempt", () => {
 })
 
 describe("the time limits", () => {
-  /** What the limits do to a first target that streams so. */
+  /** Returns the effect of the limits on a first target with this stream. */
   const limited = (stream: typeof hello, info = {}) =>
     Effect.gen(function* () {
       const { layer, of } = recording()
@@ -235,7 +235,7 @@ describe("the time limits", () => {
       return { parts, failed: of("AttemptFailed").map(({ rule, elapsed }) => [rule, elapsed] as const) }
     })
 
-  it.effect("the first token has 60 s, and the opening of the stream is inside them", () =>
+  it.effect("the first token has 60 s, including the opening of the stream", () =>
     Effect.gen(function* () {
       const late = [
         silent,
@@ -255,7 +255,7 @@ describe("the time limits", () => {
     })
   )
 
-  it.effect("a stream that cannot even be opened is given up after 60 s", () =>
+  it.effect("a stream that cannot be opened is abandoned after 60 s", () =>
     Effect.gen(function* () {
       const unopened = Stream.fromPull<Part, never, never, never, never>(Effect.never)
       const first: Chain[0] = {
@@ -268,7 +268,7 @@ describe("the time limits", () => {
     })
   )
 
-  it.effect("each further token has 60 s of its own", () =>
+  it.effect("each further token has its own 60 s", () =>
     Effect.gen(function* () {
       const slow = say(59_000, text.start(), text.delta("a"), 59_000, text.delta("b"), 59_000, finish())
       assert.deepStrictEqual((yield* limited(slow)).failed, [])
@@ -277,7 +277,7 @@ describe("the time limits", () => {
     })
   )
 
-  it.effect("a model that thinks before it answers has 180 s for both", () =>
+  it.effect("a model that thinks before it answers has 180 s for both limits", () =>
     Effect.gen(function* () {
       const reasoning = { reasoning: true }
       const slow = say(179_000, thinking.start(), thinking.delta("a"), 179_000, ...text.block("b"), finish())
@@ -315,7 +315,7 @@ describe("the time limits", () => {
     })
   )
 
-  it.effect("thinking and parameters of a tool call are no silence, although the latter are not shown", () =>
+  it.effect("thinking and tool parameters end the silence, although the latter are not shown", () =>
     Effect.gen(function* () {
       const params = (delta: string): Part => ({ type: "tool-params-delta", id: "1", delta })
       const began: Part = { type: "tool-params-start", id: "1", name: "search" }
@@ -332,7 +332,7 @@ describe("the time limits", () => {
     })
   )
 
-  it.effect("a slow consumer does not count", () =>
+  it.effect("the time of a slow consumer does not count", () =>
     Effect.gen(function* () {
       const target = played({
         streams: [
@@ -352,7 +352,7 @@ describe("the time limits", () => {
   )
 
   it.effect(
-    "an attempt that streamed text does not count against the deadline, one that only thought does",
+    "an attempt that streamed text does not count against the deadline, one with only thinking does",
     () =>
       Effect.gen(function* () {
         const slowly = (make: (said: string) => Part) => [
@@ -408,11 +408,11 @@ describe("the conversation afterwards", () => {
     })
   )
 
-  it.effect("an answer that two targets gave is one message with one text, and names the last", () =>
+  it.effect("an answer of two targets is one message with one text, and names the last target", () =>
     Effect.gen(function* () {
       const first = played({ streams: [say(text.start(), text.delta("hel"), 1, text.delta("lo "))] })
       const second = played({ model: "m2", streams: [say(...text.block("there"), finish()), hello] })
-      // The first target is asked three times: what it repeats and is cut in the middle of is dropped.
+      // The first target is asked three times. Text that it repeats before a cut is dropped.
       const by = yield* inTime(
         Effect.gen(function* () {
           const chat = yield* Chat.empty
@@ -421,7 +421,7 @@ describe("the conversation afterwards", () => {
           return Outlast.answeredBy(parts)
         }).pipe(over([first, second]))
       )
-      // Network errors leave the first target after five seconds of patience.
+      // Network errors make the call leave the first target after five seconds of patience.
       assert.deepInclude(Option.getOrThrow(by), {
         requested: "vendor/m",
         target: "vendor/m2",
@@ -438,11 +438,11 @@ describe("the conversation afterwards", () => {
   )
 })
 
-describe("the seam of a continued answer", () => {
+describe("the join of a continued answer", () => {
   const said = "The quick brown fox jumps over the lazy dog"
   const cut = say(text.start(), text.delta(said))
 
-  it.effect("what the continuation repeats comes once, in the same block (BerriAI/litellm#32835)", () =>
+  it.effect("repeated text appears once, in the same block (BerriAI/litellm#32835)", () =>
     Effect.gen(function* () {
       const again = say(
         text.start(),
@@ -460,7 +460,7 @@ describe("the seam of a continued answer", () => {
     })
   )
 
-  it.effect("text waits only until the seam is decided", () =>
+  it.effect("text is held back only until the join is decided", () =>
     Effect.gen(function* () {
       const slowly = say(
         text.start(),
@@ -492,7 +492,7 @@ describe("the seam of a continued answer", () => {
     })
   )
 
-  it.effect("text that waits is no silence, and it ends the wait for the first token", () =>
+  it.effect("held text ends the silence and the wait for the first token", () =>
     Effect.gen(function* () {
       const slowly = say(50_000, text.start(), text.delta("fox jumps"), 50_000, text.delta(" over"), 50_000)
       const rest = say(text.delta(" the lazy dog."), text.end(), finish())
@@ -510,7 +510,7 @@ describe("the seam of a continued answer", () => {
     })
   )
 
-  it.effect("an attempt that is cut while its text waits leaves no trace", () =>
+  it.effect("an attempt that is cut while its text is held back shows no text", () =>
     Effect.gen(function* () {
       const half = say(text.start(), text.delta("fox jumps over"))
       const rest = say(...text.block(", and sleeps."), finish())
@@ -521,7 +521,7 @@ describe("the seam of a continued answer", () => {
     })
   )
 
-  it.effect("what the failed attempts took is added to usage and cost", () =>
+  it.effect("the usage and cost include failed attempts", () =>
     Effect.gen(function* () {
       const failed = say(text.start(), text.delta(said), finish("error", 30))
       const rest = say(...text.block(", and sleeps."), finish("stop", 12))
@@ -537,7 +537,7 @@ describe("the seam of a continued answer", () => {
   )
 })
 
-describe("a stream that nobody reads on", () => {
+describe("a stream that the consumer stops reading", () => {
   it.effect("ends the request", () =>
     Effect.gen(function* () {
       let closed = false
@@ -551,7 +551,7 @@ describe("a stream that nobody reads on", () => {
     })
   )
 
-  it.effect("a failure of the provider leaves as the chain's, also before the first part", () =>
+  it.effect("a provider's failure becomes the chain's, also before the first part", () =>
     Effect.gen(function* () {
       const target = played({ streams: [Stream.fail(failure(new FailoverReason.ContentPolicy()))] })
       const { failed } = yield* ending([target])

@@ -17,7 +17,7 @@ const opened = (midStream?: RecoveryPolicy.MidStream) => {
   return gate
 }
 
-/** What the consumer sees of these attempts; the finish part is not among it. */
+/** Returns the parts that the consumer sees of these attempts, without the finish part. */
 const seen = (...attempts: ReadonlyArray<ReadonlyArray<Part>>): ReadonlyArray<Part> => {
   const gate = new StreamGate("vendor/m")
   return attempts.flatMap((parts) => {
@@ -29,15 +29,15 @@ const seen = (...attempts: ReadonlyArray<ReadonlyArray<Part>>): ReadonlyArray<Pa
 const typesOf = (parts: ReadonlyArray<Part>) => parts.map((part) => part.type)
 const idsOf = (parts: ReadonlyArray<Part>, type: Part["type"]) =>
   parts.flatMap((part) => (part.type === type && "id" in part ? [part.id] : []))
-/** The marks and signatures with which thinking ends. */
+/** Returns the marks and signatures at the ends of thinking blocks. */
 const endsOf = (parts: ReadonlyArray<Part>) =>
   parts.flatMap((part) => (part.type === "reasoning-end" ? [part.metadata] : []))
 
 const source: Part = { type: "source", sourceType: "url", id: "s", url: "https://example.com", title: "s" }
 const file: Part = { type: "file", mediaType: "text/plain", data: "aGk=" }
 
-describe("what may be seen of one attempt", () => {
-  it("the preamble waits for content, and then comes in its order (zirkelc/ai-retry#51)", () => {
+describe("the visible parts of one attempt", () => {
+  it("the preamble waits for content, then keeps its order (zirkelc/ai-retry#51)", () => {
     const gate = opened()
     assert.deepStrictEqual(gate.push([keepAlive, source, file, text.start()]), [])
     assert.isFalse(gate.alive)
@@ -72,13 +72,13 @@ describe("what may be seen of one attempt", () => {
     ])
   })
 
-  it("an empty delta is no content", () => {
+  it("an empty delta is not content", () => {
     const gate = opened()
     assert.deepStrictEqual(gate.push([text.start(), text.delta("")]), [])
     assert.deepStrictEqual([gate.commit, gate.alive, gate.text], ["nothing", false, ""])
   })
 
-  it("a late signature passes on an empty delta, and is no content", () => {
+  it("a late signature passes on an empty delta, and is not content", () => {
     const late: Part = { type: "text-delta", id: "0", delta: "", metadata: { vendor: { signature: "late" } } }
     const gate = opened()
     assert.deepStrictEqual(gate.push([text.start(), late]), [])
@@ -88,7 +88,7 @@ describe("what may be seen of one attempt", () => {
     assert.strictEqual(gate.text, "a")
   })
 
-  it("tool calls are held until the finish, and nothing overtakes them", () => {
+  it("tool calls are held until the finish, and later parts do not overtake them", () => {
     const gate = opened()
     const behind = [toolCall("1"), source, ...text.block("b", "1"), toolCall("2"), file]
     const before = gate.push([text.start(), text.delta("a"), text.end(), ...behind])
@@ -108,7 +108,7 @@ describe("what may be seen of one attempt", () => {
     assert.strictEqual(gate.text, "ab")
   })
 
-  it("the parameters of a call are held as the call is", () => {
+  it("the parameters of a call are held with the call", () => {
     const gate = opened()
     const made = { outlast: maker }
     const params: ReadonlyArray<Part> = [
@@ -131,7 +131,7 @@ describe("what may be seen of one attempt", () => {
     }
   })
 
-  it("a tool that the provider runs is seen at once, and commits for good", () => {
+  it("a tool that the provider runs is visible at once, and commits the attempt", () => {
     const gate = opened()
     const call = toolCall("1", { providerExecuted: true })
     assert.deepStrictEqual(gate.push([call]), [{ ...call, metadata: { outlast: maker } }])
@@ -140,7 +140,7 @@ describe("what may be seen of one attempt", () => {
     assert.strictEqual(gate.commit, "tool")
   })
 
-  it("thinking behind text leaves the commit where it is", () => {
+  it("thinking after text does not change the commit", () => {
     const gate = opened()
     gate.push([thinking.start(), thinking.delta("so")])
     assert.strictEqual(gate.commit, "reasoning")
@@ -148,7 +148,7 @@ describe("what may be seen of one attempt", () => {
     assert.strictEqual(gate.commit, "text")
   })
 
-  it("nothing is read behind the finish", () => {
+  it("parts after the finish are not read", () => {
     const gate = opened()
     const parts = gate.push([...text.block("a"), finish(), ...text.block("b", "1"), finish("error")])
     assert.strictEqual(gate.text, "a")
@@ -157,7 +157,7 @@ describe("what may be seen of one attempt", () => {
     assert.deepStrictEqual([gate.finish, gate.failed], [finish(), undefined])
   })
 
-  it("nothing is read behind an error, nor behind a finish that says error", () => {
+  it("parts after an error, or after a finish with the reason error, are not read", () => {
     for (const end of [{ type: "error", error: "no" } as const, finish("error")]) {
       const gate = opened()
       const parts = gate.push([text.start(), text.delta("a"), end, text.delta("b"), finish()])
@@ -166,7 +166,7 @@ describe("what may be seen of one attempt", () => {
     }
   })
 
-  it("the finish closes what is open", () => {
+  it("the finish closes open blocks", () => {
     const parts = seen([thinking.start(), thinking.delta("so"), text.start(), text.delta("a"), finish()])
     assert.deepStrictEqual(typesOf(parts).slice(-2), ["reasoning-end", "text-end"])
   })
@@ -212,7 +212,7 @@ describe("the end of a block", () => {
     assert.deepStrictEqual(typesOf(gate.push([text.delta("b"), finish()])), ["text-delta", "text-end"])
   })
 
-  it("of thinking passes behind the text, too, if its own end comes late", () => {
+  it("of thinking passes after the text too, if it arrives late", () => {
     const gate = opened()
     gate.push([thinking.start(), thinking.delta("so"), text.start(), text.delta("a")])
     assert.deepStrictEqual(typesOf(gate.push([thinking.end("s")])), ["reasoning-end"])
@@ -228,7 +228,7 @@ describe("the end of a block", () => {
     ])
   })
 
-  it("of thinking is held while only a tool call follows: the attempt may be replaced", () => {
+  it("of thinking is held while only a tool call follows, because the attempt may be replaced", () => {
     const gate = opened()
     assert.deepStrictEqual(typesOf(gate.push([...thought, toolCall("1")])), [
       "reasoning-start",
@@ -237,13 +237,13 @@ describe("the end of a block", () => {
     assert.deepStrictEqual(typesOf(gate.push([finish("tool-calls")])), ["reasoning-end", "tool-call"])
   })
 
-  it("of thinking that was seen is not marked when the text behind it is continued", () => {
+  it("of seen thinking is not marked when the text after it is continued", () => {
     const parts = seen([...thought, text.start(), text.delta("a")], [...text.block("b"), finish()])
     assert.deepStrictEqual(endsOf(parts), [{ vendor: { signature: "s" } }])
     assert.deepStrictEqual(typesOf(parts).slice(-4), ["text-start", "text-delta", "text-delta", "text-end"])
   })
 
-  it("of a text without content leaves no trace of an attempt that is replaced", () => {
+  it("of a text without content is not visible when the attempt is replaced", () => {
     const parts = seen([...thought, text.start("1"), text.end("1")], [...text.block("b"), finish()])
     assert.deepStrictEqual(typesOf(parts), [
       "reasoning-start",
@@ -256,13 +256,13 @@ describe("the end of a block", () => {
     assert.deepStrictEqual(endsOf(parts), [{ vendor: { signature: "s" }, outlast: { partial: true } }])
   })
 
-  it("of a text is held as long as a continuation may write on in the block", () => {
+  it("of a text is held as long as a continuation may extend the block", () => {
     const gate = opened()
     assert.deepStrictEqual(typesOf(gate.push(text.block("a"))), ["text-start", "text-delta"])
     assert.deepStrictEqual(typesOf(gate.push([toolCall("1")])), ["text-end"])
   })
 
-  it("of a text passes at once when nothing continues it", () => {
+  it("of a text passes at once when no attempt continues it", () => {
     assert.deepStrictEqual(typesOf(opened("fail").push(text.block("a"))), [
       "text-start",
       "text-delta",
@@ -272,7 +272,7 @@ describe("the end of a block", () => {
     assert.deepStrictEqual(typesOf(behindTool).slice(-1), ["text-end"])
   })
 
-  it("is held until the finish where the answer may begin anew", () => {
+  it("is held until the finish when the answer may begin again", () => {
     const gate = opened("restart")
     assert.deepStrictEqual(typesOf(gate.push([...thought, ...text.block("a"), toolCall("1")])), [
       "reasoning-start",
@@ -287,7 +287,7 @@ describe("the end of a block", () => {
     ])
   })
 
-  it("of a text passes before a tool call; behind one that was cut, the continuation has a block of its own", () => {
+  it("of a text passes before a tool call; after a cut call the continuation has its own block", () => {
     const parts = seen([...text.block("a"), toolCall("1")], [...text.block("b"), finish()])
     assert.deepStrictEqual(typesOf(parts), [
       "text-start",
@@ -301,8 +301,8 @@ describe("the end of a block", () => {
   })
 })
 
-describe("what may be seen of several attempts", () => {
-  it("an attempt that dies before its content leaves no trace", () => {
+describe("the visible parts of several attempts", () => {
+  it("an attempt that fails before its content is not visible", () => {
     const dead = [keepAlive, source, text.start(), text.delta(""), toolCall("1")]
     const parts = seen(dead, [...text.block("a"), finish()])
     assert.deepStrictEqual(typesOf(parts), ["text-start", "text-delta", "text-end"])
@@ -324,7 +324,7 @@ describe("what may be seen of several attempts", () => {
     )
   })
 
-  it("an answer that is continued behind thinking is one text, although it seemed to have ended", () => {
+  it("an answer that is continued after thinking is one text, although it seemed to have ended", () => {
     const parts = seen(text.block("a"), [...thinking.block("so", "s"), ...text.block("b"), finish()])
     assert.deepStrictEqual(typesOf(parts), [
       "text-start",
@@ -337,7 +337,7 @@ describe("what may be seen of several attempts", () => {
     ])
   })
 
-  it("an attempt that dies before its content does not close the text that another continues", () => {
+  it("an attempt that fails before its content does not close the text that another continues", () => {
     const parts = seen(
       [text.start(), text.delta("a")],
       [text.start(), text.end(), text.start("1")],
@@ -346,7 +346,7 @@ describe("what may be seen of several attempts", () => {
     assert.deepStrictEqual(typesOf(parts), ["text-start", "text-delta", "text-delta", "text-end"])
   })
 
-  it("only the first text of an attempt continues; the next one is its own, under an id of its own", () => {
+  it("only the first text of an attempt continues; the next one is separate, under its own id", () => {
     const parts = seen(
       [text.start(), text.delta("a")],
       [...text.block("b"), ...text.block("c", "1"), finish()]
@@ -365,12 +365,12 @@ describe("what may be seen of several attempts", () => {
     assert.notStrictEqual(ids[1], ids[2])
   })
 
-  it("an open text is closed when nothing continues it", () => {
+  it("an open text is closed when no attempt continues it", () => {
     const parts = seen([text.start(), text.delta("a")], [finish()])
     assert.deepStrictEqual(typesOf(parts), ["text-start", "text-delta", "text-end"])
   })
 
-  it("thinking of a failed attempt is closed and marked, whether it was whole or not", () => {
+  it("thinking of a failed attempt is closed and marked, complete or not", () => {
     const parts = seen(
       [...thinking.block("whole", "s1", "r1"), thinking.start("r2"), thinking.delta("open", "r2")],
       [...thinking.block("again", "s2", "r1"), ...text.block("a"), finish()]
@@ -384,12 +384,12 @@ describe("what may be seen of several attempts", () => {
     assert.strictEqual(new Set(idsOf(parts, "reasoning-start")).size, 3)
   })
 
-  it("thinking is marked although two attempts died behind it", () => {
+  it("thinking is marked although two attempts failed after it", () => {
     const parts = seen([thinking.start(), thinking.delta("so")], [keepAlive], [...text.block("a"), finish()])
     assert.deepStrictEqual(endsOf(parts), [{ outlast: { partial: true } }])
   })
 
-  it("a commit is that of the current attempt", () => {
+  it("the commit is that of the current attempt", () => {
     const gate = opened()
     gate.push([toolCall("1", { providerExecuted: true })])
     gate.begin(answered, maker)
@@ -397,9 +397,9 @@ describe("what may be seen of several attempts", () => {
   })
 })
 
-describe("who made a part", () => {
+describe("the author of a part", () => {
   const other = { ...maker, model: "other" }
-  // The first of its attempts, at the target that was asked for: that goes without saying.
+  // A first attempt at the requested target does not record its number of attempts.
   const { attempts: _one, ...by } = answered
   const makersOf = (parts: ReadonlyArray<Part>) =>
     Prompt.fromResponseParts(
@@ -408,7 +408,7 @@ describe("who made a part", () => {
       typeof content === "string" ? [] : content.map(({ type, options }) => [type, options["outlast"]])
     )
 
-  it("stands in the conversation on every part that could be signed (can1357/oh-my-pi#6379)", () => {
+  it("is recorded on every part that can have a signature (can1357/oh-my-pi#6379)", () => {
     const parts = seen([...thinking.block("so", "s"), ...text.block("a"), file, toolCall("1"), finish()])
     assert.deepStrictEqual(makersOf(parts), [
       ["reasoning", maker],
@@ -418,7 +418,7 @@ describe("who made a part", () => {
     ])
   })
 
-  it("of a text that another attempt continued is nobody whose signature would hold", () => {
+  it("is not recorded for a text that another attempt continued, because no signature would be valid", () => {
     const gate = opened()
     const first = gate.push([text.start(), text.delta("The quick brown ")])
     gate.begin(answered, other)
@@ -430,13 +430,13 @@ describe("who made a part", () => {
   })
 })
 
-describe("text that waits for the seam", () => {
+describe("text that is held back at the join", () => {
   const said = "The quick brown fox jumps over the lazy dog"
   const before: ReadonlyArray<Part> = [text.start(), text.delta(said)]
   const again = " lazy dog"
   const opening = [text.start(), text.delta(again)]
 
-  it("is no commit until it is seen, but a sign of life", () => {
+  it("does not commit until it is visible, but ends the silence", () => {
     const gate = opened()
     gate.push(before)
     gate.begin(answered, maker)
@@ -449,7 +449,7 @@ describe("text that waits for the seam", () => {
     assert.deepStrictEqual([gate.commit, gate.seam?.doubt], ["text", "short"])
   })
 
-  it("comes before what follows it: thinking, another text, a tool of the provider, a call behind the finish", () => {
+  it("comes before the parts after it: thinking, another text, a provider's tool, a call after the finish", () => {
     for (const next of [
       thinking.block("so", "s"),
       text.block("b", "1"),
@@ -464,7 +464,7 @@ describe("text that waits for the seam", () => {
     }
   })
 
-  it("keeps what providers add to its deltas", () => {
+  it("keeps the metadata that providers add to its deltas", () => {
     const metadata = { vendor: { cites: 1 } }
     const parts = seen(before, [
       text.start(),
@@ -475,7 +475,7 @@ describe("text that waits for the seam", () => {
     assert.deepStrictEqual(parts[2], { type: "text-delta", id: "0", delta: ", and", metadata })
   })
 
-  it("is joined behind a text that had ended for the consumer, too", () => {
+  it("is also joined to a text that had ended for the consumer", () => {
     const parts = seen(
       [...before, text.end(), ...thinking.block("so", "s")],
       [...text.block("fox jumps over the lazy dog, and"), finish()]
@@ -494,7 +494,7 @@ describe("text that waits for the seam", () => {
 const delta = fc.constantFrom("", "a", "b ", "cd")
 const deltas = fc.array(delta, { minLength: 1, maxLength: 3 })
 
-/** One block or part of an attempt; `n` makes its id unique in the attempt, as providers do. */
+/** One block or part of an attempt. `n` makes its id unique within the attempt, as providers do. */
 const block: fc.Arbitrary<(n: number) => ReadonlyArray<Part>> = fc.oneof(
   fc.constantFrom<Part>(keepAlive, source, file).map((part) => () => [part]),
   deltas.map((said) => (n: number): ReadonlyArray<Part> => [
@@ -502,7 +502,7 @@ const block: fc.Arbitrary<(n: number) => ReadonlyArray<Part>> = fc.oneof(
     ...said.map((each) => text.delta(each, `${n}`)),
     text.end(`${n}`)
   ]),
-  // Some providers never end what they think.
+  // Some providers never end their thinking.
   fc.tuple(deltas, fc.boolean()).map(([said, ends]) => (n: number): ReadonlyArray<Part> => [
     thinking.start(`${n}`),
     ...said.map((each) => thinking.delta(each, `${n}`)),
@@ -511,18 +511,18 @@ const block: fc.Arbitrary<(n: number) => ReadonlyArray<Part>> = fc.oneof(
   fc.boolean().map((providerExecuted) => (n: number) => [toolCall(`${n}`, { providerExecuted })])
 )
 
-/** An attempt, cut somewhere. */
+/** An attempt, cut at a random place. */
 const attempt = fc
   .tuple(fc.array(block, { maxLength: 6 }), fc.nat(20))
   .map(([blocks, cut]) => blocks.flatMap((make, n) => make(n)).slice(0, cut))
 
-/** Those in which attempts follow on seen text. */
+/** The modes in which another attempt may follow seen text. */
 const mode = fc.constantFrom("continue" as const, "restart" as const)
 
 const rank: Record<CallState.Commit, number> = { nothing: 0, reasoning: 1, text: 2, tool: 3 }
 
-describe("whatever a provider sends", () => {
-  it("the commit never goes back within an attempt, and what was seen implies it", () => {
+describe("any stream of a provider", () => {
+  it("never lowers the commit within an attempt, and visible parts imply their commit", () => {
     fc.assert(
       fc.property(attempt, (parts) => {
         const gate = opened()
@@ -540,7 +540,7 @@ describe("whatever a provider sends", () => {
     )
   })
 
-  it("every block begins once, has its deltas inside, and ends once; no call for the program comes before the finish", () => {
+  it("has blocks that begin once, contain their deltas and end once, and no program call before the finish", () => {
     fc.assert(
       fc.property(fc.array(attempt, { maxLength: 4 }), attempt, mode, (failed, last, midStream) => {
         const gate = new StreamGate("vendor/m", midStream)
@@ -576,7 +576,7 @@ describe("whatever a provider sends", () => {
     )
   })
 
-  it("an answer that is cut again and again, by attempts that repeat its end, is itself in the end", () => {
+  it("restores an answer that is cut repeatedly by attempts that repeat its end", () => {
     const whole =
       "Seven voted for the repair, two against, and one was asleep. Work begins on Monday at nine, if it is dry."
     const cuts = fc.uniqueArray(fc.integer({ min: 24, max: whole.length - 1 }), {
@@ -594,7 +594,7 @@ describe("whatever a provider sends", () => {
           let out: ReadonlyArray<Part> = []
           for (const end of ends) {
             if (end !== ends[0]) gate.begin(answered, maker)
-            // What was held when the attempt before was cut is said again.
+            // Text that was held back at the cut is sent again.
             const from = gate.text === "" ? 0 : Math.max(0, gate.text.length - again)
             const said = whole.slice(from, end)
             const deltas = said.match(new RegExp(`.{1,${size}}`, "gs")) ?? []
@@ -612,7 +612,7 @@ describe("whatever a provider sends", () => {
     )
   })
 
-  it("it does not matter in what pieces the parts come", () => {
+  it("gives the same result however the parts are split", () => {
     fc.assert(
       fc.property(attempt, (parts) => {
         const all = [...parts, finish()]

@@ -1,4 +1,6 @@
-/** Whole answers that are asked for as streams: their limits, what they give, and providers that refuse to stream. */
+/**
+ * Whole answers that are requested as streams: their time limits, their results, and providers that refuse to stream.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Schema, Stream } from "effect"
 import type { Response } from "effect/ai"
@@ -28,7 +30,7 @@ const info: ModelInfo.ModelInfo = { wholeAnswers: "stream" }
 const hello = say(...text.block("hello"), finish())
 const never = Stream.never
 
-/** The rules of the failed attempts, and how long each took. */
+/** Returns the rules of the failed attempts, and the duration of each. */
 const rulesOf = (events: ReturnType<typeof recording>) =>
   events.of("AttemptFailed").map(({ rule, elapsed }) => [rule, elapsed])
 
@@ -59,7 +61,7 @@ describe("a whole answer of a target that streams", () => {
     })
   )
 
-  it.effect("keeps the limit for all of it, however steadily it comes", () =>
+  it.effect("keeps the limit for the whole answer, however steadily it arrives", () =>
     Effect.gen(function* () {
       const events = recording()
       const steady = say(text.start(), ...Array.from({ length: 100 }, () => [50_000, text.delta("a")]).flat())
@@ -72,7 +74,7 @@ describe("a whole answer of a target that streams", () => {
     })
   )
 
-  it.effect("costs one first-token limit when its provider is silent, and the next call nothing", () =>
+  it.effect("costs one first-token limit when its provider is silent, and the next call no time", () =>
     Effect.gen(function* () {
       for (const call of [ask, Stream.runDrain(LanguageModel.streamText({ prompt: "hello" }))]) {
         const first = played({ model: "m1", info, streams: [never] })
@@ -91,7 +93,7 @@ describe("a whole answer of a target that streams", () => {
     })
   )
 
-  it.effect("is made of the parts of its stream, signatures and who answered with them", () =>
+  it.effect("contains the parts of its stream, with signatures and the target that answered", () =>
     Effect.gen(function* () {
       const target = played({
         info,
@@ -130,7 +132,7 @@ describe("a whole answer of a target that streams", () => {
     })
   )
 
-  it.effect("fails as a stream does: cut, with an error part, or inside the arguments of a call", () =>
+  it.effect("fails like a stream: cut, with an error part, or inside the arguments of a call", () =>
     Effect.gen(function* () {
       const events = recording()
       const begun: Response.StreamPartEncoded = { type: "tool-params-start", id: "1", name: "search" }
@@ -158,12 +160,12 @@ describe("a whole answer of a target that streams", () => {
         ]
       )
       assert.strictEqual(response.text, "hello")
-      // Nothing of the failed attempts is kept but what they are known to have taken.
+      // Only the known usage of the failed attempts is kept.
       assert.strictEqual(response.usage.outputTokens.total, 9)
     })
   )
 
-  it.effect("is not asked for again once a tool of the provider has begun", () =>
+  it.effect("is not requested again once a tool of the provider has begun", () =>
     Effect.gen(function* () {
       const begun: Response.StreamPartEncoded = {
         type: "tool-params-start",
@@ -181,7 +183,7 @@ describe("a whole answer of a target that streams", () => {
     })
   )
 
-  it.effect("is raised when it was cut inside a tool call that never came", () =>
+  it.effect("gets a higher limit when it was cut inside an incomplete tool call", () =>
     Effect.gen(function* () {
       const events = recording()
       const begun: Response.StreamPartEncoded = { type: "tool-params-start", id: "1", name: "search" }
@@ -197,7 +199,7 @@ describe("a whole answer of a target that streams", () => {
     })
   )
 
-  it.effect("ends its stream when nobody waits for it any more, and behind its finish", () =>
+  it.effect("ends its stream when the caller is interrupted, and after the finish", () =>
     Effect.gen(function* () {
       let open = 0
       const opened = (stream: Stream.Stream<Response.StreamPartEncoded>) =>
@@ -227,7 +229,7 @@ describe("a whole answer of a target that streams", () => {
     })
   )
 
-  it.effect("is asked for with a request where the call says so", () =>
+  it.effect("is a plain request when the call asks for that", () =>
     Effect.gen(function* () {
       const target = played({ info, streams: [never], answers: [answer("hello")] })
       const response = yield* ask.pipe(
@@ -251,12 +253,12 @@ const refusedWith = (detail: string, status = 400) =>
   })
 
 describe("a provider that refuses to stream", () => {
-  it.effect("is asked with a request, in the same attempt, and never streamed from again", () =>
+  it.effect("gets a plain request in the same attempt, and no streams afterwards", () =>
     Effect.gen(function* () {
       const events = recording()
       const streams: Array<number> = []
       const refusal = Stream.fail(refusedWith("Your organization must be verified to stream this model."))
-      // Not even a retry is left.
+      // The policy allows no retry at all.
       const strict: RecoveryPolicy.RecoveryPolicy = { ...policy, maxAttempts: 1 }
       const target = played({ info, streams: [refusal], answers: [answer("hello")] })
       const spec = {
@@ -285,7 +287,7 @@ describe("a provider that refuses to stream", () => {
     })
   )
 
-  it("is known by what it says", () => {
+  it("is recognized by its message", () => {
     const refusals = [
       "Your organization must be verified to stream this model. Please go to: https://platform.openai.com",
       "Unsupported value: 'stream' does not support true with this model. Supported values are: false.",
@@ -305,7 +307,7 @@ describe("a provider that refuses to stream", () => {
       "messages.0.content: must not be empty"
     ]
     for (const detail of others) assert.isFalse(refusesStreams(refusedWith(detail)), detail)
-    // An overload says so in other words.
+    // The same words with a status of overload do not match.
     assert.isFalse(refusesStreams(refusedWith(refusals[0] ?? "", 429)))
   })
 })

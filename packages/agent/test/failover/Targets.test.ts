@@ -40,7 +40,7 @@ const chain = Effect.gen(function* () {
     compacts: false
   })
   yield* TestClock.setTime(1_000_000)
-  // The clock of a test is both the wall's and the monotonic one.
+  // The test clock is both the wall clock and the monotonic clock.
   const now = 1_000_000
   const out = (scope: Parameters<typeof Cooldown.idOf>[0], target: TargetRef, length: number) => {
     MutableRef.update(cooldowns, (all) =>
@@ -52,8 +52,8 @@ const chain = Effect.gen(function* () {
   return { targets, out, states, health, now }
 })
 
-describe("what an operator sees", () => {
-  it.effect("each target with its state, how long and why, also those that could not be built", () =>
+describe("the operator's view", () => {
+  it.effect("lists each target with its state, time and reason, also those that could not be built", () =>
     Effect.gen(function* () {
       const { targets, out } = yield* chain
       out("key", a, minute)
@@ -126,7 +126,7 @@ describe("what an operator sees", () => {
     })
   )
 
-  it.effect("what its models can take, and whether a call compacts by itself", () =>
+  it.effect("lists the abilities of the models, and `compacts` when calls shorten conversations", () =>
     Effect.gen(function* () {
       const info = { contextWindow: 8_192, maxOutputTokens: 1_024 }
       const compact = (prompt: Prompt.Prompt) => Effect.succeed(prompt)
@@ -147,7 +147,7 @@ describe("what an operator sees", () => {
     })
   )
 
-  it.effect("each provider's health, in Unix time", () =>
+  it.effect("lists each provider's health, in Unix time", () =>
     Effect.gen(function* () {
       const { targets, out, health, now } = yield* chain
       out("model", a, minute)
@@ -172,7 +172,7 @@ describe("a reset", () => {
     return known
   })
 
-  it.effect("of a target ends whatever keeps it out", () =>
+  it.effect("of a target ends everything that keeps it out", () =>
     Effect.gen(function* () {
       const { targets, states } = yield* all
       assert.strictEqual((yield* targets.reset({ target: a.id })).cooldowns, 2)
@@ -180,7 +180,7 @@ describe("a reset", () => {
     })
   )
 
-  it.effect("of a key ends what holds for the key, and not what holds for its model", () =>
+  it.effect("of a key ends the cooldowns of the key, and not those of its model", () =>
     Effect.gen(function* () {
       const { targets, states } = yield* all
       assert.strictEqual((yield* targets.reset({ key: "KEY" })).cooldowns, 1)
@@ -190,7 +190,7 @@ describe("a reset", () => {
     })
   )
 
-  it.effect("of a provider ends all of its cooldowns and forgets its failures, and nobody else's", () =>
+  it.effect("of a provider ends all of its cooldowns and its failure count, and no others", () =>
     Effect.gen(function* () {
       const { targets, states } = yield* all
       assert.strictEqual((yield* targets.reset({ provider: "vendor" })).cooldowns, 3)
@@ -200,7 +200,7 @@ describe("a reset", () => {
     })
   )
 
-  it.effect("of several fields means what all of them name; of none, everything", () =>
+  it.effect("with several fields selects targets that match all of them; without fields, every target", () =>
     Effect.gen(function* () {
       const { targets, states } = yield* all
       assert.strictEqual((yield* targets.reset({ provider: "other", key: a.key })).cooldowns, 0)
@@ -210,11 +210,11 @@ describe("a reset", () => {
     })
   )
 
-  it.effect("refuses a filter that names nothing of the chain, and lifts nothing", () =>
+  it.effect("rejects a filter that matches no name of the chain, and resets nothing", () =>
     Effect.gen(function* () {
       const { targets, states } = yield* all
       const said = (which: unknown) =>
-        // As a program without types writes it.
+        // An untyped program may pass this.
         Effect.map(Effect.exit(targets.reset(which as Targets.Which)), (exit) =>
           Exit.isSuccess(exit) ? "it was accepted" : String(Cause.squash(exit.cause))
         )
@@ -229,13 +229,13 @@ describe("a reset", () => {
       )
       assert.match(yield* said({ target: "none" }), /target must be "vendor\/.* or .*, got "none"$/)
       assert.match(yield* said({ key: "NONE" }), /key must be .*"MISSING", got "NONE"$/)
-      // A key in the place of its name is not shown.
+      // A key in place of its name is not shown.
       assert.match(yield* said({ key: "sk-ant-0123456789" }), /got a text that is not shown$/)
       assert.strictEqual(yield* states, "cooling cooling dead dead")
     })
   )
 
-  it.effect("counts what was open, and forgets streaks of what was not", () =>
+  it.effect("counts open cooldowns, and clears the streaks of ended ones", () =>
     Effect.gen(function* () {
       const { targets } = yield* all
       yield* TestClock.adjust(minute)

@@ -7,7 +7,7 @@ import { answer, finish, inTime, played, policy, recording, timesOf, toolCall } 
 
 const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
 
-it.effect("a whole answer without a finish, or with one that says error, is a failure", () =>
+it.effect("a whole answer without a finish, or with the finish reason error, is a failure", () =>
   Effect.gen(function* () {
     const { layer, of } = recording()
     const target = played({
@@ -27,7 +27,7 @@ it.effect("a whole answer without a finish, or with one that says error, is a fa
   })
 )
 
-it.effect("an answer without a finish in which the provider ran a tool is never asked for again", () =>
+it.effect("an answer without a finish in which the provider ran a tool is never requested again", () =>
   Effect.gen(function* () {
     const search = toolCall("1", { providerExecuted: true })
     const target = played({ answers: [Effect.succeed([search]), answer("again")] })
@@ -37,7 +37,7 @@ it.effect("an answer without a finish in which the provider ran a tool is never 
   })
 )
 
-it.effect("a whole answer has ten minutes, whether the model thinks or not", () =>
+it.effect("a whole answer has ten minutes, for models that think and others", () =>
   Effect.gen(function* () {
     for (const reasoning of [false, true]) {
       const { layer, of } = recording()
@@ -63,7 +63,7 @@ it.effect("a whole answer has ten minutes, whether the model thinks or not", () 
   })
 )
 
-it.effect("a request that nobody waits for any more is ended, after its limit as by an interruption", () =>
+it.effect("a request is aborted at its time limit and when the caller is interrupted", () =>
   Effect.gen(function* () {
     let open = 0
     const never = Effect.acquireUseRelease(
@@ -86,7 +86,7 @@ it.effect("a request that nobody waits for any more is ended, after its limit as
 )
 
 it.effect(
-  "who answered stands on the first text and on the finish, who made it on every part, beside the provider's metadata",
+  "the first text and the finish name the target that answered, every part names its author, beside the provider's metadata",
   () =>
     Effect.gen(function* () {
       const signed = { vendor: { id: "1" } }

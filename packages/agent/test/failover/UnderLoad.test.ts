@@ -1,6 +1,6 @@
 /**
- * What a chain does under partial failure, outages and concurrency. The simulation (`npm run simulate`) shows the same
- * worlds with numbers; each test here is named after what went wrong in one of them.
+ * Chains under partial failure, outages and concurrency. The simulation (`npm run simulate`) shows the same worlds
+ * with numbers. Each test here is named after a problem in one of them.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Exit, Fiber, Random, Redacted, Stream } from "effect"
@@ -30,17 +30,17 @@ import {
 
 type Options = Failover.Options<RecoveryPolicy.DefaultClass>
 
-/** Each call has a prompt of its own, by which a server knows it. */
+/** Each call has its own prompt, so that a server can identify it. */
 const ask = (call = 0) => LanguageModel.generateText({ prompt: `question ${call}` })
 const read = Stream.runDrain(LanguageModel.streamText({ prompt: "question" }))
 
 const over = (chain: Chain, changes: Partial<RecoveryPolicy.RecoveryPolicy> = {}, options: Options = {}) =>
   Effect.provide(Failover.layer(chain, { policy: { ...policy, ...changes }, ...options }))
 
-/** In virtual time, with the same numbers for what is drawn by chance. */
+/** Runs in virtual time with a fixed random seed. */
 const simulated = <A, E, R>(effect: Effect.Effect<A, E, R>) => inTime(Random.withSeed(effect, "under load"))
 
-/** Calls, of which one begins every `every` milliseconds: how each ended, and how long it took. */
+/** Starts calls, one every `every` milliseconds. Returns the result and the duration of each. */
 const calls = (count: number, every = 0, concurrency: number | "unbounded" = "unbounded") =>
   Effect.forEach(
     Array.from({ length: count }, (_, n) => n),
@@ -52,7 +52,7 @@ type Called = Effect.Success<ReturnType<typeof calls>>
 const answered = (all: Called) => all.filter(({ value }) => Exit.isSuccess(value)).length
 const longest = (all: Called) => Math.max(...all.map(({ took }) => took))
 
-/** The same numbers in [0, 1) each time. */
+/** Returns the same sequence of numbers in [0, 1) for the same seed. */
 const numbers = (seed: number) => {
   let last = seed
   return () => (last = (last * 48_271) % 2_147_483_647) / 2_147_483_647
@@ -62,7 +62,9 @@ const fails = Effect.fail(serverError)
 const overloaded = Effect.fail(failure(new FailoverReason.Overloaded()))
 const hello = answer("hello")
 
-/** A share of the requests fails after 50 ms, the others are answered after 3 s. Says which request it is about. */
+/**
+ * A share of the requests fails after 50 ms, the others are answered after 3 s. Reports the number of each request.
+ */
 const flaky = (
   share: number,
   failing: typeof fails,
@@ -78,17 +80,17 @@ const flaky = (
 
 const at = (endpoint: string, target: Played): Played => ({ ...target, endpoint })
 
-/** Tells of each phase that a circuit comes to. */
+/** Reports each phase that a circuit enters. */
 const watching = (changed: (to: string) => void) =>
   ResilienceEvents.layerHandler((event) =>
     Effect.sync(() => {
-      // The tag says which event it is.
+      // The tag proves the type of the event.
       if (event._tag === "CircuitTransition") changed((event as CircuitEvent.CircuitTransition).to)
     })
   )
 
-describe("a target of which some requests fail", () => {
-  it.effect("with fast failures and slow answers gets at least what one attempt per call would give", () =>
+describe("a target that fails a share of its requests", () => {
+  it.effect("answers at least as many calls as single attempts would, although failures are fast", () =>
     Effect.gen(function* () {
       const seed = 95_028
       const target = flaky(0.3, fails, seed)
@@ -100,20 +102,20 @@ describe("a target of which some requests fail", () => {
     })
   )
 
-  it.effect("twice does not put both targets out for 64 concurrent calls", () =>
+  it.effect("does not cool both of two targets for 64 concurrent calls", () =>
     Effect.gen(function* () {
       const chain: Chain = [flaky(0.1, overloaded, 1), flaky(0.1, overloaded, 2, { model: "m2" })]
       const { value: all, took } = yield* simulated(timed(calls(640, 0, 64)).pipe(over(chain)))
       assert.strictEqual(answered(all), 640)
-      // Ten waves of three seconds, and what the retries take.
+      // Ten waves of three seconds, and the time of the retries.
       assert.isAtMost(took, 45_000)
       assert.isAtMost(longest(all), 15_000)
     })
   )
 })
 
-describe("a rate limit that 60 calls run into at once", () => {
-  /** 20 requests a second are accepted from `since` on, the others are told to come again in a second. */
+describe("a rate limit reached by 60 calls at once", () => {
+  /** Accepts 20 requests per second from `since` on. Tells the others to retry after a second. */
   const limitedTo20 = (since: number) => {
     let tokens = 20
     let last = since
@@ -137,7 +139,7 @@ describe("a rate limit that 60 calls run into at once", () => {
     it.effect(`answers all of them, if it accepts requests after ${since} ms`, () =>
       Effect.gen(function* () {
         const target = limitedTo20(since)
-        // With jitter: that is what spreads the calls.
+        // The policy keeps its jitter, which spreads the calls.
         const all = yield* simulated(
           calls(60).pipe(Effect.provide(Failover.layer([target], { policy: RecoveryPolicy.interactive })))
         )
@@ -237,7 +239,7 @@ describe("rate limited targets that name a short wait", () => {
       if (first === undefined) return
       const all = yield* simulated(calls(1).pipe(over([first, ...others, good])))
       assert.strictEqual(answered(all), 1)
-      // The first vendors are asked again while patience lasts, the others once.
+      // The first vendors are asked again within `patience`, the others once.
       assert.isAtMost(Math.max(...others.slice(2).map(({ requests }) => requests.length)), 1)
       assert.isAtMost(longest(all), 10_000)
     })
@@ -258,7 +260,7 @@ describe("rate limited targets that name a short wait", () => {
   )
 })
 
-describe("a vendor that is silent", () => {
+describe("a silent vendor", () => {
   const second = () =>
     played({ model: "m2", answers: [hello], streams: [say(...text.block("hello"), finish())] })
 
@@ -295,7 +297,7 @@ describe("a vendor that is silent", () => {
     })
   )
 
-  it.effect("is not asked by the second call for a whole answer, where headers are reported", () =>
+  it.effect("is not asked by the second call for a whole answer, when the model reports headers", () =>
     Effect.gen(function* () {
       const silent = played({ answers: [Effect.never] })
       const hangs = {
@@ -321,7 +323,7 @@ describe("a vendor that is silent", () => {
     })
   )
 
-  it.effect("and accepts no connection is left at the first limit for an equivalent target", () =>
+  it.effect("that accepts no connection is left at the first limit for an equivalent target", () =>
     Effect.gen(function* () {
       const timeout = Effect.fail(failure(new FailoverReason.Timeout({ phase: "connect", local: true })))
       const silent = at("https://one", played({ answers: [Effect.delay(timeout, "10 seconds")] }))
@@ -334,7 +336,7 @@ describe("a vendor that is silent", () => {
 })
 
 describe("a call that waits for a cooldown", () => {
-  it.effect("goes on soon after another target of the chain answers again", () =>
+  it.effect("continues soon after another target of the chain answers again", () =>
     Effect.gen(function* () {
       const until4s = Effect.flatMap(Clock.currentTimeMillis, (now) =>
         now < 4_000 ? Effect.delay(overloaded, 10) : Effect.delay(hello, 50)
@@ -363,7 +365,7 @@ describe("a health check", () => {
     })
   )
 
-  it.effect("is limited by a time that a policy from a JSON file has in words", () =>
+  it.effect("uses a limit that a policy from a JSON file gives as words", () =>
     Effect.gen(function* () {
       const target = played({ answers: [hello] })
       const limits: typeof policy.limits = { ...policy.limits, ...JSON.parse('{ "connect": "3 seconds" }') }
@@ -394,7 +396,7 @@ describe("a health check", () => {
     )
   }
 
-  it.effect("that did not return is not asked again for a minute", () =>
+  it.effect("that did not return is paused for a minute", () =>
     Effect.gen(function* () {
       const target = played({ answers: [hello] })
       const asked: Array<number> = []
@@ -413,7 +415,7 @@ describe("a health check", () => {
     })
   )
 
-  it.effect("after which another call has found the target out sends nothing there", () =>
+  it.effect("during which another call opened a cooldown sends no request to the target", () =>
     Effect.gen(function* () {
       const refused = Effect.fail(failure(new FailoverReason.Auth({ permanent: false })))
       const target = played({ answers: [Effect.delay(refused, 500)] })
@@ -456,7 +458,7 @@ describe("a circuit", () => {
   it.effect("of the preset decision037 opens at the fifth consecutive failure of two concurrent calls", () =>
     Effect.gen(function* () {
       const { policy } = Presets.decision037
-      // What its document has the circuit count.
+      // Failures that this preset's document says the circuit counts.
       const rateLimited = Effect.fail(failure(new FailoverReason.RateLimit()))
       assert.strictEqual(yield* failuresToOpen({ policy }, rateLimited), 5)
     })
@@ -478,7 +480,7 @@ describe("a circuit", () => {
     })
   )
 
-  it.effect("that leaves no other target passes one attempt per second, and two successes close it", () =>
+  it.effect("that leaves no other target lets one attempt per second pass, and two successes close it", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make()
       const target = at("https://one", played({ answers: [fails, hello] }))
@@ -490,7 +492,7 @@ describe("a circuit", () => {
     })
   )
 
-  it.effect("is passed by no call that has another target, nor where the policy has no last resort", () =>
+  it.effect("lets no call pass that has another target, or whose policy has no last resort", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make()
       const target = at("https://one", played({ answers: [hello] }))
@@ -506,7 +508,7 @@ describe("a circuit", () => {
     })
   )
 
-  it.effect("that closes lets the calls that waited through gradually", () =>
+  it.effect("that closes releases the waiting calls gradually", () =>
     Effect.gen(function* () {
       const breaker = yield* CircuitBreaker.make(RecoveryPolicy.circuits)
       const target = at("https://one", played({ answers: [Effect.delay(hello, 400)] }))
@@ -519,8 +521,8 @@ describe("a circuit", () => {
       )
       assert.strictEqual(answered(all), 30)
       const perTime = Map.groupBy(timesOf(target), (time) => time)
-      // Three probes; three that waited, and then one for each of them that succeeded, and one more after five seconds. The call
-      // that comes later passes.
+      // Three probes; three waiting calls, then one for each success among them, and one more after five seconds. The
+      // later call passes.
       const released = [3, 3, 3, 3, 4, 4, 4].map((count, n) => [7_000 + n * 1_000, count])
       assert.deepStrictEqual(
         [...perTime].map(([time, { length }]) => [time, length]),
@@ -530,8 +532,8 @@ describe("a circuit", () => {
   )
 })
 
-describe("two vendors that are both down", () => {
-  it.effect("never both cool: the next calls after the outage are answered", () =>
+describe("two vendors that are down at the same time", () => {
+  it.effect("never both cool, and the next calls after the outage are answered", () =>
     Effect.gen(function* () {
       const down = (n: number) => Array.from({ length: n }, () => overloaded)
       const one = at("https://one", played({ model: "m1", answers: [...down(12), hello] }))
@@ -547,7 +549,7 @@ describe("two vendors that are both down", () => {
 })
 
 describe("a chain of 100 targets", () => {
-  it.effect("whose first 99 are rate limited answers the first call", () =>
+  it.effect("answers the first call although the first 99 are rate limited", () =>
     Effect.gen(function* () {
       const [first, ...rest] = Array.from({ length: 99 }, (_, n) =>
         played({ model: `m${n}`, answers: [Effect.fail(limited(60))] })
@@ -563,20 +565,20 @@ describe("a chain of 100 targets", () => {
     })
   )
 
-  it.effect("whose first 99 keys name a short wait answers the first call, after one such wait", () =>
+  it.effect("answers the first call after one short wait when the first 99 keys name a short wait", () =>
     Effect.gen(function* () {
       const target = played({
         keys: Array.from({ length: 100 }, (_, n) => key(`KEY_${n}`)),
         answers: [...Array.from({ length: 100 }, () => Effect.fail(limited(1))), hello]
       })
       const { took } = yield* simulated(timed(ask()).pipe(over([target])))
-      // The first key twice, a second apart and a tenth for jitter; every other key once.
+      // The first key is asked twice, a second plus a tenth of jitter apart, and every other key once.
       assert.isAtMost(took, 1_100)
       assert.strictEqual(target.requests.length, 101)
     })
   )
 
-  it.effect("whose first 99 keys are refused answers the first call", () =>
+  it.effect("answers the first call although the first 99 keys are refused", () =>
     Effect.gen(function* () {
       const refused = Effect.fail(failure(new FailoverReason.Auth({ permanent: false })))
       const target = played({
@@ -589,10 +591,10 @@ describe("a chain of 100 targets", () => {
   )
 })
 
-describe("fifty calls at once at several keys", () => {
+describe("fifty concurrent calls with several keys", () => {
   const refused = Effect.delay(Effect.fail(failure(new FailoverReason.Auth({ permanent: true }))), 50)
 
-  /** A target that refuses some of its keys, and the keys that it was asked with. */
+  /** A target that refuses some of its keys, and the keys of its requests. */
   const refusing = (keys: ReadonlyArray<string>, isRefused: (key: string) => boolean) => {
     const asked: Array<string> = []
     const target = played({ keys: keys.map(key) })
@@ -607,7 +609,7 @@ describe("fifty calls at once at several keys", () => {
     return { asked, target: { ...target, build } }
   }
 
-  it.effect("of which only the last works take four requests each", () =>
+  it.effect("send four requests each when only the last key works", () =>
     Effect.gen(function* () {
       const keys = Array.from({ length: 40 }, (_, n) => `KEY_${n}`)
       const { asked, target } = refusing(keys, (key) => key !== "KEY_39")
@@ -617,11 +619,11 @@ describe("fifty calls at once at several keys", () => {
     })
   )
 
-  it.effect("all begin at the first key, while no key was refused", () =>
+  it.effect("all begin at the first key as long as no key was refused", () =>
     Effect.gen(function* () {
       const other = played({ model: "m2", keys: [key("O")], answers: [refused] })
       const { asked, target } = refusing(["A", "B"], () => false)
-      // The refused key is another model's.
+      // The refused key belongs to another model.
       const all = Effect.andThen(Effect.exit(ask()), calls(50))
       yield* simulated(all.pipe(over([other, target])))
       assert.deepStrictEqual([...new Set(asked)], ["A"])
@@ -638,7 +640,7 @@ describe("fifty calls at once at several keys", () => {
 })
 
 describe("the cooldown of a model", () => {
-  /** The cooldowns that `program` opens over a model with these answers and another one that is well. */
+  /** Returns the cooldowns that `program` opens over a model with these answers and a second one that works. */
   const opened = (
     answers: ReadonlyArray<typeof hello>,
     program: Effect.Effect<unknown, unknown, LanguageModel.LanguageModel>
@@ -651,7 +653,7 @@ describe("the cooldown of a model", () => {
       return { scopes: of("CooldownOpened").map(({ scope }) => scope), requests: first.requests.length }
     })
 
-  it.effect("does not open by the three failures of one call", () =>
+  it.effect("does not open after three failures of one call", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* opened([fails, fails, fails, hello], Effect.andThen(ask(1), ask(2))), {
         scopes: [],
@@ -660,15 +662,15 @@ describe("the cooldown of a model", () => {
     })
   )
 
-  it.effect("opens by the failures of two calls", () =>
+  it.effect("opens after the failures of two calls", () =>
     Effect.gen(function* () {
       const three = ask(1).pipe(Effect.andThen(ask(2)), Effect.andThen(ask(3)))
-      // Three requests of the first call and three of the second, none of the third.
+      // Three requests of the first call, three of the second, none of the third.
       assert.deepStrictEqual(yield* opened([fails], three), { scopes: ["model"], requests: 6 })
     })
   )
 
-  it.effect("does not open by the failures of two calls with a success between", () =>
+  it.effect("does not open after the failures of two calls with a success between", () =>
     Effect.gen(function* () {
       const three = ask(1).pipe(Effect.andThen(ask(2)), Effect.andThen(ask(3)))
       const answers = [fails, fails, fails, hello, fails]
@@ -676,7 +678,7 @@ describe("the cooldown of a model", () => {
     })
   )
 
-  it.effect("that did not open keeps the call itself from another key there, if it can go elsewhere", () =>
+  it.effect("that did not open still makes its own call prefer other targets to another key there", () =>
     Effect.gen(function* () {
       const broken = Effect.fail(failure(new FailoverReason.Network()))
       const first = at("https://one", played({ keys: [key("A"), key("B")], answers: [broken] }))
@@ -688,7 +690,7 @@ describe("the cooldown of a model", () => {
     })
   )
 
-  it.effect("does not open by the failures of two calls while a later attempt is in flight", () =>
+  it.effect("does not open after the failures of two calls while a later attempt is in flight", () =>
     Effect.gen(function* () {
       const inFlight = (length: Duration.Input) =>
         opened(
@@ -713,7 +715,7 @@ describe("the retry budget", () => {
     })
   )
 
-  it.effect("is charged for each repeat where the server always names a wait of 0", () =>
+  it.effect("is charged for each repeat when the server always names a wait of 0", () =>
     Effect.gen(function* () {
       const retryBudget = yield* RetryBudget.make({ ratio: 0, burst: 2, refillEvery: "1 day" })
       const target = played({ answers: [Effect.fail(limited(0))] })

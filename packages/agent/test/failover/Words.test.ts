@@ -1,4 +1,6 @@
-/** What a verdict that rests on words alone, and what a header about repeating, does to a call. */
+/**
+ * The effect on a call of a verdict that rests on words alone, and of the header `x-should-retry`.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Classifier } from "@outlast/agent"
 import * as CallState from "#agent/failover/decide/CallState"
@@ -6,7 +8,7 @@ import * as Cooldown from "#agent/failover/decide/Cooldown"
 import * as RecoveryPolicy from "#agent/failover/decide/RecoveryPolicy"
 import type { TargetRef } from "#agent/conversation/TargetRef"
 
-/** Models of one wire format: a malformed request is malformed for both. */
+/** Models with the same wire format. A malformed request is malformed for both. */
 const target = (model: string): TargetRef => ({
   id: model,
   provider: "openai",
@@ -17,7 +19,7 @@ const target = (model: string): TargetRef => ({
 const [first, second] = [target("first"), target("second")]
 const policy = RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive)
 
-/** What a call does after its first attempt at the first of `targets` failed with `error`. */
+/** Returns the next action of a call after its first attempt, at the first of `targets`, failed with `error`. */
 const after = (error: unknown, targets: ReadonlyArray<TargetRef>): string => {
   const snapshot: CallState.Snapshot = {
     ...CallState.unbounded,
@@ -42,14 +44,14 @@ const after = (error: unknown, targets: ReadonlyArray<TargetRef>): string => {
 describe("a verdict that ends a call", () => {
   const said = "The request was rejected: messages must alternate between user and assistant"
 
-  it("asks another model where only words say so", () => {
+  it("asks another model when only words support it", () => {
     for (const error of [said, new Error(said)]) {
       assert.strictEqual(after(error, [first, second]), "asks second")
       assert.strictEqual(after(error, [first]), "GiveUp")
     }
   })
 
-  it("ends it where a code or a status says so", () => {
+  it("ends the call when a code or a status supports it", () => {
     const code = { responseBody: JSON.stringify({ error: { code: "invalid_request_error", message: "" } }) }
     for (const error of [{ message: said, statusCode: 400 }, code])
       assert.strictEqual(after(error, [first, second]), "GiveUp")
@@ -63,7 +65,7 @@ describe("x-should-retry", () => {
     responseHeaders: { "x-should-retry": said, ...headers }
   })
 
-  it("false: nothing is repeated there, and another target is asked", () => {
+  it("false: the target is not asked again, and another one is", () => {
     for (const status of [429, 500, 529]) {
       assert.strictEqual(after(answer(status, "false"), [first]), "GiveUp", String(status))
       assert.strictEqual(after(answer(status, "true"), [first]), "asks first", String(status))

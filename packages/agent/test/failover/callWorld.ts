@@ -1,6 +1,7 @@
 /**
- * Any call that may happen, for the model test of `CallState`: policies over all axes, chains, surroundings, and a
- * world that answers each action with an event that can follow it. The world keeps books of its own.
+ * Generates random calls for the model test of `CallState`: policies over all settings, chains, surroundings, and a
+ * world that answers each action with an event that can follow it. The world counts time, money and attempts on its
+ * own.
  */
 import { Duration } from "effect"
 import * as fc from "fast-check"
@@ -66,7 +67,7 @@ const failure = fc
 const ratio = fc.double({ min: 0, max: 1, noNaN: true })
 const midStream = fc.constantFrom<RecoveryPolicy.MidStream>("continue", "fail", "restart")
 
-/** What one row of a policy is changed to. */
+/** Random changes of one row of a policy. */
 const rowChange = fc.record(
   {
     attempts: fc.integer({ min: 1, max: 5 }),
@@ -167,9 +168,9 @@ const surroundings = fc.record({
   })
 })
 
-/** What the world does after an action, if it fits the action, and how time and others move. */
+/** The world's reaction to an action, if it fits the action, and the changes of time and of other calls. */
 const turn = fc.record({
-  /** How an attempt ends. One that is delayed can be taken away, or its refusal foreseen. */
+  /** End of an attempt. A delayed attempt can be taken away, or its refusal foreseen. */
   outcome: fc.oneof(
     { weight: 5, arbitrary: fc.constant("failed" as const) },
     { weight: 3, arbitrary: fc.constant("cut" as const) },
@@ -188,12 +189,12 @@ const turn = fc.record({
   cost: fc.double({ min: 0, max: 1, noNaN: true }),
   /** Milliseconds until the circuit may be asked again. */
   refusal: fc.integer({ min: 2_000, max: 100_000 }),
-  /** A compaction frees something, a key is another one. */
+  /** True when a compaction frees tokens, or a refreshed key changes. */
   works: fc.boolean(),
   draw: fc.double({ min: 0, max: 0.999, noNaN: true }),
-  /** Another call opens a cooldown meanwhile. */
+  /** Cooldown that another call opens meanwhile. */
   other: fc.option(fc.tuple(fc.nat(3), fc.integer({ min: 1, max: 200_000 })), { nil: undefined }),
-  /** Places of targets that have answered, and of those that other calls are asking. */
+  /** Indices of targets that have answered, and of targets that other calls are asking. */
   answered: fc.subarray([0, 1, 2, 3]),
   asked: fc.subarray([0, 1, 2, 3])
 })
@@ -208,21 +209,21 @@ type Surroundings = typeof surroundings extends fc.Arbitrary<infer T> ? T : neve
 export type Sending = Extract<CallState.Action, { readonly probe: boolean }>
 export const isSending = (action: CallState.Action): action is Sending => "probe" in action
 
-/** The world's books, at one moment. */
+/** The world's own counts at one moment. */
 interface Books {
   readonly now: number
-  /** Milliseconds of waits and of failed attempts that had streamed no text. */
+  /** Milliseconds of waits and of failed attempts that streamed no text. */
   readonly spent: number
   readonly cost: number
-  /** The ids of the targets that attempts were sent to. */
+  /** Ids of the targets that attempts were sent to. */
   readonly asked: ReadonlyArray<string>
-  /** The consumer has seen text. */
+  /** True when the consumer has seen text. */
   readonly seen: boolean
-  /** There is the text of a cut answer, and no other text has taken its place. */
+  /** True when the text of a cut answer is kept and no other text has replaced it. */
   readonly kept: boolean
 }
 
-/** One step of the machine. */
+/** One step of the state machine. */
 export interface Entry {
   readonly event: CallState.Event
   readonly snapshot: CallState.Snapshot
@@ -230,7 +231,7 @@ export interface Entry {
   readonly action: CallState.Action
   readonly after: CallState.CallState
   readonly books: Books
-  /** The action sends something, and nothing keeps it away. */
+  /** True when the action sends an attempt and it really was sent. */
   readonly sent: boolean
 }
 
@@ -243,7 +244,7 @@ export interface World {
 
 export const tokensOfAnAttempt = 7
 
-/** More steps than any of these calls may take. */
+/** Steps after which a call counts as endless. */
 const tooMany = 2_000
 
 export const play = (
@@ -347,7 +348,7 @@ export const play = (
           now: books.now + elapsed,
           cost: books.cost + cost,
           asked: [...books.asked, target.id],
-          // A repeat that failed takes the place of nothing, unless the consumer has seen text of it.
+          // A failed repeat replaces no text, unless the consumer has seen text of it.
           kept: books.kept && (goesOn || turn.outcome === "cut" || commit !== "text"),
           seen
         }
@@ -373,7 +374,7 @@ export const play = (
   return { policy, views, around, entries }
 }
 
-/** A call around which nothing is special. */
+/** The surroundings of a plain call. */
 export const ordinary: Surroundings = {
   deadline: Infinity,
   canCompact: false,
@@ -381,7 +382,7 @@ export const ordinary: Surroundings = {
   call: CallState.initial.call
 }
 
-/** Targets that have nothing in common. */
+/** Views of targets that share no key, model or endpoint. */
 export const viewsOf = (...models: ReadonlyArray<string>) =>
   models.map((model) => ({
     ref: { id: model, provider: "p", model, endpoint: model, key: "" },
@@ -411,11 +412,11 @@ const world = fc
   .tuple(policy, targets, surroundings, fc.array(turn, { minLength: 30, maxLength: 30 }))
   .map(([policy, views, around, turns]) => play(policy, views, around, turns))
 
-// The same for all properties: to make them takes longer than to check them.
+// Generate the calls once for all properties, because that takes longer than checking them.
 const seed = Number(process.env["SEED"] ?? Date.now() % 1_000_000)
 let worlds: ReadonlyArray<World> | undefined
 
-/** Checks a property of calls against many of them. What fails says with which `SEED` it does so again. */
+/** Checks a property on many calls. A failure names the `SEED` that reproduces it. */
 export const forAll = (property: (world: World) => void): void => {
   worlds ??= fc.sample(world, { numRuns: Number(process.env["CALLS"] ?? 3_000), seed })
   for (const world of worlds) {

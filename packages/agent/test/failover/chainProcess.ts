@@ -1,6 +1,6 @@
 /**
- * Processes that share a `ChainStore`: each has cooldowns of its own and a `ChainSync`. Time is virtual, the store's
- * I/O may be real: time passes only while the store has nothing to do.
+ * Processes that share a `ChainStore`: each has its own cooldowns and a `ChainSync`. Time is virtual, but the store's
+ * I/O may be real: time passes only while the store is idle.
  */
 import type { ChainStore, ChainStoreError, Connection } from "#agent/failover/chain/ChainStore"
 import type { ChainStoreEvent } from "#agent/failover/chain/ChainStoreEvent"
@@ -13,14 +13,14 @@ import { Clock, Effect, Exit, Layer, MutableRef, Redacted, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { failureOf, targetOf } from "./chainSupport.ts"
 
-/** Lets real I/O go on, for a turn of the event loop. */
+/** Lets real I/O continue for one turn of the event loop. */
 const turn = Effect.promise(() => new Promise<void>((resolve) => setImmediate(resolve)))
 
-/** Waits for what only real I/O can bring; the test's own limit ends it. */
+/** Waits for a result of real I/O. The test's own time limit ends the wait. */
 export const until = (condition: () => boolean): Effect.Effect<void> =>
   Effect.suspend(() => (condition() ? Effect.void : Effect.andThen(turn, until(condition))))
 
-/** A store that knows how much it has to do. */
+/** A store that counts its pending operations. */
 export interface Watched extends ChainStore {
   readonly busy: () => number
 }
@@ -43,7 +43,7 @@ export const watched = (store: ChainStore): Watched => {
   }
 }
 
-/** Ends when nobody asks the stores any more. */
+/** Waits until the stores have no pending operation. */
 export const quiet = (...stores: ReadonlyArray<Watched>): Effect.Effect<void> =>
   Effect.gen(function* () {
     for (let idle = 0; idle < 5; idle++) {
@@ -52,7 +52,7 @@ export const quiet = (...stores: ReadonlyArray<Watched>): Effect.Effect<void> =>
     }
   })
 
-/** Lets virtual time pass, with the stores keeping up. */
+/** Lets virtual time pass, and waits for the stores after each step. */
 export const pass = (
   store: Watched,
   millis: number,
@@ -75,9 +75,9 @@ export interface Process {
   readonly events: ReadonlyArray<ChainStoreEvent>
   readonly tags: () => string
   readonly now: () => number
-  /** An attempt fails and takes its target out for `length` milliseconds. */
+  /** Fails an attempt and takes its target out for `length` milliseconds. */
   readonly fail: (target: TargetRef, length: number, scope?: CooldownScope) => void
-  /** An attempt that began `took` milliseconds ago succeeds. */
+  /** Lets an attempt succeed that began `took` milliseconds ago. */
   readonly succeed: (target: TargetRef, took: number) => void
   readonly resetAll: () => void
   /** Milliseconds that a target is still out. */
@@ -86,13 +86,13 @@ export interface Process {
 }
 
 export interface ProcessOptions extends Partial<Omit<ChainSync.Options, "store">> {
-  /** The values of the keys by name. */
+  /** Values of the keys by name. */
   readonly keys?: Readonly<Record<string, string>>
-  /** Milliseconds by which its wall clock is off. */
+  /** Error of its wall clock in milliseconds. */
   readonly wall?: { off: number }
 }
 
-/** A process that starts, and has read the store. It stops with the scope, or by `stop`. */
+/** Starts a process that has read the store. The process stops with the scope, or by `stop`. */
 export const start = (
   store: ChainStore,
   {
@@ -111,7 +111,7 @@ export const start = (
     const events: Array<ChainStoreEvent> = []
     const scope = yield* Scope.fork(yield* Effect.scope)
     const handler = ResilienceEvents.layerHandler((event) =>
-      // Nobody else publishes here.
+      // Only this process publishes events here.
       Effect.sync(() => events.push(event as ChainStoreEvent))
     )
     const targets = [a, b].map((ref) => ({

@@ -1,4 +1,6 @@
-/** Targets, failures and cooldowns by hand: what the tests of a chain's state share. */
+/**
+ * Targets, failures and cooldowns for the tests of a chain's state.
+ */
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
 import type * as TargetRef from "#agent/conversation/TargetRef"
 import { Duration } from "effect"

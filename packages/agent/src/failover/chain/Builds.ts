@@ -1,23 +1,23 @@
 /**
- * Counts how often the same chain is built, to find programs that provide its layer for each call.
+ * Counts how often the same chain is built, to find programs that build the layer again for each call.
  *
- * Every build starts with no cooldowns, no circuits and a full retry budget, so a dead key is asked again by each of
- * them. Two chains are the same when their targets are: provider, model, endpoint and name of the key.
+ * Every build starts with no cooldowns, closed circuits and a full retry budget, so each of them asks a dead key
+ * again. Two chains are the same when their targets have the same provider, model, endpoint and key name.
  *
- * Counted per `Clock` service, so that tests with a `TestClock` do not see each other. Remembers the last
- * {@link maxChains} chains.
+ * Builds are counted per `Clock` service, so that tests with a `TestClock` do not affect each other. The last {@link
+ * maxChains} chains are remembered.
  */
 import type { Clock } from "effect"
 import type { Warnings } from "@outlast/resilience"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 
-/** Builds within {@link window} that are worth a warning. */
+/** Number of builds within {@link window} that leads to a warning. */
 const many = 3
 
-/** Milliseconds. */
+/** Time window of the count, in milliseconds. */
 const window = 60_000
 
-/** Chains that are remembered for each clock. */
+/** Maximum number of chains remembered per clock. */
 const maxChains = 100
 
 interface Builds {
@@ -28,7 +28,7 @@ interface Builds {
 
 const known = new WeakMap<Clock.Clock, Map<string, Builds>>()
 
-/** Counts a build. `isFirst`: no other within the window. `line`: the warning, once for each chain. */
+/** Counts a build. `isFirst`: there was no other within the window. `line`: the warning, returned once per chain. */
 export const count = (
   clock: Clock.Clock,
   targets: ReadonlyArray<TargetRef>
@@ -44,7 +44,7 @@ export const count = (
   const at = [...recent, now].slice(-many)
   const wasWarned = before?.isWarned ?? false
   const isMany = at.length >= many
-  // The newest stands last, so that the one that goes is the oldest.
+  // Insert the chain again as the newest, so that the oldest one is evicted.
   chains.delete(chain)
   chains.set(chain, { at, isWarned: wasWarned || isMany })
   for (const oldest of chains.keys()) {

@@ -1,8 +1,8 @@
 /**
  * Builds the targets of a chain: one per key of each entry.
  *
- * An entry that cannot be built, or a key that is not there, makes dead targets: they are named in errors and
- * never chosen. Only when none is left the chain fails.
+ * An entry that cannot be built, or a missing key, makes dead targets. Errors list them, and they are never chosen.
+ * The chain fails only when every target is dead.
  */
 import { Cause, Effect, MutableRef, Redacted, Schema } from "effect"
 import type { Config, Scope } from "effect"
@@ -40,41 +40,41 @@ import { wantsFacts } from "../decide/Order.ts"
 import type { ProviderModel, TargetSpec } from "../target/ProviderModel.ts"
 import type { RecoveryPolicy } from "../decide/RecoveryPolicy.ts"
 
-/** A target that was built. */
+/** A target that was built, with its model and key. */
 export interface Target extends TargetView {
   readonly key: LiveKey.LiveKey | undefined
   readonly model: ProviderModel
 }
 
-/** Makes a conversation shorter that did not fit; the same one if it cannot. */
+/** Shortens a conversation that did not fit. Returns the same prompt when it cannot. */
 export type Compact = (
   prompt: Prompt.Prompt,
   failure: ProviderFailure
 ) => Effect.Effect<Prompt.Prompt, unknown>
 
-/** How a chain works, beside its targets. */
+/** Parts of a chain besides its targets. */
 export interface Settings {
   readonly policy: RecoveryPolicy<string>
   readonly admission: Admission | undefined
   readonly budget: RetryBudget.Service | undefined
   readonly limiter: CallLimiter.Service | undefined
-  /** The limiter wants to know how many tokens a call will take, which costs a walk through its prompt. */
+  /** True when the limiter needs the token count of a call. Counting walks through the whole prompt. */
   readonly countsTokens: boolean
   readonly compact: Compact | undefined
   readonly order: Order
   readonly store: ChainStore | undefined
 }
 
-/** What the calls of one layer share. */
+/** State that all calls of one layer share. */
 export interface Chain extends Settings {
   readonly targets: readonly [Target, ...Array<Target>]
   readonly dead: ReadonlyArray<TargetOut>
   readonly memory: ChainMemory
-  /** Calls begun so far. */
+  /** Number of calls begun so far. */
   readonly calls: MutableRef.MutableRef<number>
 }
 
-/** No target of the chain could be built. */
+/** Fails the layer when no target of the chain could be built. */
 export class ChainError extends Schema.TaggedError<ChainError>("@outlast/agent/failover/ChainError")(
   "ChainError",
   {
@@ -91,10 +91,10 @@ export class ChainError extends Schema.TaggedError<ChainError>("@outlast/agent/f
 
 ErrorText.printedOnce(ChainError)
 
-/** At least one entry. */
+/** The entries of a chain: at least one. */
 export type Specs<E = unknown, R = unknown> = readonly [TargetSpec<E, R>, ...Array<TargetSpec<E, R>>]
 
-/** What the entries of a chain need to be built. */
+/** Services that the entries of a chain need to be built. */
 export type Services<S extends Specs> = S[number] extends infer Spec
   ? Spec extends TargetSpec<unknown, infer R>
     ? Exclude<R, Scope.Scope>
@@ -106,7 +106,7 @@ export const isTarget: Check.Check = (module, field, value) => {
   const hasParts = (value: unknown): boolean =>
     Kind.isObject(value) && "provider" in value && "build" in value && "keys" in value
   Kind.where(hasParts, targetNoun)(module, field, value)
-  // The check before has seen that it has the fields of one.
+  // `hasParts` has checked that these fields exist.
   const { provider, model, endpoint, keys, build } = value as TargetSpec<unknown, unknown>
   Kind.publicName(module, `${field}.provider`, provider)
   Kind.publicName(module, `${field}.model`, model)
@@ -129,7 +129,7 @@ export const validate = (module: string, field: string, specs: unknown): void =>
 
 type Built = { readonly live: Target } | { readonly dead: TargetOut }
 
-/** The chain of these entries, in their order. */
+/** Builds the chain of these entries, in their order. */
 export const build = <E, R>(
   specs: Specs<E, R>,
   settings: Settings
@@ -164,7 +164,7 @@ const buildSpec = <E, R>(
   Effect.gen(function* () {
     const names = new Set<string>()
     const keyed: Array<{ readonly ref: TargetRef; readonly key: Key | ProviderFailure }> = []
-    // A target may be written by hand, and a name is shown.
+    // Check names too: a target may be written by hand, and names appear in messages.
     spec.keys.forEach((key, i) => KeySource.checked("Failover.layer", `keys[${i}]`, key))
     for (const source of spec.keys.length === 0 ? [noKey] : spec.keys) {
       const ref = refOf(spec, unused(source.name, names), ids)
@@ -174,7 +174,7 @@ const buildSpec = <E, R>(
     if (values.length === 0)
       return keyed.flatMap(({ ref, key }) => (key._tag === "Key" ? [] : [out(ref, key)]))
 
-    // Once for all keys. Its failure is everybody's, and may name any of them.
+    // Build the model once for all keys. An error may quote any of the keys, so all of them are removed from it.
     const model = yield* builtOr(spec.build, (error) =>
       Classifier.failure(error, { provider: spec.provider, secrets: { values } })
     )
@@ -193,12 +193,12 @@ const refOf = (
   key: string,
   ids: Set<string>
 ): TargetRef => {
-  // The same model and key name at another endpoint: the id must still be one of a kind.
+  // Keep the id unique when another endpoint has the same model and key name.
   const id = unused(idOf({ provider, model, key }), ids)
   return { id, provider, model, endpoint, key }
 }
 
-/** The name, numbered if it is taken. Two keys of one name are two keys. */
+/** Returns the name, numbered if it is taken. Two keys with one name stay two keys. */
 const unused = (name: string, taken: Set<string>): string => {
   let free = name
   for (let n = 2; taken.has(free); n++) free = `${name}~${n}`
@@ -208,7 +208,7 @@ const unused = (name: string, taken: Set<string>): string => {
 
 type Key = { readonly _tag: "Key"; readonly key: LiveKey.LiveKey }
 
-/** What came of each source. Entries that have the same one share its key, and so its refreshes. */
+/** The key, or the error, of each source. Entries with the same source share its key and its refreshes. */
 type Loaded = Map<KeySource.KeySource, LiveKey.LiveKey | Config.ConfigError | KeySource.KeyError>
 
 const loadKey = (
@@ -225,7 +225,7 @@ const loadKey = (
         evidence: {
           rule: unloadedKey,
           signal: "local",
-          // The class of every error says nothing.
+          // `Error` is the name of every plain error and carries no information.
           matched: found.error === "Error" ? undefined : found.error,
           depth: 0
         },
@@ -236,7 +236,7 @@ const loadKey = (
     return isThere ? { _tag: "Key", key: found } : local(missingKey, new Auth({ permanent: false }), ref)
   })
 
-/** What was built, or what its failure or its defect means. An interruption stays one. */
+/** Runs the effect and turns its failure or defect into a value. An interruption stays an interruption. */
 const builtOr = <A, E, R, B>(
   build: Effect.Effect<A, E, R>,
   orElse: (error: unknown) => Effect.Effect<B>
@@ -245,7 +245,7 @@ const builtOr = <A, E, R, B>(
     Cause.hasInterrupts(cause) ? Effect.interrupt : orElse(Cause.squash(cause))
   )
 
-/** The lines about targets that are dead, once for builds in a row, and about a chain that is built too often. */
+/** Warns about dead targets, once for consecutive builds, and about a chain that is built too often. */
 const warn = (built: ReadonlyArray<Built>): Effect.Effect<void> =>
   Effect.clockWith((clock) => {
     const refs = built.map((result) => ("live" in result ? result.live.ref : result.dead.target))
@@ -254,7 +254,7 @@ const warn = (built: ReadonlyArray<Built>): Effect.Effect<void> =>
       ? built.flatMap((result) => ("dead" in result ? [ChainLog.dead(result.dead.failure)] : []))
       : []
     const told = Effect.forEach(lines, Warnings.write, { discard: true })
-    // There is no event for it, so the line is also written where `Warnings` are off.
+    // Frequent builds have no event, so this line is logged even when `Warnings` are off.
     return line === undefined ? told : Effect.andThen(told, Warnings.log(line))
   })
 

@@ -1,8 +1,9 @@
 /**
- * The lines that a chain writes to Effect's log without any layer: at most one for each change.
+ * Selects the lines that a chain writes to Effect's log without any layer: at most one per change.
  *
- * A refused key, a switch to another model, the return to the first one and a call that fails are changes; a later call
- * that meets the same state is none. Pure but for its own memory, which is bounded by the number of targets.
+ * Changes are: a refused key, a switch to another model, the return to the first model, and a failed call. A later
+ * call that finds the same state writes no line. Pure apart from its own memory, which is bounded by the number of
+ * targets.
  */
 import type { Warnings } from "@outlast/resilience"
 import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
@@ -13,14 +14,14 @@ import { waitInWords, whatHappened, whatToDo } from "../../failure/reasons/Provi
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 
 export class ChainLog {
-  /** Target id → the reason that only a person can remove. */
+  /** Target id → the last reported reason that only a person can remove. */
   readonly #refused = new Map<string, ReasonTag>()
-  /** The kind of the last failed call; `undefined` once a target has answered. */
+  /** Kind of the last failed call; `undefined` once a target has answered. */
   #kind: string | undefined
-  /** Failed calls since the last line about one. */
+  /** Number of failed calls since the last line about one. */
   #unsaid = 0
 
-  /** An attempt failed for a reason that needs a person. `next` is the target that the call goes to. */
+  /** Line for an attempt that failed for a reason that needs a person. `next` is the target that the call goes to. */
   refused(failure: ProviderFailure, next: TargetRef | undefined): Warnings.Line | undefined {
     const { target, reason } = failure
     if (target === undefined || !needsPerson.has(reason._tag)) return undefined
@@ -30,25 +31,25 @@ export class ChainLog {
     return { level: "Error", text: `${about(failure)}${where}` }
   }
 
-  /** Another model answers than before. `failure` is why, where the call met one. */
+  /** Line for a switch to another model. `failure` is the reason, when the call had a failure. */
   switched(from: TargetRef, target: TargetRef, failure: ProviderFailure | undefined): Warnings.Line {
     const level = failure !== undefined && needsPerson.has(failure.reason._tag) ? "Error" : "Warn"
     const why = failure === undefined ? "" : ` ${about(failure)}`
     return { level, text: `Switched from ${from.id} to ${target.id}.${why}` }
   }
 
-  /** The first model of the chain answers again. */
+  /** Line for the return to the first model of the chain. */
   returned(from: TargetRef, target: TargetRef): Warnings.Line {
     return { level: "Warn", text: `Switched from ${from.id} back to ${target.id}, which answers again.` }
   }
 
-  /** Images and files are left out of the requests to a model from now on. */
+  /** Line for images and files that requests to a model omit from now on. */
   droppedMedia(target: TargetRef, dropped: number): Warnings.Line {
     const what = dropped === 1 ? "an image or file" : `${dropped} images or files`
     return { level: "Warn", text: `${target.id} refuses ${what}. The model gets a note instead.` }
   }
 
-  /** A call failed. No line when the call before it failed in the same way. */
+  /** Line for a failed call. Returns no line when the previous call failed in the same way. */
   gaveUp(failure: CallFailure): Warnings.Line | undefined {
     const kind = kindOf(failure)
     if (kind === this.#kind) {
@@ -71,13 +72,13 @@ export class ChainLog {
   }
 }
 
-/** A target that could not be built. */
+/** Line for a target that could not be built. */
 export const dead = (failure: ProviderFailure): Warnings.Line => ({
   level: "Warn",
   text: `${about(failure)} The chain works without this target.`
 })
 
-/** Calls that fail alike have the same kind. */
+/** Identifies failures that are reported only once in a row. */
 const kindOf = (failure: CallFailure): string =>
   failure._tag === "ProviderFailure"
     ? failure.reason._tag
@@ -93,11 +94,11 @@ const described = (failure: CallFailure): string => {
   )
 }
 
-/** One line: target, reason and advice. The provider's own sentence is left out: it may quote the request. */
+/** One line with target, reason and advice. Omits the provider's own sentence, which may quote the request. */
 const about = (failure: ProviderFailure): string => {
   const { target, evidence, circuit, detail } = failure
   const where = target === undefined ? "" : `${target.id}: `
-  // A refusal of a circuit is local, but has the sentence of the failure that the circuit counted last.
+  // A refusal by a circuit is local too, but its detail comes from the last failure that the circuit counted.
   const isOurs = evidence.signal === "local" && circuit === undefined && detail !== ""
   const ours = isOurs ? ` ${detail}` : ""
   return `${where}${whatHappened(failure)}.${ours} ${whatToDo(failure)}`.replaceAll(/\s+/g, " ")

@@ -1,9 +1,9 @@
 /**
- * What the calls of a chain know of its targets from one another: cooldowns, streaks of failures, the health of
- * providers, how fast and where they answered.
+ * State of the targets that all calls of a chain share: cooldowns, consecutive failures, health of the providers,
+ * latencies and affinity.
  *
- * Every change is one synchronous piece, so that no call sees half of it. Bounded by the number of targets, and what
- * is kept of conversations by `OrderFacts`.
+ * Every change is synchronous, so that no call sees half of it. The size is bounded by the number of targets, and by
+ * `OrderFacts` for conversations.
  */
 import { MutableRef } from "effect"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
@@ -26,51 +26,53 @@ import type { Sending } from "../decide/Sending.ts"
 
 export class ChainMemory {
   readonly cooldowns: MutableRef.MutableRef<Cooldowns> = MutableRef.make(Cool.empty)
-  /** In monotonic milliseconds. */
+  /** Health of the providers. Times are monotonic milliseconds. */
   readonly health: MutableRef.MutableRef<ProviderRecords> = MutableRef.make(Health.empty)
-  /** `undefined` where the order of the chain does not ask for them. */
+  /** Facts for the order of the chain; `undefined` when the order needs none. */
   facts: OrderFacts | undefined
-  /** Hears of every change of the cooldowns. */
+  /** Receives every change of the cooldowns. */
   sync: ChainSync = none
-  /** Decides which changes are written to Effect's log. */
+  /** Selects the changes that are written to Effect's log. */
   readonly log = new ChainLog()
-  /** By target id: failures since its last success. */
+  /** Failures since the last success, by target id. */
   readonly streaks = new Map<string, Streak>()
-  /** The ids of targets that refused to stream. They get requests. */
+  /** Ids of targets that refused to stream. They get plain requests. */
   readonly refusesStreams = new Set<string>()
-  /** Images and files that models refused. They get notes. */
+  /** Images and files that models refused. Requests have notes in their place. */
   readonly refusedMedia = new RefusedMedia()
-  /** Attempts in flight, by the number of their call, which makes one at a time. */
+  /** Attempts in flight by call number. A call has at most one. */
   readonly flying = new Map<number, Flying>()
-  /** By target id: when content came from it last, in monotonic milliseconds. */
+  /** Time of the last content from each target, by target id, in monotonic milliseconds. */
   readonly #progress = new Map<string, number>()
   #doubts: Doubts = Evidence.none
   /** Target id → time of its last answer, in monotonic milliseconds. Updated at most once a second. */
   readonly answeredAt = new Map<string, number>()
-  /** Who answers, as far as users have been told. */
+  /** The target that answers now, as last reported to users. */
   serving: TargetRef
-  /** Since when, in monotonic milliseconds: the success of an attempt that began before is no news. */
+  /**
+   * Time of that report in monotonic milliseconds. Later successes of attempts that began before it are not reported.
+   */
   servingSince = -Infinity
 
-  /** `wantsFacts`: the order of the chain asks how fast and where its targets answered. */
+  /** `wantsFacts`: true when the order of the chain needs latencies or affinity. */
   constructor(first: TargetRef, wantsFacts: boolean) {
     this.serving = first
     this.facts = wantsFacts ? Facts.empty : undefined
   }
 
-  /** Opens a cooldown; whether it was not open. */
+  /** Opens a cooldown. Returns false when one was open already. */
   open(cooldown: Cooldown, now: number): boolean {
     return this.change((cooldowns) => Cool.open(cooldowns, cooldown, now))
   }
 
-  /** An attempt is about to be made. */
+  /** Records that an attempt is about to be sent. */
   sending({ target, probe, delay }: Sending, now: number): void {
     if (probe) this.change((cooldowns) => Cool.beginProbe(cooldowns, target, now))
     const streak = this.streaks.get(target.id)
     if (streak !== undefined) this.streaks.set(target.id, { ...streak, delay })
   }
 
-  /** An attempt failed; `probedAt`: it was a probe, that began then. */
+  /** Records a failed attempt. `probedAt` is the start of the attempt if it was a probe. */
   failed(
     target: TargetRef,
     failure: ProviderFailure,
@@ -87,7 +89,7 @@ export class ChainMemory {
   }
 
   /**
-   * Whether the failure of an attempt, which is no longer in flight, proves that the scope of the cooldown is out:
+   * True when the failure of an attempt that is no longer in flight proves that the scope of the cooldown is out: see
    * `Evidence`.
    */
   proves(rule: CooldownRule | undefined, failure: ProviderFailure, attempt: Flying, call: number): boolean {
@@ -101,12 +103,12 @@ export class ChainMemory {
     )
   }
 
-  /** Content came from a target. */
+  /** Records that content arrived from a target. */
   progressed(target: TargetRef, now: number): void {
     this.#progress.set(target.id, now)
   }
 
-  /** An attempt that began at `startedAt`, in monotonic milliseconds, was answered. */
+  /** Records the answer to an attempt that began at `startedAt`, in monotonic milliseconds. */
   succeeded(target: TargetRef, startedAt: number, answer: Answer): void {
     this.#doubts = Evidence.succeeded(this.#doubts, target, startedAt)
     this.#progress.set(target.id, answer.now)
@@ -121,12 +123,12 @@ export class ChainMemory {
     if (before === undefined || answer.now - before >= 1_000) this.answeredAt.set(target.id, answer.now)
   }
 
-  /** A probe that began at `probedAt` was not sent, or nobody waits for it any more. */
+  /** Releases a probe that began at `probedAt` and was not sent, or was abandoned. */
   unprobed(target: TargetRef, probedAt: number): void {
     this.change((cooldowns) => Cool.endProbe(cooldowns, target, probedAt))
   }
 
-  /** `startedAt` is when what clears cooldowns began. */
+  /** Changes the cooldowns. `startedAt` is the start of the attempt or reset that clears them. */
   change(f: (cooldowns: Cooldowns) => Cooldowns, startedAt?: number): boolean {
     const before = MutableRef.get(this.cooldowns)
     const after = f(before)

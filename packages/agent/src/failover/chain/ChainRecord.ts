@@ -1,17 +1,18 @@
 /**
- * What a `ChainStore` keeps of one scope: its last cooldown with its streak, and how far it has been cleared. Pure.
+ * The record that a `ChainStore` keeps for one scope: its last cooldown with its streak, and the time up to which
+ * cooldowns are cleared. Pure.
  *
- * **Times** are Unix milliseconds, because a store outlives the process. Read back they become monotonic again, and
- * a cooldown never gets longer by that: what is left of it is never more than its whole length, whatever happened to
- * the wall clock meanwhile. Processes on several machines need clocks that agree; by how much they differ, by so much
- * a cooldown may end earlier or later elsewhere.
+ * **Times** are Unix milliseconds, because a store outlives the process. Reading converts them to monotonic
+ * milliseconds. A cooldown never gets longer that way: the rest is at most its whole length, no matter how the wall
+ * clock changed. Processes on several machines need synchronized clocks. A cooldown may end earlier or later
+ * elsewhere by their difference.
  *
- * **Two writers** never undo each other: `join` of what one knows and what the other wrote holds what both know, in
- * whatever order and however often it is done. `fence` says up to when cooldowns are over: by a success, a reset, or
- * because the next one has opened. Of two that opened without knowledge of each other the one that ends later holds,
- * since a server may have named its end; the other is forgotten, so a success that began between them ends both.
+ * **Two writers** never undo each other. `join` merges two records and is commutative and idempotent. `fence` is the
+ * time before which cooldowns are over: because of a success, a reset, or the next cooldown. When two cooldowns
+ * opened independently, the one that ends later wins, because a server may have named its end. The other one is
+ * dropped, so a success that began between them ends both.
  *
- * **As JSON** it is versioned, and holds nothing secret: a `ProviderFailure` as its schema writes it.
+ * **The JSON** is versioned and holds no secret: a `ProviderFailure` is written by its schema.
  */
 import { Option, Schema } from "effect"
 import { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
@@ -24,7 +25,7 @@ import { quiet } from "../decide/Cooldown.ts"
 
 export interface Stored {
   readonly since: number
-  /** Infinity: until it is reset. */
+  /** `Infinity`: until it is reset. */
   readonly until: number
   readonly streak: number
   readonly named: boolean
@@ -32,27 +33,30 @@ export interface Stored {
 }
 
 export interface ChainRecord {
-  /** Cooldowns that opened before it are over. 0: none. */
+  /** Unix milliseconds. Cooldowns that opened earlier are over. 0: no fence. */
   readonly fence: number
   readonly cooldown: Stored | undefined
 }
 
 export const empty: ChainRecord = { fence: 0, cooldown: undefined }
 
-/** Both clocks at one moment, in milliseconds. */
+/** Wall clock and monotonic clock at the same moment, in milliseconds. */
 export interface Now {
   readonly wall: number
   readonly monotonic: number
 }
 
-/** A dead key is forgotten so long after it died: a store must not grow with every key that was ever replaced. */
+/**
+ * Milliseconds after which the record of a dead key expires: 30 days. Otherwise a store would grow with every key
+ * that was ever replaced.
+ */
 const forever = 30 * 24 * 60 * 60 * 1_000
 
 // -----------------------------------------------------------------------------
 // Joining
 // -----------------------------------------------------------------------------
 
-/** What both know. */
+/** Merges two records of the same scope. */
 export const join = (a: ChainRecord, b: ChainRecord): ChainRecord => {
   const fence = Math.max(a.fence, b.fence)
   const [one, other] = [a.cooldown, b.cooldown].filter(
@@ -63,14 +67,14 @@ export const join = (a: ChainRecord, b: ChainRecord): ChainRecord => {
   return { fence, cooldown: otherHolds ? other : one }
 }
 
-/** Whether there is nothing in one that is not in the other. */
+/** True when both records are equal. */
 export const isSame = (a: ChainRecord, b: ChainRecord): boolean =>
   a.fence === b.fence && isSameCooldown(a.cooldown, b.cooldown)
 
 export const isSameCooldown = (a: Stored | undefined, b: Stored | undefined): boolean =>
   a?.since === b?.since && a?.until === b?.until
 
-/** Whether nobody needs it any more: its streak is forgotten, and no older cooldown can come back. */
+/** True when the record can be deleted: its streak has expired, and no older cooldown can come back. */
 export const isForgotten = ({ fence, cooldown }: ChainRecord, wall: number): boolean => {
   if (cooldown === undefined) return fence + quiet < wall
   return cooldown.until === Infinity ? cooldown.since + forever < wall : cooldown.until + quiet < wall
@@ -80,11 +84,11 @@ export const isForgotten = ({ fence, cooldown }: ChainRecord, wall: number): boo
 // From and to cooldowns
 // -----------------------------------------------------------------------------
 
-/** A cooldown opened here: what was known of its scope is over. */
+/** Returns the record after a cooldown opened here. Older cooldowns of its scope are over. */
 export const opened = (known: ChainRecord, entry: Entry, now: Now): ChainRecord => {
   const fence = Math.max(known.fence, afterKnown(known))
   const { until, streak, named, failure } = entry
-  // Not before the fence even if the wall clock was set back, or others would take it for over.
+  // A wall clock that was set back must not put it before the fence, or other processes would ignore it.
   const since = Math.max(Math.floor(entry.since + now.wall - now.monotonic), fence)
   return {
     fence,
@@ -92,7 +96,7 @@ export const opened = (known: ChainRecord, entry: Entry, now: Now): ChainRecord 
   }
 }
 
-/** It was cleared here by what began at `startedAt` (monotonic), or by hand. */
+/** Returns the record after a clear by an attempt or a reset that began at `startedAt` (monotonic milliseconds). */
 export const cleared = (known: ChainRecord, startedAt: number, now: Now): ChainRecord => {
   const afterStart = Math.floor(startedAt + now.wall - now.monotonic) + 1
   return { fence: Math.max(known.fence, afterKnown(known), afterStart), cooldown: undefined }
@@ -100,7 +104,7 @@ export const cleared = (known: ChainRecord, startedAt: number, now: Now): ChainR
 
 const afterKnown = ({ cooldown }: ChainRecord): number => (cooldown === undefined ? 0 : cooldown.since + 1)
 
-/** The times of a cooldown on the monotonic clock. What is left is at most its whole length. */
+/** Converts the times of a cooldown to the monotonic clock. The rest is at most its whole length. */
 export const timesOf = ({ since, until }: Stored, now: Now): Pick<Entry, "since" | "until"> => {
   const age = Math.max(0, now.wall - since)
   return { since: now.monotonic - age, until: now.monotonic - age + (until - since) }
@@ -120,7 +124,7 @@ const Json = Schema.fromJsonString(
       cooldown: Schema.optional(
         Schema.Struct({
           since: Schema.Finite,
-          /** null: until it is reset. */
+          /** `null`: until it is reset. */
           until: Schema.NullOr(Schema.Finite),
           streak: Schema.Finite,
           named: Schema.Boolean,
@@ -143,7 +147,9 @@ export const encode = ({ fence, cooldown }: ChainRecord): string =>
       : { cooldown: { ...cooldown, until: cooldown.until === Infinity ? null : cooldown.until } })
   })
 
-/** The record, or why it cannot be read: it is broken, or a newer version of this package wrote it. */
+/**
+ * Decodes a record. Returns `broken` when it cannot be read, `newer` when a later version of this package wrote it.
+ */
 export const decode = (json: string): ChainRecord | "broken" | "newer" => {
   const read = Option.getOrUndefined(decodeJson(json))
   if (read !== undefined) {

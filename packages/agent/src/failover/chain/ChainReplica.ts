@@ -1,13 +1,13 @@
 /**
- * What a chain knows of its cooldowns in a form that a `ChainStore` can hold: one `ChainRecord` for each scope, and
- * the local cooldowns that follow them. Synchronous, so that no call comes between: `ChainSync` does the waiting.
+ * The cooldowns of a chain as records of a `ChainStore`: one `ChainRecord` per scope, and the local cooldowns that
+ * follow them. Synchronous, so that no call runs in between. `ChainSync` does the asynchronous part.
  *
- * `note` takes down what was done here; `meet` joins it with what the store has, does to the local cooldowns what
- * others did, and gives what the store has to be told.
+ * `note` records local changes. `meet` merges them with the store, applies the changes of other processes to the
+ * local cooldowns, and returns the writes that the store needs.
  *
- * **Ids** in the store are the scopes' names, cut, and the first 8 hexadecimal digits of the SHA-256 of a fixed text,
- * the whole names and, for a scope of a key, its value: a new key under an old name is another key. From 32 bits
- * nobody gets a long random key back.
+ * **Ids** in the store are the names of a scope, shortened, and a fingerprint: the first 8 hexadecimal digits of a
+ * SHA-256. The hash covers a fixed text, the full names and, for a scope of a key, the key's value. A new key under
+ * an old name therefore has another id. These 32 bits do not reveal a long random key.
  */
 import type { ResilienceEvents } from "@outlast/resilience"
 import { Effect, MutableRef, Redacted } from "effect"
@@ -19,7 +19,7 @@ import type { Cooldowns, Entry } from "../decide/Cooldown.ts"
 import * as Cool from "../decide/Cooldown.ts"
 import type { Scope } from "../decide/RecoveryPolicy.ts"
 
-/** A target with the value of its key, which is not kept. */
+/** A target with the value of its key. The value is used for the fingerprint and not kept. */
 export interface KeyedTarget {
   readonly ref: TargetRef
   readonly key: Redacted.Redacted | undefined
@@ -29,14 +29,14 @@ export interface KeyedTarget {
 // Scopes
 // -----------------------------------------------------------------------------
 
-/** What a cooldown of this chain can cover. */
+/** A scope that a cooldown of this chain can cover. */
 export interface OwnScope {
   readonly scope: Scope
-  /** One of the targets that it covers. */
+  /** One of the targets in the scope. */
   readonly target: TargetRef
 }
 
-/** The scopes of a chain and the ids that they have in a store. */
+/** The scopes of a chain and their ids in a store. */
 export interface OwnScopes {
   readonly byId: ReadonlyMap<string, OwnScope>
   readonly idOf: (scope: Scope, target: TargetRef) => string | undefined
@@ -69,16 +69,16 @@ const storeId = (names: string, key: Redacted.Redacted | undefined): Effect.Effe
     }),
     (digest) => {
       const print = Array.from(new Uint8Array(digest, 0, 4), (byte) => byte.toString(16).padStart(2, "0"))
-      // Short and plain enough for the name of a file.
+      // The id is short and plain enough for a file name.
       return `${names.replace(/[^A-Za-z0-9.+-]+/g, "_").slice(1, 65)}-${print.join("")}`
     }
   )
 
 // -----------------------------------------------------------------------------
-// What is known here
+// Replica
 // -----------------------------------------------------------------------------
 
-/** One compare-and-set. */
+/** One compare-and-set of the store. */
 interface Write {
   readonly id: string
   readonly expected: string | undefined
@@ -93,9 +93,9 @@ interface Read {
 export class Replica {
   readonly #own: OwnScopes
   readonly #cooldowns: MutableRef.MutableRef<Cooldowns>
-  /** Bounded by the scopes of the chain. */
+  /** Records by id. Bounded by the number of scopes of the chain. */
   readonly #records = new Map<string, ChainRecord>()
-  /** What the store had in the last round: a value that has not changed is not decoded again. */
+  /** Values that the store had in the last round. An unchanged value is not decoded again. */
   #last: ReadonlyMap<string, Read> = new Map()
 
   constructor(own: OwnScopes, cooldowns: MutableRef.MutableRef<Cooldowns>) {
@@ -103,7 +103,7 @@ export class Replica {
     this.#cooldowns = cooldowns
   }
 
-  /** Takes down what was opened and cleared here. Gives whether that was anything. */
+  /** Records cooldowns that were opened or cleared here. Returns false when nothing changed. */
   note(before: Cooldowns, after: Cooldowns, startedAt: number | undefined, now: Now): boolean {
     let isNews = false
     const take = ({ scope, target }: Entry, change: (known: ChainRecord) => ChainRecord): void => {
@@ -114,7 +114,7 @@ export class Replica {
     }
     for (const [id, entry] of after) {
       const was = before.get(id)
-      // A probe changes neither, and concerns nobody else.
+      // A probe changes neither time and does not concern other processes.
       if (was?.since === entry.since && was.until === entry.until) continue
       take(entry, (known) => Record.opened(known, entry, now))
     }
@@ -124,14 +124,17 @@ export class Replica {
     return isNews
   }
 
-  /** Joins what the store has with what is known here: what is new here, and what the store has to be told. */
+  /**
+   * Merges the store's records with the local ones. Returns events about the changes, and the writes that the store
+   * needs.
+   */
   meet(stored: ReadonlyMap<string, string>, now: Now) {
     const news: Array<ResilienceEvents.NoTime<ChainStoreEvent>> = []
     const writes: Array<Write> = []
     const read = this.#decode(stored, news)
     for (const [id, own] of this.#own.byId) {
       const { value: expected, record: theirs } = read.get(id) ?? { value: undefined, record: "none" }
-      // It may say more than this version understands.
+      // A newer record may hold more than this version understands, so it is never overwritten.
       if (theirs === "newer") continue
       const known = this.#records.get(id)
       if (known === undefined && typeof theirs === "string") continue
@@ -167,7 +170,7 @@ export class Replica {
     return all
   }
 
-  /** Does to the local cooldowns what was done to the record. */
+  /** Applies a change of a record to the local cooldowns. */
   #follow(
     { scope, target }: OwnScope,
     known: Record.Stored | undefined,

@@ -1,21 +1,23 @@
 /**
- * Where cooldowns last longer than the process, or are shared by several: a small map of strings with
- * compare-and-set. What they mean is `ChainRecord`'s business, and `ChainSync` reads and writes them.
+ * Stores cooldowns beyond the life of a process, or shares them between processes: a small map of strings with
+ * compare-and-set. `ChainRecord` defines the values, `ChainSync` reads and writes them.
  *
  * - {@link memory}: shared by the layers of one process
- * - `KeyValueChainStore`: files, SQLite and whatever else `effect/persistence` has a `KeyValueStore` for
+ * - `KeyValueChainStore`: files, SQLite and every other `KeyValueStore` of `effect/persistence`
  * - `RedisChainStore`: shared by processes on several machines
  *
  * The last two are in `@outlast/agent/stores`, because they need modules of `effect` that are not stable.
  *
- * **What it does not do.** It holds no keys: ids are names with a fingerprint (see `ChainReplica`).
+ * **Limits.** A store holds no keys: ids are names with a fingerprint (see `ChainReplica`).
  */
 import { Data, Effect, Stream } from "effect"
 import type { Scope } from "effect"
 import * as Kind from "../../options/Kind.ts"
 import * as Redaction from "../../secrets/Redaction.ts"
 
-/** A store could not be asked. It reaches no call: `ChainSync` reports it as an event. */
+/**
+ * Fails with this when the store cannot be reached. Calls never see the error: `ChainSync` publishes it as an event.
+ */
 export class ChainStoreError extends Data.TaggedError("ChainStoreError")<{
   readonly operation: "open" | "load" | "swap"
   readonly cause: unknown
@@ -31,32 +33,36 @@ const messageOf = (cause: unknown): string => {
   return said === "" ? "it failed" : said
 }
 
-/** A connection to a store. Its effects can be interrupted. */
+/** A connection to a store. All effects are interruptible. */
 export interface Connection {
-  /** All values by their ids. */
+  /** All values by id. */
   readonly load: Effect.Effect<ReadonlyMap<string, string>, ChainStoreError>
   /**
-   * Sets a value, if the present one is `expected`; `undefined` is no value. Gives whether it was. Ids are at most 80
-   * letters, digits and `.`, `_`, `+`, `-`. No value is the empty string.
+   * Sets a value if the present one is `expected`. `undefined` means that there is no value. Returns false if the
+   * present value is another one. Ids are at most 80 letters, digits and `.`, `_`, `+`, `-`. A value is never the
+   * empty string.
    */
   readonly swap: (
     id: string,
     expected: string | undefined,
     value: string | undefined
   ) => Effect.Effect<boolean, ChainStoreError>
-  /** One element whenever somebody may have changed something. Hints only: the store is also read regularly. */
+  /**
+   * Emits an element when another process may have changed a value. These are only hints: the store is also read
+   * regularly.
+   */
   readonly changes: Stream.Stream<unknown, unknown>
 }
 
 export interface ChainStore {
-  /** A connection for as long as the scope. After a failure it is closed, and another one opened. */
+  /** Opens a connection that lives as long as the scope. After a failure it is closed, and another one is opened. */
   readonly open: Effect.Effect<Connection, ChainStoreError, Scope.Scope>
 }
 
 /** A store, for the options that take one. */
 export const check = Kind.having("a ChainStore, for example ChainStore.memory()", "open")
 
-/** In the memory of this process: what one layer learns, the others that have the same store know within a second. */
+/** A store in the memory of this process. Layers that share it learn each other's changes within a second. */
 export const memory = (): ChainStore => {
   const values = new Map<string, string>()
   return {

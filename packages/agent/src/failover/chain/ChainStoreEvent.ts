@@ -1,4 +1,6 @@
-/** What a chain publishes about the store of its cooldowns: plain data, without keys. */
+/**
+ * Events of a chain about the store of its cooldowns: plain data, without keys.
+ */
 import { EventDefinition } from "@outlast/resilience"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
@@ -12,7 +14,7 @@ interface At {
 
 export interface ChainStoreDown extends At {
   readonly _tag: "ChainStoreDown"
-  /** What was done and what the store said, without secrets. */
+  /** The operation and the store's error message, without secrets. */
   readonly error: string
 }
 
@@ -23,10 +25,10 @@ export interface ChainStoreUp extends At {
 export interface CooldownLearned extends At {
   readonly _tag: "CooldownLearned"
   readonly scope: Scope
-  /** One of the targets that it covers. */
+  /** One of the targets that the cooldown covers. */
   readonly target: TargetRef
   readonly reason: ReasonTag
-  /** What is left of it in milliseconds. `undefined`: until it is reset. */
+  /** Milliseconds that remain. `undefined`: until it is reset. */
   readonly length: number | undefined
 }
 
@@ -38,9 +40,9 @@ export interface CooldownLifted extends At {
 
 export interface ChainRecordIgnored extends At {
   readonly _tag: "ChainRecordIgnored"
-  /** Its id, cut to 200 characters. */
+  /** Id of the record, cut to 200 characters. */
   readonly record: string
-  /** `newer`: a later version of this package wrote it. */
+  /** `broken`: the value cannot be read. `newer`: a later version of this package wrote it. */
   readonly reason: "broken" | "newer"
 }
 

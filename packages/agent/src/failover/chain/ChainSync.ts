@@ -1,22 +1,22 @@
 /**
- * Keeps the cooldowns of a chain and a `ChainStore` the same.
+ * Keeps the cooldowns of a chain and a `ChainStore` in sync.
  *
- * Calls read and change only the local cooldowns; whoever changed them says so by `changed`, which is synchronous.
- * One fiber does the rest, in rounds: read the store, join what it has with what is known here (`ChainRecord`), take
- * over what others opened, cleared or reset, write what the store does not know. A round follows every change here,
- * every hint of the store, and every `pollEvery`.
+ * Calls read and change only the local cooldowns. Each change is reported with `changed`, which is synchronous. One
+ * fiber does the rest in rounds. A round reads the store, merges it with the local records (`ChainRecord`), applies
+ * the cooldowns that others opened, cleared or reset, and writes the records that the store lacks. A round follows
+ * every local change, every hint of the store, and every `pollEvery`.
  *
- * **When the store is down**, from the start or later, chains go by what they know; it is reported once
- * (`ChainStoreDown`) and once when it is back (`ChainStoreUp`). Nothing is lost by it, also if the store has lost
- * everything: each round writes what is missing. Building the layer waits for the first round, at most `timeout`, so
- * that a restart begins with what was known; closing it does a last one, at most `timeout`, and waits as long again for
- * the connection to be given up.
+ * **When the store is down**, chains use their local cooldowns. One event reports the outage (`ChainStoreDown`) and
+ * one its end (`ChainStoreUp`). No cooldown is lost, even if the store lost its data: each round writes the missing
+ * records. Building the layer waits for the first round, at most `timeout`, so that a restart begins with the stored
+ * cooldowns. Closing it runs a last round, at most `timeout`, and waits at most as long again for the connection to
+ * close.
  *
- * **Keys.** A cooldown of a key holds for its value, known by a fingerprint (see `ChainReplica`): a new key under the
- * same name is not dead. It is the value at the time when the layer was built.
+ * **Keys.** A cooldown of a key belongs to the key's value, identified by a fingerprint (see `ChainReplica`). A new
+ * key under the same name is not dead. The fingerprint uses the value at the time when the layer was built.
  *
- * **What it does not do.** Probes are not shared: each process may send one. Records of other chains in the same
- * store are left alone, until they are a day past their end.
+ * **Limits.** Probes are not shared: each process may send one. Records of other chains in the same store stay until
+ * a day after their end.
  */
 import { Clock, Deferred, Effect, Fiber, MutableRef, Queue, Stream } from "effect"
 import type { Duration, Scope } from "effect"
@@ -33,24 +33,27 @@ import * as Cool from "../decide/Cooldown.ts"
 
 export interface ChainSync {
   /**
-   * Says that the cooldowns were changed from `before` to `after`, right after it was done and before anything else
-   * can happen. `startedAt` (monotonic milliseconds) is when what cleared them began: the attempt that succeeded, or
-   * an operator's reset. Cooldowns that others opened later stay.
+   * Reports a change of the cooldowns from `before` to `after`. Call it right after the change, before anything else
+   * can run. `startedAt` (monotonic milliseconds) is the start of the attempt or the reset that cleared them.
+   * Cooldowns that others opened later stay.
    */
   readonly changed: (before: Cooldowns, after: Cooldowns, startedAt?: number) => void
 }
 
-/** For a chain whose cooldowns end with the process. */
+/** Used by a chain whose cooldowns end with the process. */
 export const none: ChainSync = { changed: () => {} }
 
 export interface Options {
   readonly store: ChainStore
   readonly cooldowns: MutableRef.MutableRef<Cooldowns>
-  /** Those of the chain, with the values of their keys for the fingerprints. */
+  /** Targets of the chain, with the values of their keys for the fingerprints. */
   readonly targets: ReadonlyArray<KeyedTarget>
-  /** How often the store is read, and tried again when it is down. Default half a second. */
+  /**
+   * Interval between two reads of the store, and between two attempts to reach it when it is down. Default 0.5
+   * seconds.
+   */
   readonly pollEvery?: Duration.Input | undefined
-  /** An operation of the store that takes longer has failed. Default 2 seconds. */
+  /** Time limit of one operation of the store. Default 2 seconds. */
   readonly timeout?: Duration.Input | undefined
 }
 
@@ -59,8 +62,8 @@ const defaults = { pollEvery: "500 millis", timeout: "2 seconds" } as const
 const module = "ChainSync"
 
 /**
- * Reads the store once, and goes on in the background until the scope ends. An option out
- * of its range is a defect, an `InvalidOption`.
+ * Reads the store once, then continues in the background until the scope ends. An option out of its range is a
+ * defect, an `InvalidOption`.
  */
 export const make = (options: Options): Effect.Effect<ChainSync, never, Scope.Scope> =>
   Effect.gen(function* () {
@@ -97,7 +100,7 @@ export const make = (options: Options): Effect.Effect<ChainSync, never, Scope.Sc
         yield* Effect.forEach(news, publish, { discard: true })
         for (const { id, expected, value } of writes) {
           const done = yield* inTime("swap", connection.swap(id, expected, value))
-          // Somebody else was faster: the next round joins what they wrote.
+          // Another process wrote first. The next round merges its value.
           if (!done) Queue.offerUnsafe(wake, undefined)
         }
       })
@@ -115,9 +118,9 @@ export const make = (options: Options): Effect.Effect<ChainSync, never, Scope.Sc
         isDown = true
         return publish({ _tag: "ChainStoreDown", error })
       })
-    /** Until the next round. */
+    /** Waits until the next round. */
     const pause = Effect.raceFirst(Effect.sleep(pollEvery), Queue.take(wake))
-    /** Until the next attempt to reach the store: what happens here cannot hurry it. */
+    /** Waits until the next attempt to reach the store. Local changes do not shorten this wait. */
     const pauseDown = Effect.raceFirst(Effect.sleep(pollEvery), Deferred.await(closed))
 
     const connected = Effect.scoped(
@@ -152,7 +155,7 @@ export const make = (options: Options): Effect.Effect<ChainSync, never, Scope.Sc
         Deferred.doneUnsafe(closed, Effect.void)
         Queue.offerUnsafe(wake, undefined)
         yield* Effect.timeoutOption(Fiber.await(fiber), timeout)
-        // A store that does not let itself be interrupted is not waited for, either.
+        // Do not wait longer for a store that ignores the interruption.
         yield* Effect.timeoutOption(Fiber.interrupt(fiber), timeout)
       })
     )

@@ -1,30 +1,32 @@
 /**
- * Tells one call's bad luck from a model or an endpoint that is out. Pure.
+ * Distinguishes one call's bad luck from a model or an endpoint that is out. Pure.
  *
- * A cooldown of a model or an endpoint keeps all other calls away. So it needs proof: failures of {@link enough} calls,
- * without a success among the attempts that began since the first of them. Attempts in flight count as not failed: under
- * concurrency the circuits judge, which know shares.
+ * A cooldown of a model or an endpoint keeps all other calls out, so it needs proof. Proof is failures of {@link
+ * enough} calls, without a success among the attempts that began since the first of them. Attempts in flight count as
+ * not failed: under concurrency the circuits decide, because they know the share of failures.
  *
- * One failure is proof where silence is what failed: a limit for the connection, for the first token, or for an answer of
- * which nothing came, while no other attempt there made progress. Headers alone are no progress of a stream: some providers
- * send them before they are ready to answer. They are progress of a whole answer, of which nothing else can be seen.
+ * One silent failure is enough when no other attempt there made progress. Silence means that the time limit for the
+ * connection, for the first token, or for a whole answer passed and nothing came. Headers are not progress of a
+ * stream, because some providers send them before they can answer. They are progress of a whole answer, which shows
+ * no other sign.
  *
- * **State.** By scope (`Cooldown.idOf`), since when it fails and which calls. Bounded: a chain has finitely many scopes,
- * and of each at most {@link enough} calls are remembered. Times are monotonic milliseconds.
+ * **State.** For each scope (`Cooldown.idOf`): the time since when it fails, and the calls that failed. Bounded: a
+ * chain has finitely many scopes, and at most {@link enough} calls are kept for each. Times are monotonic
+ * milliseconds.
  */
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import * as Cool from "../decide/Cooldown.ts"
 import type { Scope } from "../decide/RecoveryPolicy.ts"
 
-/** Calls whose failures prove that a scope is out. */
+/** Number of calls whose failures prove that a scope is out. */
 export const enough = 2
 
-/** What is held against a scope. */
+/** The failures of one scope so far. */
 interface Doubt {
-  /** When the first attempt began that failed. */
+  /** Start of the first attempt that failed. */
   readonly since: number
-  /** The numbers of the calls whose attempts failed. */
+  /** Numbers of the calls whose attempts failed. */
   readonly calls: ReadonlyArray<number>
 }
 
@@ -36,13 +38,13 @@ export const none: Doubts = new Map()
 export interface Flying {
   readonly target: TargetRef
   readonly startedAt: number
-  /** Content has come of it. */
+  /** True when content has arrived. */
   readonly hasProgress: boolean
-  /** The headers of its response have come. */
+  /** True when the headers of the response have arrived. */
   readonly isHeard: boolean
 }
 
-/** An attempt of the call `call`, begun at `startedAt`, failed. */
+/** Records that an attempt of the call `call`, begun at `startedAt`, failed. */
 export const failed = (
   doubts: Doubts,
   scope: Scope,
@@ -57,7 +59,7 @@ export const failed = (
     : new Map(doubts).set(id, { ...known, calls: [...known.calls, call] })
 }
 
-/** An attempt that began at `startedAt` succeeded: what failed since then says nothing any more. */
+/** Records a success of an attempt that began at `startedAt`. Failures up to then no longer count. */
 export const succeeded = (doubts: Doubts, target: TargetRef, startedAt: number): Doubts => {
   if (doubts.size === 0) return doubts
   const ids = Cool.scopes
@@ -69,7 +71,7 @@ export const succeeded = (doubts: Doubts, target: TargetRef, startedAt: number):
   return next
 }
 
-/** Whether enough calls failed, and no attempt that began since is still in flight. */
+/** True when enough calls failed and no attempt that began since is still in flight. */
 export const isProven = (
   doubts: Doubts,
   scope: Scope,
@@ -84,12 +86,12 @@ export const isProven = (
   return true
 }
 
-/** Whether the failure of an attempt that began at `startedAt` is a silence that no other attempt contradicts. */
+/** True when an attempt that began at `startedAt` failed in silence and no other attempt contradicts it. */
 export const isSilence = (
   { reason }: ProviderFailure,
   target: TargetRef,
   flying: Iterable<Flying>,
-  /** Whether an attempt there made progress since the failed one began. */
+  /** True when an attempt there made progress since the failed one began. */
   hasProgressed: boolean
 ): boolean => {
   if (reason._tag !== "Timeout" || !reason.local || hasProgressed) return false

@@ -2,11 +2,12 @@
  * A `ChainStore` in any `KeyValueStore` of `effect/persistence`: files, SQLite or another database, a browser's
  * storage. One key for each scope.
  *
- * A restart finds its cooldowns again, and processes that share the store know each other's within a second.
+ * A restarted process finds its cooldowns again. Processes that share the store learn each other's cooldowns within a
+ * second.
  *
- * **What it does not do.** A `KeyValueStore` cannot compare and set in one piece. Within a process writes go one
- * after the other; where two processes write the same scope in the same moment one may be lost, until who wrote it
- * sees so in the next round and writes it again.
+ * **Limits.** A `KeyValueStore` has no atomic compare-and-set. Writes of one process run one after the other. When
+ * two processes write the same scope at the same moment, one write may be lost until its process notices in the next
+ * round and repeats it.
  *
  * **Example** (SQLite, by `SqliteClient` of `@outlast/node`; files)
  *
@@ -27,15 +28,15 @@ import type { ChainStore, Connection } from "./ChainStore.ts"
 import { ChainStoreError } from "./ChainStore.ts"
 
 export interface Options<E> {
-  /** The store. It is built in the background, and built again until it stands. */
+  /** Layer of the store, built in the background and again after a failure. */
   readonly keyValueStore: Layer.Layer<KeyValueStore.KeyValueStore, E>
-  /** What its keys begin with: one for each set of chains. Default "outlast:chain:". */
+  /** Prefix of all keys. Use one for each set of chains. Default "outlast:chain:". */
   readonly prefix?: string | undefined
 }
 
 export const defaults = { prefix: "outlast:chain:" } as const
 
-/** So often a record that is empty is read again, before it is taken for what it is. */
+/** Number of reads of an empty record before it counts as empty. */
 const mostReads = 20
 
 const checks: Check.Checks<Options<unknown>> = {
@@ -43,11 +44,13 @@ const checks: Check.Checks<Options<unknown>> = {
   prefix: Kind.name
 }
 
-/** Throws an `InvalidOption` (a `RangeError`) for what is no Layer, an empty prefix and an unknown option. */
+/**
+ * Throws an `InvalidOption` (a `RangeError`) for a value that is not a Layer, an empty prefix and an unknown option.
+ */
 export const make = <E>(options: Options<E>): ChainStore => {
   Check.fields("KeyValueChainStore", options, checks)
   const { keyValueStore, prefix = defaults.prefix } = options
-  // Of the store and not of a connection: several layers may have opened it.
+  // One semaphore per store, not per connection: several layers may have opened the store.
   const oneAtATime = Semaphore.makeUnsafe(1)
   return {
     open: Layer.build(keyValueStore).pipe(
@@ -61,7 +64,7 @@ export const make = <E>(options: Options<E>): ChainStore => {
             const all = new Map<string, string>()
             for (const id of yield* values.keys) {
               let value = yield* values.get(id)
-              // No record is empty, but a file is while another process writes it.
+              // A record is never empty, but its file is empty while another process writes it.
               for (let again = 0; value === "" && again < mostReads; again++) value = yield* values.get(id)
               if (value !== undefined) all.set(id, value)
             }

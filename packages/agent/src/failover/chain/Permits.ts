@@ -2,7 +2,7 @@
  * The circuits of a chain's targets: one for each endpoint, and one for each model at an endpoint, which counts
  * overloads. An attempt needs the permits of both or gets none.
  *
- * While both are closed a permit costs neither an Effect nor a scope. A health check of the user's own is asked before.
+ * While both are closed a permit costs neither an Effect nor a scope. The user's own health check runs before.
  */
 import type { Fiber } from "effect"
 import { Cause, Duration, Effect, Exit, Scope } from "effect"
@@ -14,13 +14,13 @@ import { briefly, local, unhealthy } from "../../failure/reasons/ProviderFailure
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import { timed } from "../target/Timed.ts"
 
-/** The circuits that an attempt at a target needs. */
+/** Names of the circuits that an attempt at a target needs. */
 export interface Circuits {
   readonly endpoint: string
   readonly model: string
 }
 
-/** The base URL, or the provider's name where there is none, and the model there. */
+/** Names the circuits: the base URL (or the provider's name if there is none), and the model there. */
 export const circuitsOf = (target: TargetRef): Circuits => {
   const found = known.get(target)
   if (found !== undefined) return found
@@ -31,25 +31,28 @@ export const circuitsOf = (target: TargetRef): Circuits => {
   return made
 }
 
-/** Kept, because a name that is made anew for each attempt is hashed anew for each look at its circuit. */
+/** Cache of the names. A new string per attempt would be hashed again for each look-up of its circuit. */
 const known = new WeakMap<TargetRef, Circuits>()
 
-/** How an attempt ended; `circuit` is the one whose failure it is. */
+/** Outcome of an attempt. `circuit` is the circuit that counts a failure. */
 export interface Ended {
   readonly failure: ProviderFailure | undefined
   readonly circuit: "endpoint" | "model" | undefined
 }
 
 export interface Permit {
-  /** To be called once, at `now` in monotonic milliseconds. `undefined`: the attempt says nothing. */
+  /**
+   * Reports the outcome of the attempt. Call it once. `now` is in monotonic milliseconds. `undefined`: no outcome
+   * that a circuit should count.
+   */
   readonly settle: (ended: Ended | undefined, fiber: AnyFiber, now: number) => void
 }
 
-/** Milliseconds until it is worth asking again, and why it was refused. */
+/** A refusal: its reason, and the milliseconds until it is worth asking again. */
 export interface Refused {
   readonly wait: number
   readonly failure: ProviderFailure
-  /** A circuit refused it, and not a health check or a limit. */
+  /** True when a circuit refused the attempt, false for a health check or a limit. */
   readonly byCircuit: boolean
 }
 
@@ -60,27 +63,30 @@ export interface Options {
 }
 
 export interface Admission {
-  /** Asks the user's own health check, where there is one. */
+  /** Runs the user's own health check; `undefined` when there is none. */
   readonly check:
     | ((target: TargetRef, limit: Duration.Duration) => Effect.Effect<Refused | undefined>)
     | undefined
-  /** The permit, if it can be had without waiting for anything. */
+  /** Returns a permit if no wait is needed. */
   readonly enterUnsafe: (target: TargetRef, call: unknown, fiber: AnyFiber) => Permit | undefined
-  /** Hands the permit to `granted`, or says why there is none. */
+  /** Gives the permit to `granted`, or returns the refusal. */
   readonly enter: (
     target: TargetRef,
     options: Omit<CircuitBreaker.CallOptions, "classify">,
     granted: (permit: Permit) => void
   ) => Effect.Effect<Refused | undefined>
-  /** The refusal that an attempt would get now; of several circuits that of the one that refuses longest. */
+  /**
+   * Returns the refusal that an attempt would get now. When several circuits refuse, the one that refuses longest
+   * counts.
+   */
   readonly foresee: (target: TargetRef) => Effect.Effect<Refused | undefined>
   /** The circuits of a target that are not closed. */
   readonly circuits: (target: TargetRef) => Effect.Effect<ReadonlyArray<CircuitBreaker.Status>>
-  /** Closes the circuits of these targets. An isolated one stays isolated. */
+  /** Closes the circuits of these targets. Isolated circuits stay isolated. */
   readonly close: (targets: ReadonlyArray<TargetRef>) => Effect.Effect<Closed>
 }
 
-/** The names of circuits that an operator closed, and of those that stay as they are because they are isolated. */
+/** Names of the circuits that an operator closed, and of the isolated ones that were left as they are. */
 export interface Closed {
   readonly closed: ReadonlyArray<string>
   readonly isolated: ReadonlyArray<string>
@@ -91,18 +97,18 @@ type AnyFiber = Fiber.Fiber<unknown, unknown>
 const succeeded: CircuitBreaker.Outcome = { counts: "success" }
 const ignored: CircuitBreaker.Outcome = { counts: "ignored" }
 
-/** When nobody knows when a circuit lets the next call through, it is asked again after so many milliseconds. */
+/** Milliseconds until a circuit is asked again when its next opening time is unknown. */
 export const askAgain = 1_000
 
-/** A target whose health check did not answer in time is not checked for so many milliseconds. */
+/** Milliseconds without health checks for a target whose check did not answer in time. */
 const uncheckedFor = 60_000
 
 /**
- * The user's own health check, within `limit`. A check that fails, dies or is interrupted is no verdict, nor is one that
- * does not answer. One that returns no Effect is a mistake in the program.
+ * Runs the user's own health check within `limit`. A check that fails, dies, is interrupted or times out does not
+ * count. Returning a value that is not an Effect is an error in the program.
  */
 const checking = (isHealthy: NonNullable<Options["isHealthy"]>) => {
-  // By target id, in monotonic milliseconds. Bounded by the targets of the chain.
+  // End of the pause by target id, in monotonic milliseconds. Bounded by the targets of the chain.
   const uncheckedUntil = new Map<string, number>()
   return (target: TargetRef, limit: Duration.Duration): Effect.Effect<boolean> =>
     Effect.clockWith((clock) => {
@@ -121,11 +127,12 @@ const checking = (isHealthy: NonNullable<Options["isHealthy"]>) => {
     })
 }
 
-/** `undefined` where nothing is to be asked. */
+/** Returns `undefined` when there are neither circuits nor a health check. */
 export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | undefined => {
   if (breaker === undefined && isHealthy === undefined) return undefined
   const checked = isHealthy === undefined ? undefined : checking(isHealthy)
-  // The last failure that each circuit counted: what a refusal is about. As many as there are circuits.
+  // The last failure that each circuit counted, used as the reason of its refusals. Bounded by the number of
+  // circuits.
   const causes = new Map<string, ProviderFailure>()
 
   const outcomeOf = (
@@ -145,7 +152,7 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
     const wait =
       reason === "isolated" ? Infinity : retryAfter === undefined ? askAgain : Duration.toMillis(retryAfter)
     const by: CircuitOut = { circuit, reason, lastFailure }
-    // A failure that another process or another chain counted is not known here.
+    // Failures counted by another process or another chain are not known here.
     const cause = causes.get(circuit) ?? local("circuit/open", new ServerError(), target)
     return { wait, failure: cause.refusedBy(by, target), byCircuit: reason !== "isolated" }
   }
@@ -170,7 +177,7 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
                   Effect.andThen(tell(ofModel, outcomeOf(model, "model", ended))),
                   Effect.ensuring(Scope.close(scope, Exit.void))
                 )
-                // Ends at once but for a store in the network, which nobody waits for.
+                // Run in the background, because a store in the network may be slow. Without one it ends at once.
                 Effect.runForkWith(fiber.context)(told)
               }
               granted({ settle })
@@ -183,7 +190,7 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
       )
     })
 
-  /** The circuits of a target that are not closed, and whether each would let the next call through. */
+  /** Returns the circuits of a target that are not closed, and whether each would let the next call through. */
   const notClosed = (breaker: CircuitBreaker.Service, target: TargetRef) => {
     const { endpoint, model } = circuitsOf(target)
     const names = [...new Set([endpoint, model])]
@@ -255,7 +262,7 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
         if (breaker === undefined) return { closed: [], isolated: [] }
         const names = new Set(targets.map(circuitsOf).flatMap(({ endpoint, model }) => [endpoint, model]))
         const known = (yield* breaker.list).filter(({ circuit }) => names.has(circuit))
-        // Closed ones forget what they have counted, too.
+        // Reset closed circuits too, so that they forget the failures they counted.
         for (const { circuit } of known) yield* breaker.reset(circuit)
         const namesOf = (isMeant: (phase: CircuitBreaker.Status["phase"]) => boolean) =>
           known.flatMap(({ circuit, phase }) => (isMeant(phase) ? [circuit] : []))
@@ -267,5 +274,5 @@ export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | u
   }
 }
 
-/** The fields of a refusal that are read here. */
+/** The fields of a refusal that are used here. */
 type Refusing = Pick<CircuitRefused.CircuitRefused, "circuit" | "reason" | "retryAfter" | "lastFailure">

@@ -1,15 +1,15 @@
 /**
- * How each provider is doing, derived from its last failures and successes and from what is out. Pure.
+ * The health of each provider, derived from its last failures and successes and from its open cooldowns. Pure.
  *
- * **States.** `healthy`; `degraded` after any failure since the last success, or while all of its targets cool; `down`
- * after three failures in a row, or when all of its keys are dead: not set, or out until they are reset. So one failure
- * of an only key degrades a provider, although nothing can be sent to it for a while. It is for people and dashboards:
- * what a call is sent to depends on cooldowns and circuits.
+ * **States.** `healthy`; `degraded` after any failure since the last success, or while all of its targets cool;
+ * `down` after three consecutive failures, or when all of its keys are dead: missing, or out until they are reset.
+ * One failure of a provider's only key therefore degrades it, although it gets no calls for a while. Health is for
+ * people and dashboards. Cooldowns and circuits decide which target a call is sent to.
  *
- * **What it does not count** is what says nothing about the provider: a call that was cancelled, a request that is
- * malformed or larger than the window, content that was refused.
+ * **Not counted** are failures that do not show a problem of the provider: a cancelled call, a malformed request, a
+ * request larger than the window, refused content.
  *
- * Times are milliseconds, of whatever clock the caller goes by: the same one everywhere.
+ * Times are milliseconds of the caller's clock, which must be the same one everywhere.
  */
 import { MutableRef } from "effect"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
@@ -29,26 +29,26 @@ export interface ProviderHealth {
   readonly status: "healthy" | "degraded" | "down"
   /** Failures since the last success. */
   readonly errorCount: number
-  /** What happened last and what the provider said, without secrets, in at most {@link maxError} characters. */
+  /** The last failure and the provider's message, without secrets, in at most {@link maxError} characters. */
   readonly lastError: string | undefined
   readonly lastErrorReason: ReasonTag | undefined
   readonly lastSuccessAt: number | undefined
-  /** While all of its targets are out: when the first is back. Infinity: not before a reset. */
+  /** Time when the first target is back, while all of them are out. `Infinity`: not before a reset. */
   readonly cooldownUntil: number | undefined
 }
 
-/** What is remembered of a provider. */
+/** The remembered part of a provider's health. */
 type Record = Pick<ProviderHealth, "errorCount" | "lastError" | "lastErrorReason" | "lastSuccessAt">
 
-/** By provider. Bounded: a chain has finitely many. */
+/** Records by provider. Bounded, because a chain has finitely many providers. */
 export type ProviderRecords = ReadonlyMap<string, Record>
 
 export const empty: ProviderRecords = new Map()
 
-/** Failures in a row after which a provider is down. 3, as in codebuddy. */
+/** Consecutive failures after which a provider is down. 3, as in codebuddy. */
 export const downAfter = 3
 
-/** Longest {@link ProviderHealth.lastError}, in characters. 200, as in codebuddy. */
+/** Maximum length of {@link ProviderHealth.lastError}, in characters. 200, as in codebuddy. */
 export const maxError = 200
 
 const unknown: Record = {
@@ -59,10 +59,10 @@ const unknown: Record = {
 }
 
 // -----------------------------------------------------------------------------
-// What happened
+// Recording
 // -----------------------------------------------------------------------------
 
-/** An attempt at a target of `provider` failed. */
+/** Records a failed attempt at a target of `provider`. */
 export const failed = (
   records: ProviderRecords,
   provider: string,
@@ -79,7 +79,7 @@ export const failed = (
   })
 }
 
-/** An attempt succeeded. What the last error was stays known. */
+/** Records a success. The last error is kept. */
 export const succeeded = (records: ProviderRecords, provider: string, now: number): ProviderRecords =>
   new Map(records).set(provider, {
     ...(records.get(provider) ?? unknown),
@@ -88,8 +88,8 @@ export const succeeded = (records: ProviderRecords, provider: string, now: numbe
   })
 
 /**
- * {@link succeeded} on a cell, at no cost for one success after another: then only the time is new, and that is
- * written once a second.
+ * Applies {@link succeeded} to a cell. Consecutive successes change only the time, which is written at most once a
+ * second.
  */
 export const succeed = (
   cell: MutableRef.MutableRef<ProviderRecords>,
@@ -102,7 +102,7 @@ export const succeed = (
   MutableRef.set(cell, succeeded(records, provider, now))
 }
 
-/** An operator has seen to it: failures count from 0 again. */
+/** Sets the failure count to 0 after an operator's reset. */
 export const reset = (records: ProviderRecords, provider: string): ProviderRecords => {
   const record = records.get(provider)
   return record === undefined || record.errorCount === 0
@@ -110,16 +110,18 @@ export const reset = (records: ProviderRecords, provider: string): ProviderRecor
     : new Map(records).set(provider, { ...record, errorCount: 0 })
 }
 
-/** Whether a failure says something about its provider: not a cancel, nor a request that fails everywhere. */
+/**
+ * True when a failure counts against its provider. A cancel does not count, nor does a request that fails everywhere.
+ */
 export const isItsFault = ({ reason }: ProviderFailure): boolean => definitionOf(reason).isItsFault(reason)
 
 // -----------------------------------------------------------------------------
-// How it is
+// Reading
 // -----------------------------------------------------------------------------
 
 /**
- * The health of each provider of `targets`, in their order. `unbuilt` are targets that could never be chosen: a
- * provider that has no others is down.
+ * Returns the health of each provider of `targets`, in their order. `unbuilt` are targets that could never be chosen.
+ * A provider with no other targets is down.
  */
 export const healthOf = (
   records: ProviderRecords,

@@ -1,12 +1,12 @@
 /**
- * A `ChainStore` over Redis: processes on several machines know each other's cooldowns, successes and resets at
- * once, and a restarted one finds them again.
+ * A `ChainStore` in Redis. Processes on several machines learn each other's cooldowns, successes and resets at once,
+ * and a restarted process finds them again.
  *
- * One hash holds a field for each scope; a script compares and sets it and announces the change. Who missed the
- * announcement reads the hash again within a second. Nobody writes for 31 days, and it is gone.
+ * One hash has a field for each scope. A script compares, sets and announces the change. A process that missed the
+ * announcement reads the hash again within a second. The hash expires after 31 days without a write.
  *
- * **When Redis is down**, from the start or later, or has lost its memory, each process goes by what it knows;
- * when it is back they tell it what they know (see `ChainSync`).
+ * **When Redis is down** or has lost its data, each process uses its local cooldowns. When Redis is back, they write
+ * what is missing (see `ChainSync`).
  *
  * **Example**
  *
@@ -22,9 +22,9 @@ import type { ChainStore, Connection } from "./ChainStore.ts"
 import { ChainStoreError } from "./ChainStore.ts"
 
 export interface Options<E> {
-  /** The connection. It is built in the background, and built again until it stands. */
+  /** Layer of the connection, built in the background and again after a failure. */
   readonly redis: Layer.Layer<Redis.Redis, E>
-  /** The name of the hash and of the channel: one for each set of chains. Default "outlast:chain". */
+  /** Name of the hash and of the channel. Use one for each set of chains. Default "outlast:chain". */
   readonly prefix?: string | undefined
 }
 
@@ -35,7 +35,9 @@ const checks: Check.Checks<Options<unknown>> = {
   prefix: Kind.name
 }
 
-/** Throws an `InvalidOption` (a `RangeError`) for what is no Layer, an empty prefix and an unknown option. */
+/**
+ * Throws an `InvalidOption` (a `RangeError`) for a value that is not a Layer, an empty prefix and an unknown option.
+ */
 export const make = <E>(options: Options<E>): ChainStore => {
   Check.fields("RedisChainStore", options, checks)
   const { redis, prefix = defaults.prefix } = options
@@ -59,14 +61,14 @@ export const make = <E>(options: Options<E>): ChainStore => {
   }
 }
 
-/** Each field is followed by its value. */
+/** Converts a list in which each field is followed by its value. */
 const toMap = (flat: ReadonlyArray<string>): ReadonlyMap<string, string> => {
   const values = new Map<string, string>()
   for (let at = 0; at + 1 < flat.length; at += 2) values.set(flat[at] ?? "", flat[at + 1] ?? "")
   return values
 }
 
-/** A script, because a plain command's answer depends on the protocol that the client speaks. */
+/** Loads all fields with a script: the reply of a plain command depends on the client's protocol version. */
 const loadScript = Redis.script((prefix: string) => [prefix], {
   numberOfKeys: 1,
   lua: `return redis.call('HGETALL', KEYS[1])`

@@ -1,28 +1,30 @@
 /**
- * The images and files that models have refused: a request that names them is sent with a note in their place.
+ * Remembers images and files that models have refused. Later requests have a note in their place.
  *
- * A provider says that it refuses an image, seldom which. Those behind the last answer are new and hence suspect; where
- * there are none, all are. Images are known again by their type, their length and samples of their content, so that the
- * same image is left out of every later call.
+ * A provider rarely says which image it refuses. Images after the last answer are new and therefore suspect. When
+ * there are none, all images are. An image is identified by its type, its length and samples of its content, so that
+ * every later call omits the same image.
  *
- * Bounded: {@link capacity} images per model, the oldest forgotten first.
+ * Bounded: {@link capacity} images per model, the oldest are evicted first.
  */
 import type { Prompt } from "effect/ai"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 
 export class RefusedMedia {
-  /** By provider and model. */
+  /** Fingerprints of refused images and files, by provider and model. */
   readonly #refused = new Map<string, Set<string>>()
 
-  /** A test for images and files that the model of `target` has refused; `undefined` where it has refused none. */
+  /**
+   * Returns a test for images and files that the model of `target` has refused; `undefined` when it has refused none.
+   */
   test(target: TargetRef): ((file: Prompt.FilePart) => boolean) | undefined {
-    // Most chains have met none: then no name is made.
+    // Most chains have no refused image. Skip building the model's name then.
     if (this.#refused.size === 0) return undefined
     const refused = this.#refused.get(modelOf(target))
     return refused === undefined ? undefined : (file) => refused.has(fingerprint(file))
   }
 
-  /** Remembers the suspects of a prompt that the model of `target` refused. Returns how many are new. */
+  /** Remembers the suspect images of a prompt that the model of `target` refused. Returns the number of new ones. */
   add(target: TargetRef, { content }: Prompt.Prompt): number {
     const model = modelOf(target)
     const refused = this.#refused.get(model) ?? new Set()
@@ -41,7 +43,7 @@ export class RefusedMedia {
   }
 }
 
-/** Images and files that are remembered of one model. */
+/** Maximum number of images and files remembered per model. */
 const capacity = 1_000
 
 const modelOf = ({ provider, model }: TargetRef): string => `${provider}\n${model}`
@@ -57,7 +59,7 @@ const filesOf = (message: Prompt.Message): ReadonlyArray<Prompt.FilePart> => {
   })
 }
 
-/** Type, length and three samples: reading all of an image would cost more than sending it. */
+/** Hashes type, length and three samples. Reading the whole image would cost more than sending it. */
 const fingerprint = ({ data, mediaType }: Prompt.FilePart): string => {
   const content = data instanceof URL ? data.href : data
   const { length } = content

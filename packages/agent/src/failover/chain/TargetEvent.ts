@@ -1,4 +1,6 @@
-/** What happens to the targets of a chain, whichever call finds it: plain data, without keys. */
+/**
+ * Events about the targets of a chain, no matter which call causes them: plain data, without keys.
+ */
 import { Metric } from "effect"
 import type { Warnings } from "@outlast/resilience"
 import { EventDefinition } from "@outlast/resilience"
@@ -12,7 +14,7 @@ export interface CooldownOpened {
   readonly scope: Scope
   readonly target: TargetRef
   readonly reason: ReasonTag
-  /** `undefined`: until it is reset. */
+  /** Milliseconds; `undefined`: until it is reset. */
   readonly length: number | undefined
 }
 
@@ -30,7 +32,7 @@ export const cooldowns = Metric.counter("outlast_cooldowns_total", {
   incremental: true
 })
 
-/** The line of a cooldown that begins, or is learned of. */
+/** Log line of a cooldown that begins here or comes from the store. */
 export const outLine = ({
   scope,
   target,

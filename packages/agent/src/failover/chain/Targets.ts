@@ -1,16 +1,16 @@
 /**
- * What an operator sees of a chain and can do: which targets are ready, and what keeps the others out, for how long and
- * why; how the providers are doing; and bring back what is out.
+ * The operator's view of a chain: which targets are ready, why and how long the others are out, and the health of the
+ * providers. An operator can also bring targets back.
  *
- * It is read from the same state that calls go by, at the moment of asking. A reset reaches the other processes that
- * share the chain's store or its circuits, too.
+ * The view is read from the live state of the calls. A reset also reaches the other processes that share the chain's
+ * store or its circuits.
  *
- * **States of a target.** `ready`: a call may be sent to it. `cooling`: a cooldown covers it. `open`: one of its circuits
- * lets no call through. `dead`: only a person can bring it back. Of several the one that lasts longest. A target whose
- * known limits are used up stays `ready`, and its `limits` say how long a call would wait.
+ * **States of a target.** `ready`: a call may be sent to it. `cooling`: a cooldown covers it. `open`: one of its
+ * circuits lets no call through. `dead`: only a person can bring it back. The state that lasts longest is shown. A
+ * target whose known limits are used up stays `ready`, and its `limits` say how long a call would wait.
  *
- * **What it does not do.** It takes no target out: failures do. A target that could not be built stays dead until the
- * layer is built again. An isolated circuit stays isolated until it is released where it was isolated.
+ * **Limits.** An operator cannot take a target out: only failures do. A target that could not be built stays dead
+ * until the layer is built again. An isolated circuit stays isolated until the program that isolated it releases it.
  *
  * **Example** (After the key was topped up)
  *
@@ -41,62 +41,68 @@ import type { Scope } from "../decide/RecoveryPolicy.ts"
 
 export interface TargetStatus {
   readonly target: TargetRef
-  /** What is known of its model; nothing of one that could not be built. */
+  /** Known facts about the model; empty for a target that could not be built. */
   readonly info: ModelInfo
   readonly state: "ready" | "cooling" | "open" | "dead"
-  /** How long it is still out. Absent when it is ready, and when only a person can bring it back. */
+  /** Time until the target is back. Absent when it is ready, and when only a person can bring it back. */
   readonly availableIn: Duration.Duration | undefined
   /** The reason of the failure that took it out. */
   readonly reason: ReasonTag | undefined
-  /** What happened, in words, without secrets. */
+  /** Description of that failure, without secrets. */
   readonly message: string | undefined
-  /** When it last answered, in Unix milliseconds, to the second. Absent when it has not since the layer was built. */
+  /**
+   * Time of the last answer in Unix milliseconds, accurate to a second. Absent when the target has not answered since
+   * the layer was built.
+   */
   readonly lastSuccessAt: number | undefined
-  /** All cooldowns that cover it. */
+  /** All open cooldowns that cover the target. */
   readonly cooldowns: ReadonlyArray<CooldownStatus>
-  /** Its circuits that are not closed. */
+  /** The target's circuits that are not closed. */
   readonly circuits: ReadonlyArray<CircuitStatus>
-  /** The limits of its key and model, as far as they are known. */
+  /** Known limits of the target's key and model. */
   readonly limits: ReadonlyArray<CallLimiter.LimitStatus>
 }
 
 export interface CooldownStatus {
-  /** The cooldown covers the key, the key with this model, the model, or the endpoint. */
+  /** The part that the cooldown covers: the key, the key with this model, the model, or the endpoint. */
   readonly scope: Scope
-  /** Absent: until it is reset. */
+  /** Time until the cooldown ends. Absent: until it is reset. */
   readonly availableIn: Duration.Duration | undefined
   readonly reason: ReasonTag
   readonly message: string
 }
 
 export interface CircuitStatus {
-  /** The name: the endpoint, or the model at the endpoint. */
+  /** Name of the circuit: the endpoint, or the model at the endpoint. */
   readonly circuit: string
   readonly phase: "open" | "half-open" | "isolated"
-  /** Until it lets a probe through. Absent when it is half-open, and when it is held open by hand. */
+  /** Time until the circuit lets a probe through. Absent when it is half-open, and when it is held open by hand. */
   readonly availableIn: Duration.Duration | undefined
-  /** The last failure that it counted, in a few words. */
+  /** The last failure that the circuit counted, in a few words. */
   readonly lastFailure: string | undefined
 }
 
-/** What to reset; of several fields all must hold, and none is everything. A name that the chain does not have is refused. */
+/**
+ * Selects what to reset. Several fields must all match; no field selects everything. A name that the chain does not
+ * have is rejected.
+ */
 export interface Which {
-  /** The id of a target: whatever keeps it out. */
+  /** Id of a target. Selects everything that keeps it out. */
   readonly target?: string | undefined
-  /** The name of a key: what holds for the key, with one model or with all. A circuit never does. */
+  /** Name of a key. Selects the cooldowns of the key, with one model or with all, and no circuits. */
   readonly key?: string | undefined
   readonly provider?: string | undefined
 }
 
-/** The result of a reset. */
+/** Counts and names of what a reset ended. */
 export interface Lifted {
-  /** Cooldowns that were open. */
+  /** Number of cooldowns that were open. */
   readonly cooldowns: number
-  /** The names of circuits that were open or half-open, and are closed now. */
+  /** Names of circuits that were open or half-open and are closed now. */
   readonly circuits: ReadonlyArray<string>
-  /** Targets for which limits that the provider had named are forgotten. Limits of your own stay. */
+  /** Number of targets whose limits named by the provider were dropped. Your own limits stay. */
   readonly limits: number
-  /** The names of circuits that are held open by hand, and stay so: the program that isolated them releases them. */
+  /** Names of circuits that are held open by hand and stay open. The program that isolated them must release them. */
   readonly isolated: ReadonlyArray<string>
 }
 
@@ -105,17 +111,18 @@ export interface Lifted {
 // -----------------------------------------------------------------------------
 
 export interface Service {
-  /** A call makes a conversation shorter by itself that did not fit: `compact` of the layer. */
+  /** True when a call shortens a conversation that did not fit, with the layer's `compact`. */
   readonly compacts: boolean
-  /** In the order of the chain; those that could not be built come last. */
+  /** All targets in the order of the chain. Targets that could not be built come last. */
   readonly list: Effect.Effect<ReadonlyArray<TargetStatus>>
-  /** Times in it are Unix milliseconds. */
+  /** Health of each provider. Times are Unix milliseconds. */
   readonly providers: Effect.Effect<ReadonlyArray<ProviderHealth>>
   /**
-   * Ends cooldowns and forgets their streaks, closes circuits, and forgets limits that providers have named and failures
-   * in a row, of the targets that `which` names. Returns what it has lifted.
+   * Ends cooldowns and clears their streaks, closes circuits, and drops limits named by providers and counts of
+   * consecutive failures, for the targets that `which` selects. Returns what it changed.
    *
-   * Dies with an `InvalidOption` for an unknown field, and for a target, key or provider that the chain does not have.
+   * Dies with an `InvalidOption` for an unknown field, and for a target, key or provider that the chain does not
+   * have.
    */
   readonly reset: (which?: Which) => Effect.Effect<Lifted>
 }
@@ -127,15 +134,15 @@ export interface Options {
   /** Targets that could not be built. */
   readonly dead: ReadonlyArray<TargetOut>
   readonly cooldowns: MutableRef.MutableRef<Cooldowns>
-  /** Kept in monotonic milliseconds. */
+  /** Health by provider. Times are monotonic milliseconds. */
   readonly health: MutableRef.MutableRef<ProviderRecords>
-  /** Failures in a row by target id. */
+  /** Consecutive failures by target id. */
   readonly streaks: Pick<Map<string, unknown>, "delete">
-  /** When each target last answered, by its id, in monotonic milliseconds. */
+  /** Time of the last answer by target id, in monotonic milliseconds. */
   readonly answeredAt: ReadonlyMap<string, number>
-  /** `undefined`: no circuits. */
+  /** `undefined` when the chain has no circuits. */
   readonly admission: Pick<Admission, "foresee" | "circuits" | "close"> | undefined
-  /** `undefined`: no limits are known. */
+  /** `undefined` when the chain has no limiter. */
   readonly limiter: Pick<CallLimiter.Service, "limits" | "forget"> | undefined
   readonly sync: ChainSync
   readonly compacts: boolean
@@ -146,7 +153,7 @@ export const make = (options: Options): Service => {
     options
   const refs = targets.map(({ ref }) => ref)
   const now = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1_000_000)
-  /** Add it to monotonic milliseconds to get Unix milliseconds. */
+  /** Difference to add to monotonic milliseconds to get Unix milliseconds. */
   const shiftAt = (at: number) => Effect.map(Clock.currentTimeMillis, (unix) => unix - at)
 
   const statusOf = ({ ref: target, info }: Options["targets"][number], at: number, shift: number) =>
@@ -201,7 +208,7 @@ export const make = (options: Options): Service => {
     (which.target === undefined ||
       refs.some((ref) => ref.id === which.target && Cool.covers(scope, target, ref)))
 
-  /** Cooldowns also come from the store, where a chain with other targets may have left them. */
+  /** Include names from cooldowns: a store may hold cooldowns of a chain with other targets. */
   const namesBy = (name: (target: TargetRef) => string): ReadonlySet<string> =>
     new Set(
       [
@@ -261,7 +268,7 @@ export const make = (options: Options): Service => {
         MutableRef.update(health, (records) =>
           meant.reduce((all, { provider }) => Health.reset(all, provider), records)
         )
-        // A circuit is about an endpoint and its models, whatever the key.
+        // A circuit belongs to an endpoint and its models. Selecting a key selects no circuit.
         const closed =
           which.key === undefined ? yield* admission?.close(meant) ?? Effect.undefined : undefined
         const forgotten = limiter === undefined ? [] : yield* Effect.forEach(meant, limiter.forget)
@@ -275,13 +282,13 @@ export const make = (options: Options): Service => {
   }
 }
 
-/** How long something lasts that has an end. */
+/** Time until the end; `undefined` for an infinite one. */
 const leftOf = (until: number, at: number): Duration.Duration | undefined =>
   until === Infinity ? undefined : Duration.millis(until - at)
 
-/** One of the names, which are read when the check runs. */
+/** Checks that the value is one of the names. They are read when the check runs. */
 const oneOf =
   (names: () => ReadonlySet<string>): Check.Check =>
   (module, field, value) =>
-    // `oneOf` finds out whether it is a string.
+    // `oneOf` also checks that the value is a string.
     void Check.oneOf(module, field, value as string, [...names()])

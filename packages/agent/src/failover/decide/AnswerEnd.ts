@@ -1,13 +1,12 @@
 /**
- * Failures that an answer with an intact finish tells of: the provider refused the content, or there is nothing in the
- * answer. Pure.
+ * Finds failures in answers that ended with a normal `finish` part: refused content and empty answers. Pure.
  *
- * - `content-filter` is `ContentPolicy`: Anthropic's `refusal`, OpenAI's `content_filter`, Gemini's block reasons. The
- *   policy decides about it as about a request that was refused.
- * - No content and no output tokens, or thinking alone, is `Format` (response). An answer may be empty behind the
- *   results of tools, and where it continues another.
+ * - `content-filter` is `ContentPolicy`: Anthropic's `refusal`, OpenAI's `content_filter`, Gemini's block reasons.
+ *   The policy treats it like a refused request.
+ * - No content and no output tokens, or only thinking, is `Format` (response). An answer may be empty after tool
+ *   results and when it continues another answer.
  *
- * An empty answer that took output tokens passes: the model had nothing to say.
+ * An empty answer that used output tokens passes: the model had nothing to say.
  */
 import { Context } from "effect"
 import type { Response } from "effect/ai"
@@ -16,27 +15,27 @@ import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { local } from "../../failure/reasons/ProviderFailure.ts"
 
 /**
- * What a call ends with whose last attempt was refused by the provider: the failure, or the refused answer with the
- * finish reason `content-filter` and without its tool calls. The policy decides first, and the events say that the call
- * gave up. `toAiSdk` sets it.
+ * Decides how a call ends when the provider refused its last answer. `fail` fails the call. `deliver` returns the
+ * refused answer with the finish reason `content-filter` and without its tool calls. The policy still decides first,
+ * and the events still report that the call gave up. `toAiSdk` sets `deliver`. Default `fail`.
  */
 export const RefusedAnswers: Context.Reference<"fail" | "deliver"> = Context.Reference<"fail" | "deliver">(
   "@outlast/agent/failover/decide/AnswerEnd/RefusedAnswers",
   { defaultValue: () => "fail" }
 )
 
-/** The rule of an answer that the provider refused. */
+/** Id of the rule for an answer that the provider refused. */
 const refused = "answer/refused"
 
 export const isRefused = ({ evidence }: ProviderFailure): boolean => evidence.rule === refused
 
-/** What one answer, streamed or whole, has been. */
+/** Collects the parts of one answer, streamed or whole, and judges its end. */
 export class AnswerEnd {
   readonly #mayBeEmpty: boolean
   #hasContent = false
   #hasThinking = false
 
-  /** `mayBeEmpty`: the conversation ends with results of tools, or the answer continues another. */
+  /** `mayBeEmpty`: true when the conversation ends with tool results, or when the answer continues another one. */
   constructor(mayBeEmpty: boolean) {
     this.#mayBeEmpty = mayBeEmpty
   }
@@ -67,7 +66,10 @@ export class AnswerEnd {
     }
   }
 
-  /** The failure, if the answer is one. An answer that was cut, or that ends with an error, is judged elsewhere. */
+  /**
+   * Returns the failure in a finished answer, if there is one. Other modules judge answers that were cut or end with
+   * an error.
+   */
   problem({ reason, usage }: Response.FinishPartEncoded): ProviderFailure | undefined {
     if (reason === "content-filter") return local(refused, new ContentPolicy(), undefined)
     if (this.#hasContent || this.#mayBeEmpty || isJudgedElsewhere.has(reason)) return undefined

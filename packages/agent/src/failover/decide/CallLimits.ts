@@ -1,7 +1,8 @@
 /**
- * Limits of a call: attempts, money, time and retry budget that are left for another attempt. Pure.
+ * Limits of a call: attempts, money, time and retry budget that are left for another attempt. Part of `CallState`.
+ * Pure.
  *
- * Times are monotonic milliseconds. `CallState` asks before it decides.
+ * Times are monotonic milliseconds.
  */
 import { Duration } from "effect"
 import * as Choice from "./Choice.ts"
@@ -12,11 +13,11 @@ import type { TargetRef } from "../../conversation/TargetRef.ts"
 
 type Policy = RecoveryPolicy<string>
 
-/** The call has made all the attempts, or spent all the money, that it may. */
+/** True when the call has used all its attempts or all its money. */
 export const mustEnd = (policy: Policy, { ledger }: CallState): boolean =>
   ledger.attempts - ledger.sweeps >= policy.maxAttempts || ledger.cost >= (policy.maxCost ?? Infinity)
 
-/** The time of the program around the call is up. */
+/** True when the time limit of the surrounding program is over. */
 export const isOver = ({ deadline, now }: Snapshot): boolean => deadline <= now
 
 /** Milliseconds that waits and failed attempts may still take. */
@@ -26,12 +27,15 @@ export const timeLeft = (policy: Policy, { ledger }: CallState, { deadline, now 
 export const isLate = (policy: Policy, state: CallState, snapshot: Snapshot): boolean =>
   timeLeft(policy, state, snapshot) <= 0
 
-/** An attempt that had streamed text was at work, not lost: its time does not count against the deadline. */
+/**
+ * Time of an attempt that counts against the deadline. An attempt that streamed text was working, so its time does
+ * not count.
+ */
 export const timeCounted = ({ commit, elapsed }: Failed): number => (commit === "text" ? 0 : elapsed)
 
 /**
- * One silent attempt may take longer than the whole deadline. If it was that attempt that used it up, a target
- * that was not tried yet is still asked, once.
+ * One silent attempt may take longer than the whole deadline. When that attempt used up the deadline, the call still
+ * asks one target that it has not tried.
  */
 export const mayAskAnother = (policy: Policy, state: CallState, event: Failed, snapshot: Snapshot): boolean =>
   // Stryker disable next-line ConditionalExpression: the first is for the types; other reasons have no `local`.
@@ -42,8 +46,8 @@ export const mayAskAnother = (policy: Policy, state: CallState, event: Failed, s
   Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(({ ref }) => !state.tries.has(ref.id))
 
 /**
- * True when the retry budget allows an attempt at `target` after `delay` milliseconds (`undefined`: one more where it was).
- * What is free always is, and so is one switch to a target that was not asked.
+ * True when the retry budget allows an attempt at `target` after `delay` milliseconds. `undefined` means a repeat on
+ * the current target. Free attempts are always allowed, and so is one switch to a target that was not asked.
  */
 export const isAffordable = (
   state: CallState,
@@ -56,8 +60,8 @@ export const isAffordable = (
   (target !== undefined && !state.tries.has(target.id) && state.ledger.switches === state.ledger.sweeps)
 
 /**
- * True when an attempt at time `at` costs no retry budget: a first attempt, a continuation, one at a further target after
- * a refusal, and one that waited as long as the server asked.
+ * True when an attempt at time `at` takes no retry budget: a first attempt, a continuation, an attempt at a further
+ * target after a refusal, or an attempt after the wait that the server named.
  */
 export const isFree = (state: CallState, target: TargetRef | undefined, at: number): boolean => {
   if (state.left === undefined || isContinuing(state)) return true

@@ -1,6 +1,6 @@
 /**
- * What `CallState` works with: the events that happen to a call, the actions that it answers with, the view of the
- * chain that it is given, and its state. Types and starting points only.
+ * Types of `CallState`: the events of a call, the actions in response, the view of the chain, and the state. Contains
+ * only types, starting points and a few predicates.
  */
 import type { CallFailure, TargetOut } from "../../failure/reasons/CallFailure.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
@@ -18,25 +18,25 @@ import type { MidStream } from "./RecoveryPolicy.ts"
 /** How much of an attempt the consumer has seen. */
 export type Commit = "nothing" | "reasoning" | "text" | "tool"
 
-/** What an attempt took, as far as it is known. */
+/** Cost of one attempt, as far as it is known. */
 export interface Spent {
   /** Milliseconds. */
   readonly elapsed: number
   /** US dollars. */
   readonly cost: number
-  /** Input and output. */
+  /** Input and output tokens together. */
   readonly tokens: number
 }
 
-/** What a call is like. */
+/** Facts about a call that do not change while it runs. */
 export interface CallFacts {
-  /** An object is asked for: half of one is worth nothing. */
+  /** True when the call asks for an object. A partial object is useless. */
   readonly structured: boolean
-  /** The consumer can be told that what it has seen is void. */
+  /** True when the consumer understands a `Rewind`, which takes back text that it has seen. */
   readonly rewindable: boolean
-  /** Instead of the policy's. */
+  /** Overrides the policy's `midStream`. */
   readonly midStream: MidStream | undefined
-  /** The output limit that it begins with, and the one that it may be raised to, in tokens. */
+  /** Output limits in tokens: the one that the call begins with, and the highest one that it may be raised to. */
   readonly outputLimit: { readonly start: number | undefined; readonly max: number }
 }
 
@@ -45,25 +45,25 @@ export interface Failed extends Spent {
   readonly failure: ProviderFailure
   readonly commit: Commit
   /**
-   * What the chain has seen proves that the whole scope of the row's cooldown is out, and not only that this call had bad
-   * luck: see `Evidence`. Default false.
+   * True when the chain has proof that the whole scope of the row's cooldown is out. One failed call can be bad luck:
+   * see `Evidence`. Default false.
    */
   readonly isProven?: boolean | undefined
 }
 
-/** An answer came, and the output limit had cut it. */
+/** An answer that the output limit cut. */
 export interface Cut extends Spent {
   readonly _tag: "Cut"
   readonly commit: Commit
   /** Output tokens. */
   readonly gain: number
-  /** Input tokens, where they are known. */
+  /** Input tokens, when the provider reported them. */
   readonly input: number | undefined
-  /** The output limit that it was asked with, in tokens; `undefined` for the provider's own. */
+  /** Output limit of the request in tokens; `undefined` for the provider's own limit. */
   readonly limit: number | undefined
-  /** It was cut inside a tool call, or has one, which must not run. */
+  /** True when the answer has a tool call, complete or cut. Such a call must not run. */
   readonly inToolCall: boolean
-  /** There is text in it, which can be delivered. */
+  /** True when the answer has text, which can be delivered. */
   readonly hasText: boolean
 }
 
@@ -71,30 +71,33 @@ export type Event =
   | ({ readonly _tag: "Started" } & CallFacts)
   | Failed
   | Cut
-  /** The conversation is shorter by `freed` tokens, an estimate. */
+  /** Compaction shortened the conversation by about `freed` tokens. */
   | { readonly _tag: "Compacted"; readonly freed: number }
   | { readonly _tag: "CompactionFailed" }
-  /** Images and files of the request that will be sent as a note from now on; 0: there are none. */
+  /** Number of images and files that are replaced with a note from now on; 0 when the request has none. */
   | { readonly _tag: "MediaDropped"; readonly dropped: number }
-  /** The key has been asked for anew; `renewed`: there is another one. */
+  /** The key was refreshed. `renewed` is true when its value changed. */
   | { readonly _tag: "KeyAsked"; readonly renewed: boolean }
-  /** A circuit or a limit of ours did not let the attempt through: it was not sent. */
+  /** A circuit, a health check or a limit on our side refused the attempt before it was sent. */
   | {
       readonly _tag: "PermitRefused"
       readonly until: number
       readonly failure: ProviderFailure
-      /** The delay before the attempt has been waited; else it was foreseen. */
+      /** True when the delay before the attempt has passed. False when the refusal was foreseen before the delay. */
       readonly waited: boolean
-      /** Milliseconds that asking took: a health check. Default 0. */
+      /** Milliseconds that the permit took to answer, for example for a health check. Default 0. */
       readonly took?: number | undefined
-      /** An open circuit refused it: where the call has nowhere else to go, it may pass as a last resort. */
+      /**
+       * True when an open circuit refused the attempt. The call may then pass as a last resort if no other target is
+       * left.
+       */
       readonly byCircuit: boolean
     }
-  /** While an attempt was delayed another call opened a cooldown over its target: it was not sent. */
+  /** Another call opened a cooldown for the target while this attempt was delayed. The attempt was not sent. */
   | { readonly _tag: "TakenAway" }
   | {
       readonly _tag: "Woke"
-      /** Milliseconds before the end of the wait. */
+      /** Milliseconds between waking and the planned end of the wait. */
       readonly early?: number
     }
 
@@ -102,35 +105,35 @@ export type Event =
 // Actions
 // -----------------------------------------------------------------------------
 
-/** The target that is back first, of those that are worth waiting for. */
+/** The target that is back first, among those worth waiting for. */
 export interface Soonest extends Out {
   readonly target: TargetRef
-  /** It is a circuit or a limit of ours that keeps it. */
+  /** True when a circuit or a limit on our side keeps the target out. */
   readonly refused: boolean
 }
 
-/** What the actions have in common that send something. */
+/** Fields of every action that sends an attempt. */
 export interface Sent {
   readonly target: TargetRef
   readonly delay: number
   readonly cooldown: Cooldown | undefined
-  /** The target is cooling: this asks whether it is back. */
+  /** True when the target is cooling and this attempt probes it. */
   readonly probe: boolean
-  /** The call has nowhere else to go: its circuit may let it pass although it is open. */
+  /** True when no other target is left. The target's circuit may then let the attempt pass although it is open. */
   readonly lastResort: boolean
-  /** It costs nothing of the retry budget. */
+  /** True when the attempt takes no token of the retry budget. */
   readonly isFree: boolean
 }
 
 export type Action =
-  /** Send the call to `target` after `delay`: the first attempt, or one more on the same target. */
+  /** Sends the call to `target` after `delay` milliseconds: the first attempt, or a repeat on the same target. */
   | (Sent & {
       readonly _tag: "Attempt"
-      /** What the consumer has seen is void. */
+      /** True when the attempt begins the answer again. The consumer must drop the text that it has seen. */
       readonly rewind: boolean
       readonly nudge: string | undefined
     })
-  /** Send the call to another target at once. */
+  /** Sends the call to another target at once. */
   | (Sent & {
       readonly _tag: "Switch"
       readonly from: TargetRef
@@ -138,98 +141,104 @@ export type Action =
       readonly rewind: boolean
       readonly nudge: string | undefined
     })
-  /** Send the partial answer that is kept to `target`, to be continued there. `failure`: none if the limit cut it. */
+  /**
+   * Sends the partial answer to `target`, which continues it. `failure` is `undefined` when the output limit cut the
+   * answer.
+   */
   | (Sent & {
       readonly _tag: "Continue"
       readonly from: TargetRef
       readonly failure: ProviderFailure | undefined
       readonly rewind: false
       readonly nudge: string
-      /** The output limit is raised to this for it, in tokens. */
+      /** The raised output limit of this attempt in tokens; `undefined` when it was not raised. */
       readonly raisedTo: number | undefined
     })
-  /** Repeat the call with room for a longer answer. The cut one is delivered if the repeat gives none. */
+  /** Repeats the call with a higher output limit. The cut answer is delivered if the repeat fails. */
   | (Sent & { readonly _tag: "RaiseOutputLimit"; readonly limit: number })
-  /** Repeat the call with an output limit that the model takes, or that leaves room for the input. */
+  /** Repeats the call with an output limit that the model accepts, or that leaves room for the input. */
   | (Sent & {
       readonly _tag: "LowerOutputLimit"
       readonly limit: number
       readonly rewind: boolean
       readonly nudge: string | undefined
     })
-  /** Make the conversation shorter, then `Compacted` or `CompactionFailed`. */
+  /** Compacts the conversation. The next event is `Compacted` or `CompactionFailed`. */
   | {
       readonly _tag: "Compact"
       readonly target: TargetRef
       readonly failure: ProviderFailure
       readonly cooldown: undefined
     }
-  /** Put a note in the place of the images and files that `target` refuses, then `MediaDropped`. */
+  /** Replaces the images and files that `target` refuses with a note. The next event is `MediaDropped`. */
   | {
       readonly _tag: "DropMedia"
       readonly target: TargetRef
       readonly failure: ProviderFailure
       readonly cooldown: undefined
     }
-  /** Ask for the key of `target` anew, then `KeyAsked`. */
+  /** Refreshes the key of `target`. The next event is `KeyAsked`. */
   | { readonly _tag: "RenewKey"; readonly target: TargetRef; readonly cooldown: undefined }
-  /** All targets are out: sleep, then `Woke`. `soonest` is what is waited for. */
+  /** Sleeps because all targets are out. The call waits for `soonest`. The next event is `Woke`. */
   | {
       readonly _tag: "Wait"
       readonly until: number
       readonly cooldown: Cooldown | undefined
       readonly soonest: Soonest
     }
-  /** The answer stays cut: it is delivered as it is. */
+  /** Delivers the cut answer as it is. */
   | { readonly _tag: "Deliver"; readonly cooldown: Cooldown | undefined }
   | { readonly _tag: "GiveUp"; readonly failure: CallFailure; readonly cooldown: Cooldown | undefined }
 
-/** What the machine answers an event with. */
+/** The reaction of the machine to an event. */
 export type Step = readonly [Action, CallState]
 
 // -----------------------------------------------------------------------------
 // Snapshot and state
 // -----------------------------------------------------------------------------
 
-/** A target as the machine sees it. */
+/** A target as the state machine sees it. */
 export interface TargetView {
   readonly ref: TargetRef
   readonly info: ModelInfo
-  /** Its key can be asked for anew. */
+  /** True when the key of the target can be refreshed. */
   readonly renewable: boolean
 }
 
 /** An immutable view of the chain. */
 export interface Snapshot {
   readonly now: number
-  /** When the time of the program around the call is up; `Infinity` for never. */
+  /** End of the time limit that the program set around the call; `Infinity` when it set none. */
   readonly deadline: number
-  /** In order of preference. */
+  /** Targets of the chain, in order of preference. */
   readonly targets: ReadonlyArray<TargetView>
-  /** Targets that could not be built: never chosen, and named when all are out. */
+  /** Targets that could not be built. They are never chosen, and are listed in the error when all targets are out. */
   readonly dead: ReadonlyArray<TargetOut>
   readonly cooldowns: Cooldowns
-  /** The retry budget has a token. */
+  /** True when the retry budget has a token. */
   readonly mayRetry: boolean
   readonly canCompact: boolean
-  /** By target id: failures since its last success. Read only where the policy counts per target. */
+  /** Failures since the last success, by target id. Used only by policies with `counters: "target"`. */
   readonly streaks: ReadonlyMap<string, Streak>
-  /** Targets that have answered, by id. */
+  /** Ids of the targets that have answered. */
   readonly answered: Pick<ReadonlyMap<string, unknown>, "has">
-  /** Attempts in flight, of all calls. */
+  /** Attempts in flight of all calls. */
   readonly flying: { readonly values: () => Iterable<{ readonly target: TargetRef }> }
 }
 
 export interface Streak {
   readonly failures: number
-  /** Milliseconds that the last repeat waited; none before the first. */
+  /** Delay of the last repeat in milliseconds; `undefined` before the first repeat. */
   readonly delay: number | undefined
 }
 
-/** What one call has spent so far. */
+/** Attempts, time and money that one call has used. */
 export interface Ledger {
   readonly attempts: number
-  /** Of these, first attempts at a target after another one refused the call ({@link isRefusal}): they are not limited. */
+  /**
+   * First attempts at a target after another one refused the call ({@link isRefusal}). They are part of `attempts`
+   * but do not count against its limit.
+   */
   readonly sweeps: number
   readonly waits: number
   readonly switches: number
@@ -241,31 +250,34 @@ export interface Ledger {
   readonly tokens: number
 }
 
-/** What a call has tried on one target. */
+/** History of one call on one target. */
 export interface Tries {
   readonly count: number
   readonly delay: number | undefined
   readonly failure: ProviderFailure | undefined
   /** Failures by class. */
   readonly classes: ReadonlyMap<string, number>
-  /** When the server allowed the next attempt, where its last failure named a wait of more than 0. */
+  /** End of the wait that the target's last failure named; `undefined` when it named none, or 0. */
   readonly notBefore?: number | undefined
-  /** When this call may come back, where the last failure named a wait: later with each attempt of the call. */
+  /**
+   * Earliest time at which this call may return to the target, when its last failure named a wait. The wait grows
+   * with each attempt of the call.
+   */
   readonly backAt?: number | undefined
 }
 
-/** A target that did not let an attempt pass. */
+/** A target that refused an attempt before it was sent. */
 export interface Refused extends Out {
-  /** Its circuit may let this call pass as a last resort. */
+  /** True when the target's circuit may let this call pass as a last resort. */
   readonly mayResort: boolean
   readonly byCircuit: boolean
 }
 
-/** A raised output limit that no provider has taken yet. */
+/** A raised output limit that no provider has accepted yet. */
 export interface Raise {
-  /** The limit before, in tokens. */
+  /** The limit before the raise, in tokens. */
   readonly from: number
-  /** The answer that it was raised for. */
+  /** The cut answer that was the reason for the raise. */
   readonly cut: Cut
 }
 
@@ -273,40 +285,40 @@ export interface CallState {
   readonly phase: "idle" | "attempting" | "mending" | "waiting" | "done"
   readonly call: CallFacts
   readonly target: TargetRef | undefined
-  /** Where the last attempt ended that was sent. */
+  /** Target of the last attempt that was sent and has ended. */
   readonly left: TargetRef | undefined
   readonly ledger: Ledger
-  /** A partial answer is kept: every further attempt continues it. */
+  /** True when a partial answer is kept. Every further attempt continues it. */
   readonly partial: boolean
-  /** The consumer has seen text. */
+  /** True when the consumer has seen text. */
   readonly seen: boolean
-  /** A cut answer is there. */
+  /** True when there is a cut answer. */
   readonly cut: boolean
-  /** It has text, and so it is delivered if nothing better comes. */
+  /** True when the cut answer has text, which is delivered if no attempt gives a better one. */
   readonly hasText: boolean
-  /** The output limit was raised, and no attempt has shown yet that the provider takes it. */
+  /** The raised output limit, until an attempt shows that the provider accepts it. */
   readonly raise: Raise | undefined
-  /** The next attempt that is sent begins the answer anew: what was seen and kept is void then, and not before. */
+  /** True when the next attempt begins the answer again. The text seen and kept is void once that attempt is sent. */
   readonly anew: boolean
   readonly outputLimit: number | undefined
   readonly rungs: Rungs
   readonly compactions: number
   /**
-   * Targets whose key has been asked for anew, whose output limit was lowered, that got notes for images, that were asked
-   * while cooling.
+   * Remedies that the call has used already, each with its target: a refreshed key, a lowered output limit, images
+   * replaced with notes, a probe of a cooling target.
    */
   readonly mended: ReadonlySet<string>
-  /** The failure that is being mended. */
+  /** The failure that a remedy is in progress for, for example a compaction. */
   readonly pending: Failed | undefined
   readonly lastFailure: ProviderFailure | undefined
   readonly inARow: { readonly class: string; readonly count: number } | undefined
-  /** The largest window that the conversation did not fit, in tokens. */
+  /** The largest context window that the conversation did not fit, in tokens. */
   readonly overflowed: number | undefined
-  /** By target id: refused by a circuit or a limit of ours. */
+  /** Targets that a circuit or a limit on our side refused, by target id. */
   readonly refused: ReadonlyMap<string, Refused>
-  /** The attempt under way is a last resort. */
+  /** True when the attempt in flight is a last resort. */
   readonly lastResort: boolean
-  /** By target id. */
+  /** History of each target, by target id. */
   readonly tries: ReadonlyMap<string, Tries>
 }
 
@@ -340,20 +352,20 @@ export const initial: CallState = {
   tries: new Map()
 }
 
-/** The attempt under way goes on with a partial answer. */
+/** True when the attempt in flight continues a partial answer. */
 export const isContinuing = ({ partial, anew }: CallState): boolean => partial && !anew
 
-/** It is the output limit that ended the answer last, and no failure. */
+/** True when the output limit, and not a failure, ended the last answer. */
 export const wasCut = ({ cut, inARow }: CallState): boolean => cut && inARow === undefined
 
 /**
- * The provider refused the call without working on it, because of its key: rate limited, no valid key, no money. To ask
- * another target then is no retry, and costs neither an attempt of the call's nor retry budget.
+ * True when the provider refused the call because of its key without working on it: rate limited, invalid key, no
+ * money. Asking another target is then not a retry: it takes no attempt of the call and no token of the retry budget.
  */
 export const isRefusal = ({ reason }: ProviderFailure): boolean =>
   reason._tag === "RateLimit" || reason._tag === "Auth" || reason._tag === "Billing"
 
-/** The next attempt at `target` is the first there, after another target refused the call. */
+/** True when the next attempt is the first one at `target`, after another target refused the call. */
 export const isSweep = ({ left, lastFailure, tries }: CallState, target: TargetRef): boolean =>
   left !== undefined &&
   left.id !== target.id &&
@@ -361,10 +373,10 @@ export const isSweep = ({ left, lastFailure, tries }: CallState, target: TargetR
   isRefusal(lastFailure) &&
   !tries.has(target.id)
 
-/** A call of which nothing special is known. */
+/** The first event of a plain call: no object, no rewind, no limits. */
 export const started: Event = { _tag: "Started", ...initial.call }
 
-/** The surroundings of a call that nothing around it limits, and that is alone. */
+/** Parts of a snapshot for a call with no limits around it and no other calls. */
 export const unbounded: Pick<
   Snapshot,
   "deadline" | "mayRetry" | "canCompact" | "streaks" | "answered" | "flying"

@@ -1,23 +1,27 @@
 /**
- * The one owner of every retry of a call, as a pure machine: `(policy, state, event, snapshot, draw)` gives an
- * action and the next state. No Effect, no clock, no randomness.
+ * Decides every retry of a call, as a pure state machine: `(policy, state, event, snapshot, draw)` returns an action
+ * and the next state. No Effect, no clock, no randomness.
  *
- * **States.** `idle` until `Started`; `attempting` while a request is under way; `mending` while something is done
- * before the next one (a compaction, a new key); `waiting` while all targets are out; `done` for ever after `GiveUp`
- * or `Deliver`. A complete answer ends the call outside the machine.
+ * **States.** `idle` until `Started`; `attempting` while a request is in flight; `mending` during a remedy before the
+ * next attempt (a compaction, a new key); `waiting` while all targets are out; `done` after `GiveUp` or `Deliver`. A
+ * complete answer ends the call outside this machine.
  *
- * **Always true**, for every policy and every sequence of events: it ends; attempts never exceed `maxAttempts`, not
- * counting first attempts at further targets after a refusal; no wait reaches beyond the deadline, and once waits and failed attempts have used it up no attempt begins, but for
- * one: if a silent attempt alone used it up, one target that was not tried yet is still asked; no attempt begins once
- * attempts have cost `maxCost`, nor when the time of the program around it is up; a failure that is to stop (a cancel,
- * a malformed request) is never followed by an attempt, nor is a committed tool call; without retry budget no target is
- * asked twice and one switch is made, but continuations, first attempts after a refusal and waits that the server named
- * are free; text that was seen is continued, or taken back
- * where that can be told; a cut answer with text is delivered if nothing better comes; an object is never continued.
+ * **Guarantees**, for every policy and every sequence of events:
  *
- * **What it does not do.** It opens no cooldown by itself: the action carries it, and the shell opens it before the
- * next step. Times are monotonic milliseconds. `Choice` says which targets there are, `CallLimits` whether another attempt
- * is allowed, `MidStream` what may become of text that was seen, `CutAnswer` what to do about cut answers.
+ * - The call ends.
+ * - Attempts never exceed `maxAttempts`. First attempts at further targets after a refusal do not count.
+ * - No wait reaches beyond the deadline. No attempt begins once waits and failed attempts have used up the deadline.
+ *   One exception: if a single silent attempt used it up, the call still asks one target that it has not tried.
+ * - No attempt begins once attempts have cost `maxCost`, or after the time limit of the surrounding program.
+ * - No attempt follows a failure whose row says `stop` (a cancel, a malformed request), or a committed tool call.
+ * - Without retry budget no target is asked twice, and only one switch is made. Continuations, first attempts after a
+ *   refusal and waits that the server named are free.
+ * - Text that the consumer has seen is continued, or taken back where the consumer supports it.
+ * - A cut answer with text is delivered if no attempt gives a better one. An object is never continued.
+ *
+ * **Limits.** The machine opens no cooldown. The action carries the cooldown, and the shell opens it before the next
+ * step. Times are monotonic milliseconds. `Choice` selects targets, `CallLimits` decides whether another attempt is
+ * allowed, `MidStream` handles text that was seen, and `CutAnswer` handles cut answers.
  */
 import { Duration } from "effect"
 import { Backoff } from "@outlast/resilience"
@@ -58,7 +62,7 @@ export { midStreamAtMost } from "./MidStream.ts"
 
 type Policy = RecoveryPolicy<string>
 
-/** Decides what happens next. `draw` is in [0, 1). */
+/** Returns the next action and state. `draw` is in [0, 1). */
 export const step = <Class extends string>(
   policy: RecoveryPolicy<Class>,
   state: CallState,
@@ -71,7 +75,7 @@ export const step = <Class extends string>(
       return choose(policy, { ...state, call: event, outputLimit: event.outputLimit.start }, snapshot, draw)
     case "Woke": {
       const { ledger } = state
-      // Time that was set aside for the wait and not needed.
+      // Gives back the time that was reserved for the wait and not used.
       const spent = Math.max(0, ledger.spent - (event.early ?? 0))
       return choose(policy, { ...state, ledger: { ...ledger, spent } }, snapshot, draw)
     }
@@ -109,8 +113,8 @@ export const step = <Class extends string>(
 const tooLate = local("limit/deadline", new Timeout({ phase: "total", local: true }), undefined)
 
 /**
- * True when a call that waits for a cooldown may go on before its end: a target that it may be sent to has `answered`
- * another call meanwhile, and the retry budget, which successes pay for, allows an attempt.
+ * True when a call that waits for a cooldown may continue early. A target that it may go to has `answered` another
+ * call in the meantime, and the retry budget has a token. Successes refill that budget.
  */
 export const mayWake = <Class extends string>(
   policy: RecoveryPolicy<Class>,
@@ -129,11 +133,11 @@ export const mayWake = <Class extends string>(
 const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
   if (isOver(snapshot)) return giveUp(state, state.lastFailure ?? tooLate, undefined)
   const notOut = Choice.ready(policy, state, snapshot, snapshot.cooldowns)
-  // Before a call has left a target it may go anywhere, for nothing.
+  // A call that has left no target yet may go to any of them. This takes no retry budget.
   // Stryker disable next-line ConditionalExpression: only shorter; the way below gives the same.
   const first = state.left === undefined ? Choice.preferred(notOut, snapshot, snapshot.cooldowns) : undefined
   if (first !== undefined) return sendAfterWait(policy, state, first.ref, snapshot)
-  // An attempt that was not sent gives no time back for another one where the call has been already.
+  // An attempt that was not sent frees no time for a repeat on a target that the call has tried.
   const late = state.phase === "attempting" && isLate(policy, state, snapshot)
   const ready = notOut.filter(
     (target) => Choice.mayGoTo(policy, state, target, snapshot) && (!late || !state.tries.has(target.ref.id))
@@ -147,7 +151,10 @@ const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: numb
     : sendAfterWait(policy, state, target.ref, snapshot)
 }
 
-/** A target whose circuit refused this call, which has waited since, is asked as the last resort that it is. */
+/**
+ * Sends an attempt at `target`, as a last resort when the target's circuit refused this call and the call has
+ * waited since.
+ */
 const sendAfterWait = (policy: Policy, state: CallState, target: TargetRef, snapshot: Snapshot): Step => {
   const isLast = state.phase === "waiting" && Choice.isRefusedByCircuit(policy, state, target)
   const sent = send(policy, state, target, 0, undefined, snapshot)
@@ -159,7 +166,10 @@ const asLastResort = (action: Sending, next: CallState): Step => [
   { ...next, lastResort: true }
 ]
 
-/** The attempt after a mended failure, where that happened, unless mending has used up the time or the budget. */
+/**
+ * Repeats the call on its target after a remedy, for example a compaction. Treats the failure as not remedied when
+ * the remedy used up the time or the budget.
+ */
 const again = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
   const { target } = state
   if (target === undefined) return giveUp(state, nowhere, undefined)
@@ -173,7 +183,7 @@ const mendedInVain = (policy: Policy, state: CallState, snapshot: Snapshot, draw
     ? giveUp(state, nowhere, undefined)
     : onFailure(policy, { ...state, pending: undefined }, state.pending, snapshot, draw)
 
-/** For events that no shell sends in this order. */
+/** Failure for events in an order that no shell produces. */
 const nowhere = local("call/out-of-order", new Format({ side: "request" }), undefined)
 
 const onRefusal = (
@@ -183,7 +193,7 @@ const onRefusal = (
   snapshot: Snapshot,
   draw: number
 ): Step => {
-  // A refusal takes time, so that a call which is refused for ever comes to its deadline.
+  // Every refusal takes at least 1 ms, so a call that is always refused reaches its deadline.
   const later = Math.max(until, snapshot.now + 1)
   const mayResort = byCircuit && !state.lastResort
   // Stryker disable next-line StringLiteral: any id that no target has.
@@ -220,7 +230,7 @@ const afterFailure = (
   const seen = state.seen || commit === "text"
   const row = rowOf(policy, failure)
   const mode = midStreamOf(policy, row, state)
-  // "Now" is no wait: the repeat is ours, and costs what ours cost.
+  // A named wait of zero is not a wait. The repeat then counts like one of our own.
   const isNamed = retryAfter !== undefined && !Duration.isZero(retryAfter)
   const next: CallState = {
     ...state,
@@ -233,10 +243,10 @@ const afterFailure = (
     },
     partial: state.partial || commit === "text",
     seen,
-    // An answer that the output limit cut is worth more than a new beginning, which it would cut again.
+    // Keep an answer that the output limit cut. A new one would be cut again.
     anew: state.anew || (seen && !state.cut && mode === "restart"),
     lastFailure: failure,
-    // A failure elsewhere says nothing about how long this target has been so.
+    // Failures of other targets do not count as consecutive failures of this one.
     inARow: {
       class: of,
       // Stryker disable next-line OptionalChaining: for the types; who has failed has left a target.
@@ -257,7 +267,7 @@ const afterFailure = (
   const own = next.tries.get(id)
   // Stryker disable next-line ConditionalExpression: the second is for the types; it was set above.
   if (!isNamed || own === undefined || row.retryAfter === "ignored") return next
-  // All attempts of the call count. Each of several keys under one limit would otherwise be asked again every second.
+  // Count all attempts of the call. Otherwise each of several keys under one limit would be asked again every second.
   const { used } = Choice.usedHere(policy, row, next, failure, snapshot)
   const attempts = Math.max(used, next.ledger.attempts - next.ledger.sweeps)
   const wait = waitOf(policy, row, failure, Backoff.delay(row.backoff, attempts, own.delay, draw), draw)
@@ -265,7 +275,7 @@ const afterFailure = (
   return { ...next, tries: new Map(next.tries).set(id, { ...own, backAt }) }
 }
 
-/** The wait before a repeat at the target of the failure, `formula` being ours. */
+/** Returns the wait before a repeat at the target that failed. `formula` is our own backoff in milliseconds. */
 const waitOf = (policy: Policy, row: Row, { retryAfter }: ProviderFailure, formula: number, draw: number) => {
   const rule: Backoff.HintRule = {
     retryAfter: row.retryAfter,
@@ -321,12 +331,12 @@ const onFailure = (
         isAffordable(state, snapshot, target.ref)
     )
   const after = opened(leaving)
-  // What proves too little for other calls is enough for this one to ask elsewhere first, where there is anything else.
+  // For this call one failure is enough to prefer another target, even without the proof that other calls need.
   const elsewhere = othersAt(opened(Choice.cooldownFor(row, { ...event, isProven: true }, here, snapshot)))
   const others = elsewhere.length > 0 ? elsewhere : othersAt(after)
   const wait = repeatDelay(policy, row, state, failure, snapshot, draw)
   const repeat = isAffordable(state, snapshot, here, wait) ? wait : undefined
-  // A wait that the server named holds for all calls, even while this one stays.
+  // A wait that the server named holds for all calls, even when this call stays at the target.
   const notBefore = Choice.isNotBefore(row, failure) ? leaving : undefined
 
   const { equivalents, rest } = candidates(policy, state, failure, others, here)
@@ -356,9 +366,10 @@ const onFailure = (
       return send(policy, state, here, repeat, notBefore, snapshot)
     }
   }
-  // Another server may take the request, but that is not worth a wait.
+  // A server with another wire format may accept the request, but the call does not wait for one.
   if (row.to === "other-dialect") return giveUp(state, failure, leaving)
-  // Not the targets' failure, or nothing that may be tried again.
+  // Fail with this failure instead of `AllTargetsOut` when the targets are not at fault, or when the retry budget
+  // allows no further attempt.
   const isOurs = row.then === "grow" || row.to !== "next" || !isAffordable(state, snapshot, undefined)
   const next = waitOrGiveUp(policy, state, { ...snapshot, cooldowns: after }, leaving, draw)
   return isOurs && next[0]._tag === "GiveUp"
@@ -367,10 +378,10 @@ const onFailure = (
 }
 
 /**
- * The targets to leave for: those of the same model, and all others. After a refusal, targets that this call has not
- * asked come first. Otherwise a short wait that limited targets name brings the call back to them again and again, and
- * it never reaches the one that would answer. Once patience is over, keys that have refused the call no longer come
- * before a model that was not asked.
+ * Returns the targets that the call can switch to: those of the same model, and all others. After a refusal, targets
+ * that this call has not asked come first. Otherwise short waits of limited targets bring the call back to them again
+ * and again, and it never reaches the target that would answer. When `patience` is over, keys that refused the call
+ * no longer come before an untried model.
  */
 const candidates = (
   policy: Policy,
@@ -387,7 +398,7 @@ const candidates = (
   return { equivalents: fresh.length === 0 && isPatient ? equivalents : fresh, rest: unasked }
 }
 
-/** What can be done about the failure so that the same target may succeed. */
+/** Returns a remedy that lets the same target succeed, if the failure has one. */
 const mend = (
   policy: Policy,
   row: Row,
@@ -432,7 +443,7 @@ const isMediaRefused = ({ reason }: ProviderFailure): boolean =>
   // Stryker disable next-line ConditionalExpression: the first is for the types; other reasons have no `media`.
   reason._tag === "Format" && reason.media === true
 
-/** Whether to repeat here although another key or endpoint of the same model is ready. */
+/** True when the call should repeat on this target although another key or endpoint of the same model is ready. */
 const preferredToEquivalent = (
   policy: Policy,
   row: Row,
@@ -444,15 +455,15 @@ const preferredToEquivalent = (
   // Stryker disable next-line OptionalChaining: for the types; it was asked.
   const tries = state.tries.get(here.id)?.count ?? 0
   if (Choice.isNotBefore(row, failure)) {
-    // Once in a call: a short wait at each of many limited keys would use up its attempts.
+    // Only once in a call: short waits at each of many limited keys would use up its attempts.
     if (state.ledger.switches > 0 || tries > 1) return false
-    // What is really waited counts: the backoff may have grown beyond the wait that was named.
+    // Compare the real wait. The backoff may be longer than the wait that the server named.
     return delay <= Backoff.lengthened(Duration.toMillis(policy.shortWait), policy.retryAfterJitter, 1)
   }
   return tries <= row.repeatsBeforeEquivalent && delay <= Duration.toMillis(policy.patience)
 }
 
-/** The delay before one more attempt on the same target, or `undefined` where there may be none. */
+/** Returns the delay before a repeat on the same target in milliseconds, or `undefined` when no repeat is allowed. */
 const repeatDelay = (
   policy: Policy,
   row: Row,
@@ -467,7 +478,7 @@ const repeatDelay = (
   const wait = waitOf(policy, row, failure, Backoff.delay(row.backoff, used, delay, draw), draw)
   // Stryker disable next-line ConditionalExpression,StringLiteral: the first is for the types; what is too long has no `millis`.
   if (wait._tag === "TooLong" || wait.millis > timeLeft(policy, state, snapshot)) return undefined
-  // Another call has found meanwhile that the target is out, or this one has asked whether it is back.
+  // Another call may have opened a cooldown for the target in the meantime, or this call has probed it.
   const out = target && Cool.outOf(snapshot.cooldowns, target, snapshot.now + wait.millis)
   return out === undefined ? wait.millis : undefined
 }
@@ -550,7 +561,7 @@ const send = (
   if (from === undefined) return [{ _tag: "Attempt", ...common, rewind, nudge: undefined }, next]
   const { attempts } = next.ledger
   if (isContinuing(next)) {
-    // No failure since the limit cut it.
+    // An answer that the limit cut has no failure.
     const cause = wasCut(state) ? undefined : failure
     const nudge = cause === undefined ? policy.nudges.cut : policy.nudges.interrupted
     const words = Nudge.textOf(nudge, cause, attempts)

@@ -1,6 +1,6 @@
 /**
- * Which targets a call may be sent to, and what is known of those it may not: the part of `CallState` that reads the
- * snapshot. Pure.
+ * Selects the targets that a call may be sent to, and tells why and how long the others are out. This part of
+ * `CallState` reads the snapshot. Pure.
  */
 import { Duration, Iterable } from "effect"
 import type { TargetOut } from "../../failure/reasons/CallFailure.ts"
@@ -21,7 +21,7 @@ type Policy = RecoveryPolicy<string>
 export const viewOf = ({ targets }: Snapshot, id: string): TargetView | undefined =>
   targets.find(({ ref }) => ref.id === id)
 
-/** The targets that can be asked now, in order of preference. */
+/** Returns the targets that can be asked now, in order of preference. */
 export const ready = (
   policy: Policy,
   state: CallState,
@@ -39,9 +39,9 @@ export const ready = (
       )
 
 /**
- * The first of `targets`, or an equivalent one in its place. Where a key was refused, a key that has never answered gets
- * one attempt at a time while there are others. Fifty calls at once then find the one good key of forty with four
- * requests each; without this, each call asks all forty.
+ * Returns the first of `targets`, or an equivalent one instead. When a key was refused, a key that has never answered
+ * gets one attempt at a time as long as there are others. Fifty concurrent calls then find the one good key of forty
+ * with four requests each. Without this rule each call would ask all forty.
  */
 export const preferred = (
   targets: ReadonlyArray<TargetView>,
@@ -63,7 +63,10 @@ export const preferred = (
   return targets.find((target) => isEquivalent(target) && !isAsked(target)) ?? first
 }
 
-/** Of `targets`, those that the call has not asked, where a refusal makes it ask each of them once. Else none. */
+/**
+ * Returns the `targets` that the call has not asked yet, after a refusal that lets it ask each of them once. Returns
+ * none after other failures.
+ */
 export const unasked = (
   { tries }: CallState,
   failure: ProviderFailure | undefined,
@@ -71,11 +74,11 @@ export const unasked = (
 ): ReadonlyArray<TargetView> =>
   failure !== undefined && isRefusal(failure) ? targets.filter(({ ref }) => !tries.has(ref.id)) : []
 
-/** The server named a wait to this call, which is not over. */
+/** True when the wait that the server named to this call is not over. */
 const isWaitedFor = ({ tries }: CallState, { id }: TargetRef, now: number): boolean =>
   (tries.get(id)?.backAt ?? now) > now
 
-/** Cooling, and not so near its end that one call may see whether it is back. */
+/** True when the target is cooling and a probe is not allowed yet. */
 const isOut = ({ probe }: Policy, cooldowns: Cooldowns, target: TargetRef, now: number): boolean =>
   Cool.outOf(cooldowns, target, now) !== undefined &&
   (probe === false ||
@@ -83,7 +86,7 @@ const isOut = ({ probe }: Policy, cooldowns: Cooldowns, target: TargetRef, now: 
       Math.min(Duration.toMillis(probe.atMost), probe.share * length)
     ))
 
-/** Whether a row's failures at `here` may be taken to `target`. */
+/** True when the row's `to` allows a call that failed at `here` to go to `target`. */
 export const matches = (
   to: Row["to"],
   here: TargetRef,
@@ -100,7 +103,7 @@ export const matches = (
 const formatOf = ({ provider }: TargetRef, info: ModelInfo | undefined): string =>
   info?.dialect?.format ?? provider
 
-/** Whether the failure that the call left a target for may be taken to `target`, or back to where it was. */
+/** True when the last failure of the call allows it to go to `target`, or to return to the target that it left. */
 export const mayGoTo = (
   policy: Policy,
   { left, lastFailure }: CallState,
@@ -112,11 +115,11 @@ export const mayGoTo = (
   left.id === target.ref.id ||
   matches(rowOf(policy, lastFailure).to, left, target, snapshot)
 
-/** Targets at which this call had a failure of the class. */
+/** Number of targets at which this call had a failure of the class. */
 export const failedTargets = ({ tries }: CallState, of: string): number =>
   [...tries.values()].filter(({ classes }) => classes.has(of)).length
 
-/** The call has nothing to hope for from this target: its attempts are used up, or its window is too small. */
+/** True when this target cannot help the call: its attempts are used up, or its window is too small. */
 const isExhausted = (policy: Policy, state: CallState, { ref, info }: TargetView): boolean => {
   if (state.overflowed !== undefined && (info.contextWindow ?? 0) <= state.overflowed) return true
   const tries = state.tries.get(ref.id)
@@ -126,7 +129,7 @@ const isExhausted = (policy: Policy, state: CallState, { ref, info }: TargetView
   return used >= row.attempts
 }
 
-/** How many attempts at the current target count, and how long the last of them was delayed. */
+/** Returns the number of attempts that count at the current target, and the last delay there in milliseconds. */
 export const usedHere = (
   policy: Policy,
   row: Row,
@@ -144,15 +147,15 @@ export const usedHere = (
   return { used: used ?? 0, delay: own?.delay }
 }
 
-/** The server said when to come back, and that is to be kept by all calls. */
+/** True when the server named a wait that all calls must respect. */
 export const isNotBefore = (row: Row, { retryAfter }: ProviderFailure): boolean =>
   row.cooldown?.retryAfter === "not-before" && retryAfter !== undefined
 
 /**
- * What leaving the target keeps from being chosen. A cooldown that wants the failures of several calls needs them, whoever
- * named its length: a server that sheds names a wait to one call while it answers others. Where the cooldown would cover
- * every target of the chain, or the last one that is left, only waits that the server named are kept: the next call may
- * as well try.
+ * Returns the cooldown to open when the call leaves the target. A rule with `proof: "several-calls"` needs that proof
+ * even when the server named the wait: a server that sheds load names a wait to one call while it answers others. A
+ * cooldown that covers every target of the chain, or the last one that is left, opens only for a wait that the server
+ * named. The next call may as well try then.
  */
 export const cooldownFor = (
   { cooldown: rule, worthWaiting }: Row,
@@ -181,12 +184,12 @@ export const cooldownFor = (
   return { scope: rule.scope, target, until: now + length, failure, named: isNamed }
 }
 
-/** The target that is back first, of those that are worth waiting for. */
+/** Returns the target that is back first, among those worth waiting for. */
 export const soonest = (
   policy: Policy,
   state: CallState,
   { now, targets, cooldowns }: Snapshot,
-  /** Whether the call may go there at all. */
+  /** True when the call may go to the target at all. */
   isMeant: (target: TargetView) => boolean
 ): Soonest | undefined => {
   let first: Soonest | undefined
@@ -202,11 +205,11 @@ export const soonest = (
   return first
 }
 
-/** The circuit of a target has refused this call, which may pass it as a last resort. */
+/** True when the target's circuit refused this call and the call may pass it as a last resort. */
 export const isRefusedByCircuit = (policy: Policy, { refused }: CallState, target: TargetRef): boolean =>
   policy.lastResort && policy.whenAllOut !== "fail" && refused.get(target.id)?.byCircuit === true
 
-/** A target whose circuit may let the call pass although it is open, where no other target can be asked now. */
+/** Returns a target whose open circuit may let the call pass, when no other target can be asked now. */
 export const lastResort = (policy: Policy, state: CallState, snapshot: Snapshot): TargetRef | undefined =>
   !policy.lastResort || policy.whenAllOut === "fail" || state.refused.size === 0
     ? undefined
@@ -223,7 +226,10 @@ export const lastResort = (policy: Policy, state: CallState, snapshot: Snapshot)
         )
       })?.ref
 
-/** Milliseconds in the queue of a target's limits: who would have to come back to it anyway keeps the place. */
+/**
+ * Milliseconds that the call may wait in the queue of a target's limits. The call keeps its place when no other
+ * target can be asked.
+ */
 export const queueTime = (
   policy: Policy,
   { ledger }: CallState,
@@ -238,7 +244,7 @@ export const queueTime = (
   return Math.max(0, Math.min(Duration.toMillis(policy.maxWait), left))
 }
 
-/** What keeps a target from this call for longest. */
+/** Returns the longest of the cooldown, the refusal and the named wait that keep a target from this call. */
 const outOf = (
   { refused, tries }: CallState,
   cooldowns: Cooldowns,
@@ -254,7 +260,9 @@ const outOf = (
   return out
 }
 
-/** The failure of a call that no target can take: each with its reason and its time. */
+/**
+ * Builds the error of a call that no target can take, with the failure of each target and the time until it is back.
+ */
 export const allOut = (
   policy: Policy,
   state: CallState,

@@ -1,18 +1,19 @@
 /**
- * Which targets are out, until when and why. Pure.
+ * Tracks which targets are out, until when and why. Pure.
  *
- * A cooldown covers a scope: a key, a key with a model, a model at an endpoint, an endpoint. An open one is
- * never lengthened or shortened by failures inside it. Each further one without a success between is longer, and
- * a success of a target clears all that cover it, as does an operator's `reset`. Times are monotonic milliseconds.
+ * A cooldown covers a scope: a key, a key with a model, a model at an endpoint, or an endpoint. Failures inside an
+ * open cooldown neither lengthen nor shorten it. Each further cooldown without a success between is longer. A success
+ * of a target clears all cooldowns that cover it, and so does an operator's `reset`. Times are monotonic
+ * milliseconds.
  *
- * **States of a target** (`stateOf`). `ready`; `cooling` until a time; `dead`, which only a reset ends.
+ * **States of a target** (`stateOf`). `ready`; `cooling` until a time; `dead` until a reset.
  *
- * **Probes.** Shortly before its end a cooldown lets one attempt through: `mayProbe`, then `beginProbe`. Its success
- * clears; its failure (`failProbe`) means that this cooldown is not probed again, and it ends when it would have
- * ended; of a probe that was given up nothing is known (`endProbe`), so another may follow. Never probed is what the
- * server itself named, because a request inside that time can lengthen it, and what has no end.
+ * **Probes.** Shortly before its end a cooldown lets one attempt through: `mayProbe`, then `beginProbe`. A success
+ * clears the cooldown. After a failure (`failProbe`) it is not probed again and ends at its usual time. A probe that
+ * was abandoned shows nothing (`endProbe`), so another may follow. Two kinds are never probed: a wait that the server
+ * named, because a request inside that time can lengthen it, and a cooldown without end.
  *
- * **What it does not do.** It decides no length: that is `RecoveryPolicy`. It reads no clock.
+ * **Limits.** This module reads no clock and chooses no lengths: `RecoveryPolicy` does.
  */
 import { Duration } from "effect"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
@@ -28,26 +29,26 @@ import type { CooldownRule, Scope } from "./RecoveryPolicy.ts"
 export interface Cooldown {
   readonly scope: Scope
   readonly target: TargetRef
-  /** Infinity: until it is reset. */
+  /** `Infinity`: until it is reset. */
   readonly until: number
   readonly failure: ProviderFailure
-  /** Its length is what the server named. Default false. */
+  /** True when the server named the length. Default false. */
   readonly named?: boolean | undefined
 }
 
-/** One that was opened. It stays when its time is over: for its streak. */
+/** A cooldown that was opened. The entry stays after its end, because its streak counts for the next one. */
 export interface Entry extends Cooldown {
   readonly since: number
-  /** Cooldowns since the last success. */
+  /** Consecutive cooldowns since the last success. */
   readonly streak: number
   readonly named: boolean
   readonly probe: "none" | "running" | "done"
 }
 
-/** All cooldowns of a chain, by scope. Bounded: a chain has finitely many scopes. */
+/** All cooldowns of a chain by scope. Bounded, because a chain has finitely many scopes. */
 export type Cooldowns = ReadonlyMap<string, Entry>
 
-/** What a target is to a call. */
+/** The availability of a target: ready, cooling until a time, or dead until a reset. */
 export type TargetState =
   | { readonly _tag: "ready" }
   | { readonly _tag: "cooling"; readonly until: number; readonly reason: ReasonTag }
@@ -55,7 +56,7 @@ export type TargetState =
 
 export const empty: Cooldowns = new Map()
 
-/** So long after its end a cooldown's streak is forgotten. 24 hours, as in OpenClaw. */
+/** Milliseconds after the end of a cooldown until its streak is forgotten. 24 hours, as in OpenClaw. */
 export const quiet = 24 * 60 * 60 * 1_000
 
 // -----------------------------------------------------------------------------
@@ -64,9 +65,9 @@ export const quiet = 24 * 60 * 60 * 1_000
 
 export const scopes: ReadonlyArray<Scope> = ["key", "key+model", "model", "endpoint"]
 
-/** What a scope at a target is called: the same for all targets that it covers. Nothing in it is secret. */
+/** Identifies a scope at a target. All targets that the scope covers share this id, which contains no secret. */
 export const idOf = (scope: Scope, { id, provider, model, endpoint, key }: TargetRef): string => {
-  // A target without a key of ours shares none with others.
+  // A target without a key of ours shares its key scope with no other target.
   if (key === "" && (scope === "key" || scope === "key+model")) return JSON.stringify([scope, id])
   switch (scope) {
     case "key":
@@ -80,11 +81,11 @@ export const idOf = (scope: Scope, { id, provider, model, endpoint, key }: Targe
   }
 }
 
-/** Whether a cooldown of `scope` at `target` also covers `other`. */
+/** True when a cooldown of `scope` at `target` also covers `other`. */
 export const covers = (scope: Scope, target: TargetRef, other: TargetRef): boolean =>
   idOf(scope, target) === idOf(scope, other)
 
-/** What is known of the scopes of a target, open or not. */
+/** Returns the entries of all scopes of a target, open or not. */
 const entriesOf = (cooldowns: Cooldowns, target: TargetRef): ReadonlyArray<Entry> =>
   cooldowns.size === 0 ? [] : scopes.flatMap((scope) => cooldowns.get(idOf(scope, target)) ?? [])
 
@@ -96,7 +97,7 @@ const entriesOf = (cooldowns: Cooldowns, target: TargetRef): ReadonlyArray<Entry
 export const openOf = (cooldowns: Cooldowns, target: TargetRef, now: number): ReadonlyArray<Entry> =>
   entriesOf(cooldowns, target).filter(({ until }) => until > now)
 
-/** What keeps a target out at `now`: of several the one that lasts longest. */
+/** The open cooldown that keeps a target out longest. */
 export interface Out {
   readonly until: number
   readonly failure: ProviderFailure
@@ -120,13 +121,13 @@ export const stateOf = (cooldowns: Cooldowns, target: TargetRef, now: number): T
   return out.until === Infinity ? { _tag: "dead", reason } : { _tag: "cooling", until: out.until, reason }
 }
 
-/** Whether a cooldown of exactly this scope is open. */
+/** True when a cooldown of exactly this scope is open. */
 export const isOpen = (cooldowns: Cooldowns, scope: Scope, target: TargetRef, now: number): boolean =>
   (cooldowns.get(idOf(scope, target))?.until ?? now) > now
 
 /**
- * How many cooldowns of a scope a target has had since its last success. With `now`, none once {@link quiet} has
- * passed since the end of the last.
+ * Number of cooldowns of a scope since the target's last success. With `now` it is 0 once {@link quiet} has passed
+ * since the end of the last one.
  */
 export const streakOf = (
   cooldowns: Cooldowns,
@@ -139,8 +140,8 @@ export const streakOf = (
 }
 
 /**
- * The length of the next cooldown in milliseconds, `streak` cooldowns after the last success. `named` is the wait that the
- * server named, with which a rule of `wins` begins.
+ * Returns the length of the next cooldown in milliseconds, after `streak` cooldowns without a success. `named` is the
+ * wait that the server named. A rule with `wins` starts from it.
  */
 export const length = (rule: CooldownRule, streak: number, named?: number): number => {
   const first = rule.retryAfter === "wins" ? (named ?? rule.initial) : rule.initial
@@ -152,7 +153,7 @@ export const length = (rule: CooldownRule, streak: number, named?: number): numb
 // Opening and clearing
 // -----------------------------------------------------------------------------
 
-/** Opens a cooldown, unless one of its scope is open. */
+/** Opens a cooldown, unless one of the same scope is open. */
 export const open = (cooldowns: Cooldowns, cooldown: Cooldown, now: number): Cooldowns => {
   const { scope, target, until, failure, named = false } = cooldown
   if (isOpen(cooldowns, scope, target, now)) return cooldowns
@@ -161,20 +162,20 @@ export const open = (cooldowns: Cooldowns, cooldown: Cooldown, now: number): Coo
   return new Map(cooldowns).set(idOf(scope, target), entry)
 }
 
-/** Puts one in the place of what is known of its scope: from a store, where it was opened before or elsewhere. */
+/** Replaces the entry of a scope with one from a store: opened before a restart, or by another process. */
 export const adopt = (cooldowns: Cooldowns, entry: Entry): Cooldowns =>
   new Map(cooldowns).set(idOf(entry.scope, entry.target), entry)
 
 /**
- * Forgets what covers a target, because an attempt that began at `startedAt` has succeeded. A cooldown that
- * opened while that attempt was under way stays: the success says nothing about it.
+ * Clears the cooldowns that cover a target after an attempt that began at `startedAt` succeeded. A cooldown that
+ * opened during that attempt stays: the success does not disprove it.
  */
 export const clear = (cooldowns: Cooldowns, target: TargetRef, startedAt: number): Cooldowns => {
   const cleared = entriesOf(cooldowns, target).filter(({ since }) => since <= startedAt)
   return cleared.length === 0 ? cooldowns : reset(cooldowns, (entry) => cleared.includes(entry))
 }
 
-/** Forgets what an operator points at, whatever its state. */
+/** Removes the entries that an operator selects, whatever their state. */
 export const reset = (cooldowns: Cooldowns, matches: (entry: Entry) => boolean): Cooldowns => {
   const rest = new Map([...cooldowns].filter(([, entry]) => !matches(entry)))
   return rest.size === cooldowns.size ? cooldowns : rest
@@ -185,9 +186,9 @@ export const reset = (cooldowns: Cooldowns, matches: (entry: Entry) => boolean):
 // -----------------------------------------------------------------------------
 
 /**
- * Whether one attempt may be sent to a target that is out, to see if it is back: each open cooldown that covers it
- * is within `margin(length)` milliseconds of its end, has an end that no server named, and was not probed. False
- * for a target that is not out: it needs none.
+ * True when one attempt may probe a target that is out. Each open cooldown that covers it must be within
+ * `margin(length)` milliseconds of its end, must not have been named by a server, and must not have been probed.
+ * False for a target that is not out, which needs no probe.
  */
 export const mayProbe = (
   cooldowns: Cooldowns,
@@ -205,23 +206,23 @@ export const mayProbe = (
   )
 }
 
-/** Whether nobody has asked a target that is out whether it is back. */
+/** True when none of the open cooldowns of a target has been probed. */
 export const isUnprobed = (cooldowns: Cooldowns, target: TargetRef, now: number): boolean =>
   entriesOf(cooldowns, target).every(({ until, probe }) => until <= now || probe === "none")
 
-/** An attempt is sent to a target that is out: what covers it is not probed by anybody else. */
+/** Marks the open cooldowns of a target as probed, so that no other call probes it. */
 export const beginProbe = (cooldowns: Cooldowns, target: TargetRef, now: number): Cooldowns =>
   marked(cooldowns, target, ({ until }) => until > now, "running")
 
-/** A probe was interrupted or not sent: nothing is known, and another may follow. */
+/** Allows another probe, because this one was interrupted or not sent and showed nothing. */
 export const endProbe = (cooldowns: Cooldowns, target: TargetRef, startedAt?: number): Cooldowns =>
   marked(cooldowns, target, isProbed(startedAt), "none")
 
-/** A probe failed: these cooldowns are not probed again. They end when they would have ended. */
+/** Records a failed probe. The cooldowns are not probed again and end at their usual time. */
 export const failProbe = (cooldowns: Cooldowns, target: TargetRef, startedAt?: number): Cooldowns =>
   marked(cooldowns, target, isProbed(startedAt), "done")
 
-/** A probe that began at `startedAt`, and ends late, says nothing of a cooldown that opened since. */
+/** Ignores cooldowns that opened after the probe began. */
 const isProbed =
   (startedAt = Infinity) =>
   ({ probe, since }: Entry): boolean =>

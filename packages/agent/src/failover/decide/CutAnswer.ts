@@ -1,9 +1,9 @@
 /**
- * Decides about an answer that the output limit cut: repeat it with a raised limit, continue it, or deliver it as it is.
- * The part of `CallState` for cut answers. Pure.
+ * Decides about an answer that the output limit cut: repeat it with a raised limit, continue it, or deliver it as it
+ * is. Part of `CallState`. Pure.
  *
- * `Truncation` chooses the step; here stand its conditions and what follows from it. A cut answer with text is also what
- * {@link giveUp} ends a call with.
+ * `Truncation` chooses the step. This module has the conditions and the consequences. {@link giveUp} ends a call with
+ * the text of a cut answer, if there is one.
  */
 import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
 import { Format } from "../../failure/reasons/FailoverReason.ts"
@@ -22,7 +22,7 @@ import { atOnce, sent } from "./Sending.ts"
 
 type Policy = RecoveryPolicy<string>
 
-/** An answer came that the output limit had cut. */
+/** Records an answer that the output limit cut, and decides the next step. */
 export const onCut = (policy: Policy, before: CallState, event: Cut, snapshot: Snapshot): Step => {
   const { ledger } = before
   const isContinuation = before.rungs.continuations > 0
@@ -59,7 +59,7 @@ const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot):
   const rung = climb(policy.truncation, state.rungs, {
     limit: event.limit,
     ceiling: ceilingOf(policy, state, event, here, snapshot),
-    // A limit that the provider lowered is as high as it can be.
+    // A limit that the provider lowered cannot be raised again.
     mayRaise: !state.mended.has(`limit ${here.id}`),
     mayRepeat:
       state.rungs.continuations === 0 &&
@@ -68,7 +68,7 @@ const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot):
     mayContinue:
       !state.call.structured &&
       (!state.seen || midStreamOf(policy, undefined, state) !== "fail") &&
-      // The limit that cut it is the user's own last word.
+      // The user's own maximum cut the answer.
       (event.limit ?? 0) < state.call.outputLimit.max
   })
   if (rung._tag === "Stop") return deliver(state)
@@ -105,9 +105,9 @@ const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot):
 }
 
 /**
- * The provider does not take the raised limit: the cut answer goes on at the limit that it was written with, or at a
- * higher one that the provider names. `undefined` for any other failure, and where a repeat at a limit that the provider
- * names is better: nothing of an object can be continued, nor of an answer without text.
+ * Continues the cut answer when the provider refuses the raised limit. The continuation uses the limit before the
+ * raise, or a higher one that the provider names. Returns `undefined` for any other failure. Also returns `undefined`
+ * when a repeat at the named limit is better: an object, or an answer without text, cannot be continued.
  */
 export const withoutRaise = (
   policy: Policy,
@@ -132,13 +132,13 @@ export const withoutRaise = (
     inARow: undefined,
     outputLimit: limit,
     mended: new Set(state.mended).add(`limit ${here.id}`),
-    // The continuation that was refused has added nothing.
+    // The refused continuation added nothing, so it does not count.
     rungs: { ...rungs, continuations: rungs.continuations - refused }
   }
   return goOn(policy, before, raise.cut, snapshot)
 }
 
-/** No output limit may be above: what the user, the model, the window and the money allow. */
+/** Returns the highest output limit that the user, the model, its window and the cost limit allow. */
 const ceilingOf = (
   { maxCost = Infinity }: Policy,
   { call, ledger }: CallState,
@@ -150,7 +150,7 @@ const ceilingOf = (
   return Math.min(call.outputLimit.max, room)
 }
 
-/** The end without a complete answer: what was kept of a cut one is better than nothing. */
+/** Ends the call without a complete answer. Delivers the text of a cut answer if there is one. */
 export const giveUp = (state: CallState, failure: CallFailure, cooldown: Cooldown | undefined): Step => [
   state.hasText && !state.call.structured
     ? { _tag: "Deliver", cooldown }

@@ -1,7 +1,7 @@
 /**
- * The rows of the default policies: what to do about each class of failure, in one table.
+ * The rows of the default policies: one table with the reaction to each class of failure.
  *
- * A class that has no row, or a reason without a class, does not compile.
+ * A class without a row, or a reason without a class, does not compile.
  */
 import { Duration } from "effect"
 import { Backoff } from "@outlast/resilience"
@@ -10,7 +10,7 @@ import * as Kind from "../../options/Kind.ts"
 import * as PolicyChecks from "./PolicyChecks.ts"
 import type { CooldownRule, DefaultClass, Row, Scope } from "./PolicyModel.ts"
 
-/** The class of a failure in the default policies. */
+/** Returns the class of a failure in the default policies. */
 export const classOf = (failure: ProviderFailure): DefaultClass => {
   const reason = failure.reason
   switch (reason._tag) {
@@ -22,9 +22,9 @@ export const classOf = (failure: ProviderFailure): DefaultClass => {
     case "RateLimit":
       return reason.liftable ? "RateLimit" : "RateLimitTooLarge"
     case "Timeout":
-      // A connection that is not accepted says something about the endpoint, whoever's limit it was.
+      // A connection that is not accepted is a problem of the endpoint, no matter which side gave up first.
       if (reason.phase === "connect") return "TimeoutConnect"
-      // A slow answer may be a long one. Silence says something about the model.
+      // A slow answer may just be long. Silence is a problem of the model.
       return reason.local && reason.phase === "total" && reason.silent !== true ? "TimeoutLocal" : "Timeout"
     default:
       return reason._tag
@@ -42,7 +42,7 @@ const cooldown = (
   retryAfter: CooldownRule["retryAfter"] = isWide(scope) ? "wins" : "minimum"
 ): CooldownRule => ({
   scope,
-  // What is wider than a key keeps other calls out, too: one call's bad luck must not close it.
+  // A scope wider than a key also keeps other calls out. One call's bad luck must not close it.
   proof: isWide(scope) ? "several-calls" : "one-call",
   initial: initial === "forever" ? initial : Duration.fromInputUnsafe(initial),
   factor: 2,
@@ -50,7 +50,7 @@ const cooldown = (
   retryAfter
 })
 
-/** What rows have in common: one attempt, the next target, nothing remembered. For policies of your own. */
+/** The base for rows of your own policies: one attempt, then the next target, no cooldown. */
 export const base: Row = {
   then: "retry",
   attempts: 1,
@@ -67,7 +67,7 @@ export const base: Row = {
   midStream: undefined
 }
 
-/** A cooldown that never grows, whatever the server says about waiting. For policies of your own. */
+/** A cooldown of constant length for your own policies. Waits that the server names are ignored. */
 export const steady = (scope: Scope, length: Duration.Input): CooldownRule => {
   PolicyChecks.scope("RecoveryPolicy.steady", "scope", scope)
   Kind.duration()("RecoveryPolicy.steady", "length", length)
@@ -77,13 +77,13 @@ export const steady = (scope: Scope, length: Duration.Input): CooldownRule => {
 
 const stop: Row = { ...base, then: "stop" }
 
-/** An unknown failure keeps its target out for this long; a verdict learned from words for no longer. */
+/** Cooldown of a target after an unknown failure. Also the maximum for a verdict that rests on words alone. */
 export const unknownCooldown: Duration.Duration = Duration.seconds(30)
 
-/** The attempt has cost its whole limit already: an equivalent target is asked before it is repeated. */
+/** A timed-out attempt has used its whole limit already. An equivalent target is asked before a repeat. */
 const timeout: Row = { ...base, attempts: 2, repeatsBeforeEquivalent: 0, worthWaiting: true }
 
-/** What the default policies do about each class. `docs/failover.md` has it as a table. */
+/** The reaction of the default policies to each class. `docs/failover.md` shows it as a table. */
 export const rows: { readonly [C in DefaultClass]: Row } = {
   RateLimit: {
     ...base,
@@ -93,7 +93,7 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
     cooldown: cooldown("key+model", "1 minute", "5 minutes", "not-before"),
     worthWaiting: true
   },
-  // One request is larger than the limit: no wait lifts that, another account or model may.
+  // A single request is larger than the limit, so waiting cannot help. Another account or model may accept it.
   RateLimitTooLarge: { ...base, then: "move" },
   Overloaded: {
     ...base,
@@ -126,7 +126,7 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
   PermanentNetwork: {
     ...base,
     then: "move",
-    // It does not pass by itself: one call is enough.
+    // This failure is not transient, so one call is enough as proof.
     cooldown: { ...cooldown("endpoint", "10 minutes"), proof: "one-call", retryAfter: "minimum" },
     circuit: "endpoint"
   },
@@ -140,9 +140,9 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
   },
   ContextOverflow: { ...base, then: "grow" },
   FormatResponse: { ...base, attempts: 2 },
-  // What one server calls malformed, one with another wire format may take.
+  // A server with another wire format may accept a request that this one calls malformed.
   FormatRequest: { ...base, then: "move", to: "other-dialect", targets: 2 },
-  // The same request is taken with the limit that the provider named.
+  // The same request is accepted with the limit that the provider named.
   OutputTooLong: { ...base, then: "grow" },
   ContentPolicy: stop,
   Cancelled: stop,

@@ -1,8 +1,9 @@
 /**
- * Decides about text that the consumer has seen when an attempt fails: `restart`, `continue` or `fail`. Pure.
+ * Decides about text that the consumer has seen when an attempt fails: `restart`, `continue` or `fail`. Part of
+ * `CallState`. Pure.
  *
- * The row of the failure decides first, then the call, then the policy. Text is taken back only where the consumer can
- * be told, and an object is never continued.
+ * The row of the failure decides first, then the call, then the policy. Text is taken back only where the consumer
+ * supports it, and an object is never continued.
  */
 import type { CallState } from "./CallModel.ts"
 import type { MidStream, RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
@@ -10,8 +11,8 @@ import type { MidStream, RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
 type Policy = RecoveryPolicy<string>
 
 /**
- * The most that may become of text that was seen, over all failures: `restart` if any failure allows it, else `continue` if
- * any does, else `fail`.
+ * Returns the most that any failure allows for text that the consumer has seen: `restart` if one row allows it, else
+ * `continue` if one does, else `fail`.
  */
 export const midStreamAtMost = (policy: Policy, call: CallState["call"]): MidStream => {
   let most = midStreamOf(policy, undefined, { call })

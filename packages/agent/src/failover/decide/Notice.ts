@@ -1,6 +1,6 @@
 /**
- * What a user is told when another model answers than before: one notice for each change, and one when the first
- * model of the chain is back. The texts can be replaced, in any language.
+ * Tells the user when another model answers than before: one notice for each change, and one when the first model of
+ * the chain is back. The texts can be replaced, in any language.
  */
 import { Options } from "@outlast/resilience"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
@@ -10,10 +10,10 @@ import type { TargetRef } from "../../conversation/TargetRef.ts"
 const { is } = Options
 
 export interface Change {
-  /** Who answered before. */
+  /** The target that answered before. */
   readonly from: TargetRef
   readonly target: TargetRef
-  /** Why it changed; `undefined` when the first model is back. */
+  /** The reason of the change; `undefined` when the first model is back. */
   readonly reason: ReasonTag | undefined
 }
 
@@ -22,7 +22,7 @@ export interface Notices {
   readonly returned: (change: Change) => string
 }
 
-/** A change of model, as the consumer of `Outlast.streamText` and of the events hears of it. */
+/** A change of model with its text. `Outlast.streamText` and the events report it. */
 export interface Notice extends Change {
   readonly type: "notice"
   readonly message: string
@@ -40,6 +40,6 @@ export const checks: Options.Checks<Notices> = {
   returned: is.required(is.fn("(change) => text"))
 }
 
-/** Whether the user notices: another key or endpoint of the same model is none of his business. */
+/** True when the model changed. A change of key or endpoint of the same model is not reported. */
 export const isChange = (from: TargetRef, target: TargetRef): boolean =>
   from.provider !== target.provider || from.model !== target.model

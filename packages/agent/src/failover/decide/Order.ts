@@ -1,5 +1,6 @@
 /**
- * In which order a call tries the targets of its chain. Pure: an order is data, {@link arrange} applies it.
+ * Defines the order in which a call tries the targets of its chain. Pure: an order is data, {@link arrange} applies
+ * it.
  *
  * | order | first comes |
  * |---|---|
@@ -7,14 +8,14 @@
  * | {@link sticky} | the target that answered last, until it fails |
  * | {@link roundRobin} | each of the equivalent targets (same model) in turn; the models stay in their order |
  * | {@link cheapest} | the target with the lowest price for the expected mix of tokens; unknown prices last |
- * | {@link fastest} | the target that answered fastest lately; those of which too little is known first |
+ * | {@link fastest} | the target that answered fastest lately; targets with too few answers first |
  *
- * {@link withAffinity} goes on top of any of them: the target that holds the warm prompt cache of the conversation
- * comes first, the others follow in the order beneath.
+ * {@link withAffinity} wraps any of them: the target with the warm prompt cache of the conversation comes first, the
+ * others follow in the wrapped order.
  *
- * **What it does not do.** It leaves nobody out: every target of the chain is in the result, once. An order is a
- * preference; cooldowns and failures decide who of the list is asked, so that a preferred target that is out is
- * passed over, and tried again when it is back.
+ * **Limits.** An order drops no target: every target of the chain is in the result, once. An order is a preference.
+ * Cooldowns and failures decide which targets are asked. A preferred target that is out is skipped, and tried again
+ * when it is back.
  *
  * **Example** (Two keys take turns, but a conversation stays where its cache is)
  *
@@ -34,12 +35,12 @@ import { warmTarget } from "./OrderFacts.ts"
 // Model
 // -----------------------------------------------------------------------------
 
-/** Tokens of a typical call: what the price of a target is reckoned for. Only their ratios matter. */
+/** Tokens of a typical call, used to compute the price of a target. Only the ratios matter. */
 export interface Mix {
-  /** Input that is not read from the cache. */
+  /** Input tokens that are not read from the cache. */
   readonly input: number
   readonly output: number
-  /** Input that is read from the cache. */
+  /** Input tokens that are read from the cache. */
   readonly cacheRead: number
 }
 
@@ -50,7 +51,7 @@ type By =
 
 export interface Order {
   readonly by: By
-  /** Milliseconds that a prompt cache stays warm; absent without affinity. */
+  /** Milliseconds that a prompt cache stays warm; `undefined` without affinity. */
   readonly affinity: number | undefined
 }
 
@@ -62,20 +63,20 @@ export interface Placed {
 
 /** The call that the targets are arranged for. */
 export interface Call {
-  /** Counts the calls of the chain. */
+  /** Number of this call in the chain. */
   readonly number: number
-  /** In [0, 1). */
+  /** Random number in [0, 1). */
   readonly draw: number
-  /** Monotonic milliseconds. */
+  /** Current time in monotonic milliseconds. */
   readonly now: number
-  /** Its answer is streamed: what counts is the time to the first token. Default `false`. */
+  /** True for a streamed answer, which is ranked by its time to the first token. Default `false`. */
   readonly streams?: boolean | undefined
-  /** Its `ConversationKey`; only asked for by {@link wantsConversation}. */
+  /** The call's `ConversationKey`. Needed only if {@link wantsConversation}. */
   readonly conversation?: string | undefined
 }
 
 export const defaults = {
-  /** An agent sends its conversation again and again, and says little each time. */
+  /** An agent sends its whole conversation each time, and the answers are short. */
   mix: { input: 10, output: 1, cacheRead: 0 },
   /** One call in twenty. */
   exploration: 0.05,
@@ -84,7 +85,7 @@ export const defaults = {
   timeToLive: "5 minutes"
 } as const
 
-/** Answers that a target must have given before its latency counts. */
+/** Number of answers that a target must have given before its latency counts. */
 export const minSamples = 3
 
 // -----------------------------------------------------------------------------
@@ -103,21 +104,23 @@ export const check: Options.Check = Kind.where(
 
 const order = (by: By): Order => ({ by, affinity: undefined })
 
-/** As the chain was written down: the first target is the primary one. The default. */
+/** The targets in the order of the chain: the first target is the primary one. The default. */
 export const inOrder: Order = order({ _tag: "InOrder" })
 
-/** The target that answered last, whichever it was, stands first until it fails: there is no way back by itself. */
+/**
+ * The target that answered last comes first until it fails. The chain does not return to its first target on its own.
+ */
 export const sticky: Order = order({ _tag: "Sticky" })
 
 /**
- * Equivalent targets take turns, call by call; the places of each model in the chain stay its own. Those that step in
- * for one that is out take turns, too, so that its load is shared and does not fall on one neighbour.
+ * Equivalent targets take turns, call by call. The places of each model in the chain do not change. The targets that
+ * replace one that is out take turns too. The load is shared and does not fall on one neighbour.
  */
 export const roundRobin: Order = order({ _tag: "RoundRobin" })
 
 /**
- * By the price of the expected mix, lowest first. Targets with an unknown price come last; equal ones keep their
- * order. `mix`: see {@link defaults}.
+ * Orders targets by the price of the expected mix, lowest first. Targets with an unknown price come last. Equal ones
+ * keep their order. `mix`: see {@link defaults}.
  *
  * Throws an `InvalidOption` (a `RangeError`) for a negative share.
  */
@@ -133,18 +136,18 @@ export const cheapest = (mix: Partial<Mix> = {}): Order => {
   return order({ _tag: "Cheapest", mix: full })
 }
 
-/** How {@link fastest} finds out. */
+/** Options of {@link fastest}. */
 export interface FastestOptions {
-  /** The share of calls that try a target at random first, from 0 to 1. Default 0.05. */
+  /** Share of calls that try a random target first, from 0 to 1. Default 0.05. */
   readonly exploration?: number | undefined
-  /** A latency or a failure that is older says nothing any more. Default 10 minutes. */
+  /** Age at which a latency or a failure no longer counts. Default 10 minutes. */
   readonly forgetAfter?: Duration.Input | undefined
 }
 
 /**
- * By latency, lowest first. Targets of which less than {@link minSamples} answers are known come before, in their
- * order, so that each is measured; targets that failed last come at the end. A small share of calls tries another
- * one first, so that a target that has become faster is found.
+ * Orders targets by latency, lowest first. Targets with fewer than {@link minSamples} answers come first, so that
+ * each is measured. Targets that failed last come at the end. A small share of calls tries another target first, to
+ * find one that has become faster.
  *
  * Throws an `InvalidOption` (a `RangeError`) for an option out of range.
  */
@@ -160,18 +163,19 @@ export const fastest = (options: FastestOptions = {}): Order => {
   })
 }
 
-/** How long a conversation prefers the target of its last answer. */
+/** Options of {@link withAffinity}. */
 export interface AffinityOptions {
-  /** How long a prompt cache stays warm after its last use. Default 5 minutes. */
+  /** Time that a prompt cache stays warm after its last use. Default 5 minutes. */
   readonly timeToLive?: Duration.Input | undefined
 }
 
 /**
- * The same order, but a conversation stays with the target of its last answer while the prompt cache there is warm,
- * unless that target fails: a switch costs the whole prompt at full price. It is a preference and no pin: when the
- * target is out, the others follow as ever, and the one that answers is where the conversation stays then.
+ * The same order, but a conversation stays with the target of its last answer while the prompt cache there is warm.
+ * Switching would cost the whole prompt at full price. Affinity is a preference and not a pin. When that target fails
+ * or is out, the others follow in the wrapped order. The conversation then stays with the one that answers.
  *
- * Throws an `InvalidOption` (a `RangeError`) for a time that is negative, infinite or none.
+ * Throws an `InvalidOption` (a `RangeError`) for a time that is negative or infinite, or a value that is not a
+ * duration.
  */
 export const withAffinity = (order: Order, options: AffinityOptions = {}): Order => {
   check("Order.withAffinity", "order", order)
@@ -179,18 +183,18 @@ export const withAffinity = (order: Order, options: AffinityOptions = {}): Order
   return { by: order.by, affinity: Duration.toMillis(options.timeToLive ?? defaults.timeToLive) }
 }
 
-/** Whether {@link arrange} reads facts: for others nobody has to collect them. */
+/** True when {@link arrange} reads facts. Other orders need no facts collected. */
 export const wantsFacts = ({ by, affinity }: Order): boolean =>
   affinity !== undefined || by._tag === "Sticky" || by._tag === "Fastest"
 
-/** Whether {@link arrange} reads the call's conversation: for others nobody has to compute it. */
+/** True when {@link arrange} reads the call's conversation. Other orders need no conversation key. */
 export const wantsConversation = ({ affinity }: Order): boolean => affinity !== undefined
 
 // -----------------------------------------------------------------------------
 // Arranging
 // -----------------------------------------------------------------------------
 
-/** The targets in the order of a call. The same array when nothing moves. */
+/** Returns the targets in the order for a call. Returns the same array when nothing moves. */
 export const arrange = <T extends Placed>(
   { by, affinity }: Order,
   targets: ReadonlyArray<T>,
@@ -223,7 +227,7 @@ const arrangeBy = <T extends Placed>(
     case "Fastest": {
       const ranked = sorted(targets, ({ ref }) => rankOf(facts, ref.id, by.forgetAfter, call))
       if (call.draw >= by.exploration) return ranked
-      // The draw is even below `exploration`: it also says who is tried.
+      // The draw is below `exploration`, and scaled up it also selects the target.
       const tried = targets[Math.floor((call.draw / by.exploration) * targets.length)]
       return tried === undefined ? ranked : withFirst(ranked, tried.ref.id)
     }
@@ -236,11 +240,11 @@ const withFirst = <T extends Placed>(targets: ReadonlyArray<T>, id: string): Rea
   return first === undefined ? targets : [first, ...targets.toSpliced(index, 1)]
 }
 
-/** Stable. Each key is computed once. */
+/** Sorts stably. Computes each key once. */
 const sorted = <T>(targets: ReadonlyArray<T>, keyOf: (target: T) => number): ReadonlyArray<T> =>
   targets
     .map((target) => ({ target, key: keyOf(target) }))
-    // Subtraction would make NaN of two infinities.
+    // Subtracting two infinities would give NaN.
     .sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0))
     .map(({ target }) => target)
 
@@ -249,7 +253,7 @@ const priceOf = (price: Price | undefined, mix: Mix): number =>
     ? Infinity
     : mix.input * price.input + mix.output * price.output + mix.cacheRead * (price.cacheRead ?? price.input)
 
-/** Unknown targets first (below every latency), those that failed last. */
+/** Ranks targets for {@link fastest}: unknown latency first (below every latency), failed last. */
 const rankOf = (facts: OrderFacts, id: string, forgetAfter: number, { now, streams }: Call): number => {
   const speed = facts.speeds.get(id)
   if (speed?.failedAt !== undefined && now - speed.failedAt < forgetAfter) return Infinity
@@ -259,7 +263,7 @@ const rankOf = (facts: OrderFacts, id: string, forgetAfter: number, { now, strea
     : latency.mean
 }
 
-/** Each model's targets in the order of this turn, on the places of that model. */
+/** Returns each model's targets in the order of this turn. The places of each model do not change. */
 const inTurn = <T extends Placed>(targets: ReadonlyArray<T>, turn: number): ReadonlyArray<T> => {
   const byModel = Map.groupBy(targets, ({ ref }) => ref.model)
   if (byModel.size === targets.length) return targets
@@ -268,8 +272,8 @@ const inTurn = <T extends Placed>(targets: ReadonlyArray<T>, turn: number): Read
 }
 
 /**
- * The permutation of a number: over n! turns each comes up once, and over any n turns each item is first once.
- * So whoever is out, the others are next equally often.
+ * Returns the permutation with this number. Over n! turns each permutation is used once. Over any n turns each item
+ * is first once. When a target is out, the others replace it equally often.
  */
 const permuted = <T>(items: ReadonlyArray<T>, turn: number): Array<T> => {
   const left = items.slice()

@@ -1,24 +1,27 @@
 /**
- * What the answers so far say about the order of a chain: who answered last, how fast each target is, and where the
- * prompt cache of a conversation is warm. Pure and immutable; {@link Order} reads it.
+ * Facts from earlier answers that orders use: the target that answered last, the latency of each target, and the
+ * target with the warm prompt cache of a conversation. Pure and immutable; {@link Order} reads it.
  *
- * **Latencies.** Per target an exponentially weighted average of the time to the first token, where an answer was
- * streamed, and one of the whole answer, where it was not: the two are not compared with each other. The first few
- * answers count alike (a plain average), later ones by {@link weight}.
+ * **Latencies.** Each target has two exponentially weighted averages: the time to the first token of streamed
+ * answers, and the time of whole answers. The two are not compared with each other. The first few answers count
+ * equally (a plain average), later ones by {@link weight}.
  *
- * **Bounded.** At most {@link maxTargets} targets and {@link maxConversations} conversations; the oldest go first.
+ * **Bounded.** At most {@link maxTargets} targets and {@link maxConversations} conversations; the oldest are evicted
+ * first.
  *
- * It holds no text of a conversation, only a `ConversationKey`. Times are monotonic milliseconds.
+ * The facts contain no text of a conversation, only a `ConversationKey`. Times are monotonic milliseconds.
  */
 import { HashMap, Option } from "effect"
 
-/** The share of a new answer in an average, once there are enough: about the last ten answers count. */
+/** Share of a new answer in an average, once there are enough answers. About the last ten answers count. */
 const weight = 0.2
 
-/** Targets whose latencies are known, at most. */
+/** Maximum number of targets with known latencies. */
 export const maxTargets = 256
 
-/** Conversations whose last target is known, at most; at least half as many are. */
+/**
+ * Maximum number of conversations whose last target is remembered. After an eviction at least half of them remain.
+ */
 export const maxConversations = 10_000
 
 /** An average over answers of one kind. */
@@ -26,22 +29,22 @@ export interface Latency {
   /** Milliseconds. */
   readonly mean: number
   readonly samples: number
-  /** When the newest was added. */
+  /** Time when the newest answer was added. */
   readonly at: number
 }
 
-/** What is known of one target. */
+/** Latencies and last failure of one target. */
 interface Speed {
-  /** Of streamed answers. */
+  /** Time to the first token of streamed answers. */
   readonly firstToken?: Latency | undefined
-  /** Of answers that were not streamed. */
+  /** Time of answers that were not streamed. */
   readonly whole?: Latency | undefined
-  /** When it failed; absent when it has answered since. */
+  /** Time of the last failure; absent once the target has answered again. */
   readonly failedAt?: number | undefined
 }
 
 interface Warm {
-  /** The id of the target. */
+  /** Id of the target. */
   readonly target: string
   readonly at: number
 }
@@ -49,11 +52,11 @@ interface Warm {
 type Conversations = HashMap.HashMap<string, Warm>
 
 export interface OrderFacts {
-  /** The id of the target that answered last, unless it has failed since. */
+  /** Id of the target that answered last, unless it has failed since. */
   readonly last: string | undefined
-  /** By target id, the one with the newest facts last. */
+  /** Latencies by target id. The target with the newest facts is last. */
   readonly speeds: ReadonlyMap<string, Speed>
-  /** By conversation. When it is full it becomes `older`, and what was `older` is forgotten. */
+  /** Warm targets by conversation. When this map is full it becomes `older`, and the previous `older` is dropped. */
   readonly newer: Conversations
   readonly older: Conversations
 }
@@ -67,18 +70,18 @@ export const empty: OrderFacts = {
 
 /** A complete answer. */
 export interface Answer {
-  /** The id of the target. */
+  /** Id of the target. */
   readonly target: string
-  /** Its `ConversationKey`; absent when nobody wants affinity. */
+  /** The conversation's `ConversationKey`; absent when the order has no affinity. */
   readonly conversation?: string | undefined
-  /** Milliseconds of the whole attempt. */
+  /** Duration of the whole attempt in milliseconds. */
   readonly elapsed: number
   /** Milliseconds until the first token; absent for an answer that was not streamed. */
   readonly firstToken?: number | undefined
   readonly now: number
 }
 
-/** Remembers an answer. */
+/** Records an answer. */
 export const answered = (facts: OrderFacts, answer: Answer): OrderFacts => {
   const { target, conversation, elapsed, firstToken, now } = answer
   const { failedAt: _over, ...known } = facts.speeds.get(target) ?? {}
@@ -90,15 +93,17 @@ export const answered = (facts: OrderFacts, answer: Answer): OrderFacts => {
   return conversation === undefined ? after : warmed(after, conversation, { target, at: now })
 }
 
-/** An attempt whose failure says something about its target: not a cancel, nor a request that fails everywhere. */
+/**
+ * A failed attempt that counts against its target. A cancel does not count, nor does a request that fails everywhere.
+ */
 export interface Failure {
-  /** The id of the target. */
+  /** Id of the target. */
   readonly target: string
   readonly conversation?: string | undefined
   readonly now: number
 }
 
-/** Remembers a failure: whoever stayed with this target stays no longer. */
+/** Records a failure. Affinity and stickiness to this target end. */
 export const failed = (facts: OrderFacts, { target, conversation, now }: Failure): OrderFacts => {
   const speeds = withSpeed(facts.speeds, target, { ...facts.speeds.get(target), failedAt: now })
   const after = { ...facts, last: facts.last === target ? undefined : facts.last, speeds }
@@ -111,7 +116,7 @@ export const failed = (facts: OrderFacts, { target, conversation, now }: Failure
     : after
 }
 
-/** Where the cache of a conversation is warm, and since when. */
+/** Returns the target with the warm cache of a conversation, and the time since when it is warm. */
 export const warmTarget = ({ newer, older }: OrderFacts, conversation: string): Warm | undefined =>
   Option.getOrUndefined(HashMap.get(newer, conversation)) ??
   Option.getOrUndefined(HashMap.get(older, conversation))

@@ -1,11 +1,12 @@
 /**
- * How long one answer may be, at the user's edge.
+ * The maximum length of one answer, as set by the user.
  *
- * A number is the limit that a call begins with, in tokens; if it cuts the answer, `RecoveryPolicy.truncation` may
- * raise it and continue. `{ start, max }` says how far: with both the same it is never raised. `undefined` (the
- * default) leaves it to the policy and the provider. It is lowered to what the model can do where that is known.
+ * A number is the limit in tokens that a call begins with. If it cuts the answer, `RecoveryPolicy.truncation` may
+ * raise the limit and continue. `{ start, max }` also sets the highest limit; with equal values it is never raised.
+ * `undefined` (the default) leaves the limit to the policy and the provider. The limit never exceeds the model's own,
+ * where that is known.
  *
- * **Gotcha** A stream reads it when it runs, not when it is made: provide it around the running.
+ * **Gotcha** A stream reads this service when it runs, not when it is created. Provide it around the running.
  *
  * **Example** (A short answer, and no longer one)
  *
@@ -20,11 +21,11 @@ import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import * as Kind from "../../options/Kind.ts"
 import type { ModelInfo } from "../../conversation/ModelInfo.ts"
 
-/** Tokens. */
+/** Output limits of a call, in tokens. */
 export interface Range {
-  /** What a call begins with; `undefined`: as the policy says, or `max`. */
+  /** The limit that a call begins with; `undefined` uses the policy's limit, or `max`. */
   readonly start: number | undefined
-  /** What it may be raised to. */
+  /** The highest limit that it may be raised to. */
   readonly max: number
 }
 
@@ -33,27 +34,30 @@ export const OutputLimit: Context.Reference<number | Range | undefined> = Contex
 >("@outlast/agent/failover/decide/OutputLimit", { defaultValue: () => undefined })
 
 /**
- * What the calls of one agent run know of a limit that was raised: the next call begins with it, at the target that has
- * answered with it. Others get the limit that the program or the policy says.
+ * Remembers a raised limit for the calls of one agent run. The next call begins with it at the target that has
+ * answered with it. Other targets get the limit of the program or the policy.
  */
 export class Raised {
   #limit: number | undefined
-  /** The id of the target. */
+  /** Id of the target that accepted the limit. */
   #target: string | undefined
 
-  /** What a call begins with; `said`: without this. */
+  /** Returns the limits that a call begins with. `said` are the limits without a remembered raise. */
   range(said: Range): Range {
     return said.start === undefined || this.#limit === undefined || this.#limit <= said.start
       ? said
       : { ...said, start: Math.min(this.#limit, said.max) }
   }
 
-  /** The limit for an attempt at `target`, in a call that is at `limit`. */
+  /** Returns the limit for an attempt at `target`, in a call whose limit is `limit`. */
   at(target: string, limit: number | undefined, said: Range): number | undefined {
     return limit === this.range(said).start && target !== this.#target ? said.start : limit
   }
 
-  /** `target` has answered an attempt with this limit: a higher one, or a lower one than it took before. */
+  /**
+   * Records that `target` answered an attempt with this limit. The limit may be higher than before, or lower at the
+   * same target.
+   */
   answered(target: string, limit: number | undefined, said: Range): void {
     if (limit === undefined || said.start === undefined) return
     if (limit <= said.start && target !== this.#target) return
@@ -62,15 +66,15 @@ export class Raised {
   }
 }
 
-/** `Agent` provides one for each run. */
+/** The remembered raise of one agent run. `Agent` provides it. */
 export const RunLimit: Context.Reference<Raised | undefined> = Context.Reference<Raised | undefined>(
   "@outlast/agent/failover/decide/OutputLimit/RunLimit",
   { defaultValue: () => undefined }
 )
 
 /**
- * What is meant; `start` is used where the user says nothing. Throws an `InvalidOption` (a `RangeError`), a defect of the
- * call, for a limit that is no whole number of at least 1.
+ * Turns the user's option into a range. `start` applies when the user sets none. Throws an `InvalidOption` (a
+ * `RangeError`), a defect of the call, for a limit that is not a whole number of at least 1.
  */
 export const range = (limit: number | Range | undefined, start: number | undefined): Range => {
   if (limit === undefined) return start === undefined ? unlimited : { start, max: Infinity }
@@ -81,7 +85,7 @@ export const range = (limit: number | Range | undefined, start: number | undefin
   const { max } = limit
   const begun = limit.start ?? start
   if (begun === undefined) return max === Infinity ? unlimited : { start: max, max }
-  // No answer may be longer than `max`, and so not the first one.
+  // No answer may be longer than `max`, the first one included.
   return { start: Math.min(begun, max), max }
 }
 
@@ -94,17 +98,21 @@ const checks: Options.Checks<Range> = {
 
 const unlimited: Range = { start: undefined, max: Infinity }
 
-/** The limit for a model: never above its own. */
+/** Lowers the limit to the model's own, where that is known. */
 export const within = (limit: number | undefined, { maxOutputTokens }: ModelInfo): number | undefined =>
   limit === undefined || maxOutputTokens === undefined ? limit : Math.min(limit, maxOutputTokens)
 
-/** Tokens that are left free between input and answer, and the least that an answer needs, as Claude Code has them. */
+/**
+ * Tokens kept free between input and answer (`margin`), and the smallest useful output limit (`leastOutput`). Same
+ * values as in Claude Code.
+ */
 const margin = 1_000
 const leastOutput = 3_000
 
 /**
- * The output limit with which the same request is taken: the one that the provider named as the model's, or what its
- * window leaves beside the input. Where the provider knows only that both together are too long, half of the limit.
+ * Returns the output limit with which the provider accepts the same request. This is the model limit that the
+ * provider named, or the room that the window leaves beside the input. When the provider only names the sum of both,
+ * it is half of the limit.
  */
 export const lowered = ({ reason }: ProviderFailure): number | undefined => {
   if (reason._tag === "Format") return reason.outputLimit
@@ -115,7 +123,10 @@ export const lowered = ({ reason }: ProviderFailure): number | undefined => {
   return room >= leastOutput && room < output ? room : undefined
 }
 
-/** True for the ways in which a provider refuses a request for a longer answer than it allows or the account pays for. */
+/**
+ * True for the failures with which providers refuse a request whose output limit is too high for the model or the
+ * account.
+ */
 export const mayRefuse = ({ reason }: ProviderFailure): boolean => {
   switch (reason._tag) {
     case "Format":
@@ -130,7 +141,7 @@ export const mayRefuse = ({ reason }: ProviderFailure): boolean => {
   }
 }
 
-/** What an answer may have at most behind `input` tokens: as the model can, in its window, for so many US dollars. */
+/** Maximum output tokens after `input` tokens, by the model's limit, its window and `dollars` (US dollars). */
 export const room = (
   { maxOutputTokens = Infinity, contextWindow = Infinity, price }: ModelInfo,
   input: number | undefined,

@@ -1,8 +1,8 @@
 /**
  * Validates a `RecoveryPolicy`: a check for each field, and a row for each class that its `classOf` returns.
  *
- * `classOf` is a function, so no type and no check knows all of its classes. It is called with one failure of each
- * reason; a missing row of any other class is found when such a failure occurs ({@link missingRow}).
+ * `classOf` is a function, so neither the types nor the checks know all of its classes. Validation calls it with one
+ * failure of each reason. A missing row of any other class is found when such a failure occurs ({@link missingRow}).
  */
 import type { CircuitBreaker, RetryBudgetState } from "@outlast/resilience"
 import { Backoff, CircuitPolicy, InvalidOption, RetryBudgetState as Budget } from "@outlast/resilience"
@@ -73,7 +73,7 @@ const row = Kind.object<Row>("a row, for example { ...RecoveryPolicy.base, attem
   midStream
 })
 
-/** A row may be `undefined`: it is missing only if `classOf` returns its class. */
+/** Accepts `undefined`. A row is missing only if `classOf` returns its class. */
 const isRow: Options.Check = (module, field, value) => {
   if (value !== undefined) row(module, field, value)
 }
@@ -98,7 +98,7 @@ const limits = Kind.object<Limits>("time limits, for example { ...Policy.interac
   slow
 })
 
-/** Checked again by `CircuitBreaker.make`, which names another module. */
+/** `CircuitBreaker.make` checks these options again, but its error names another module. */
 const circuits = Kind.plain(
   "false, or options of CircuitBreaker.make",
   Kind.nested((options) => {
@@ -144,7 +144,7 @@ const checks: Options.Checks<RecoveryPolicy<string>> = {
 // Classes
 // -----------------------------------------------------------------------------
 
-/** One failure of each reason, and of each kind of those that have several. */
+/** One failure of each reason and of each of its kinds. */
 const samples: ReadonlyArray<ProviderFailure> = reasonTags
   .flatMap((tag): ReadonlyArray<FailoverReason> => definitions[tag].samples)
   .map((reason) =>
@@ -157,7 +157,7 @@ const samples: ReadonlyArray<ProviderFailure> = reasonTags
     })
   )
 
-/** The error for a class without a row. */
+/** Builds the error for a class without a row. */
 export const missingRow = (of: unknown, { reason: { _tag: reason } }: ProviderFailure): InvalidOption =>
   typeof of === "string"
     ? new InvalidOption(
@@ -175,7 +175,7 @@ export const missingRow = (of: unknown, { reason: { _tag: reason } }: ProviderFa
         `${module}: classOf must give the name of a row, and gives ${String(of)} for ${reason}`
       )
 
-/** `undefined` where `classOf` throws: a sample may lack what it reads. */
+/** Returns `undefined` when `classOf` throws: a sample may lack a field that it reads. */
 const sampled = (
   policy: RecoveryPolicy<string>,
   failure: ProviderFailure
@@ -192,8 +192,8 @@ const sampled = (
 // -----------------------------------------------------------------------------
 
 /**
- * Throws an `InvalidOption` (a `RangeError`) that names the field. With `knowsAll`, the samples show every class of its
- * `classOf`, so a row of another class is refused: it would never be used.
+ * Throws an `InvalidOption` (a `RangeError`) that names the field. `knowsAll`: the samples show every class of
+ * `classOf`, so a row of another class is rejected, because it would never be used.
  */
 export const validate = (policy: RecoveryPolicy<string>, knowsAll: boolean): void => {
   Options.fields(module, policy, checks)
@@ -216,7 +216,7 @@ export const validate = (policy: RecoveryPolicy<string>, knowsAll: boolean): voi
   throw new InvalidOption(module, field, undefined, allowed, message)
 }
 
-/** Throws an `InvalidOption` for a row that leads to a model that the chain does not have. */
+/** Throws an `InvalidOption` for a row whose `to` names a model that the chain does not have. */
 export const validateModels = (policy: RecoveryPolicy<string>, models: ReadonlyArray<string>): void => {
   for (const [name, row] of Object.entries<Row | undefined>(policy.rows)) {
     if (row === undefined || typeof row.to === "string") continue

@@ -1,5 +1,5 @@
 /**
- * What a recovery policy is, as types: one row per class of failure and a few numbers for the whole call.
+ * The types of a recovery policy: one row per class of failure, and the limits of a whole call.
  *
  * `RecoveryPolicy` has the policies that ship and exports these types too.
  */
@@ -12,7 +12,7 @@ import type { Nudge, Nudges } from "../../recovery/Nudge.ts"
 import type { Truncation } from "../../recovery/Truncation.ts"
 import type { Notices } from "./Notice.ts"
 
-/** The classes of the default policies: the reason, cut further where one reason wants two answers. */
+/** The classes of the default policies: the reasons. A reason that needs two reactions has two classes. */
 export type DefaultClass =
   | Exclude<ReasonTag, "Auth" | "Format" | "RateLimit" | "Timeout">
   | "Auth"
@@ -26,31 +26,33 @@ export type DefaultClass =
   | "TimeoutConnect"
   | "TimeoutLocal"
 
-/** What a cooldown keeps from being chosen. */
+/** The part of a chain that a cooldown covers. */
 export type Scope = "key" | "key+model" | "model" | "endpoint"
 
-/** How long something is not chosen after a failure. */
+/** The cooldown that a failure opens, and its length. */
 export interface CooldownRule {
   readonly scope: Scope
-  /** `"forever"`: until it is reset. */
+  /** Length of the first cooldown. `"forever"`: until it is reset. */
   readonly initial: Duration.Duration | "forever"
-  /** Each further cooldown without a success between is longer by this factor, up to `cap`. */
+  /** Factor by which each further cooldown without a success between grows, up to `cap`. */
   readonly factor: number
   readonly cap: Duration.Duration
   /**
-   * How a wait that the server named counts:
+   * Effect of a wait that the server named:
+   *
    * - `minimum`: the cooldown is at least that long
    * - `wins`: the cooldown is that long, and longer by `factor` with each further one without a success between
-   * - `not-before`: the cooldown is exactly that long, and set at once, for all calls, even if this one stays
-   * - `ignored`: it does not
+   * - `not-before`: the cooldown is exactly that long, and opens at once for all calls, even if this one stays
+   * - `ignored`: none
    */
   readonly retryAfter: "minimum" | "wins" | "not-before" | "ignored"
   /**
-   * Whose failures open it. A wait that the server named always holds for the call that got it.
-   * - `one-call`: those of one call
-   * - `several-calls`: those of several calls, without a success among the attempts that began since the first of them;
-   *   attempts in flight count as not failed. A connect or first-token limit that passed in silence is enough from one
-   *   call, where no other attempt there made progress meanwhile.
+   * Failures that open the cooldown. A wait that the server named always holds for the call that got it.
+   *
+   * - `one-call`: failures of one call
+   * - `several-calls`: failures of several calls, without a success among the attempts that began since the first of
+   *   them. Attempts in flight count as not failed. One call is enough when its connect or first-token limit passed
+   *   in silence and no other attempt there made progress meanwhile.
    *
    * Default `one-call`.
    */
@@ -58,133 +60,152 @@ export interface CooldownRule {
 }
 
 /**
- * What a stream does that fails after the consumer has seen text:
- * - `continue`: the next attempt gets the partial answer and goes on with it
- * - `fail`: the call fails
- * - `restart`: the next attempt begins anew and a `Rewind` takes the text back; where the consumer cannot be told so
- *   (`LanguageModel.streamText`), it is continued instead, and so is an answer that the output limit cut and that is kept
+ * Reaction to a stream that fails after the consumer has seen text:
  *
- * An object is never continued: where it cannot begin anew the call fails.
+ * - `continue`: the next attempt gets the partial answer and continues it
+ * - `fail`: the call fails
+ * - `restart`: the next attempt begins again and a `Rewind` takes the text back. The answer is continued instead
+ *   where the consumer does not support that (`LanguageModel.streamText`), and when the output limit cut it
+ *
+ * An object is never continued. Where it cannot begin again, the call fails.
  */
 export type MidStream = "continue" | "fail" | "restart"
 
-/** What to do about one class of failures. */
+/** Reaction to one class of failures. */
 export interface Row {
   /**
+   * Next move after the failure:
+   *
    * - `retry`: repeat on the same target, then move on
    * - `move`: never repeat on the same target
    * - `grow`: make room (a lower output limit, compaction), then move to a target with a larger window
-   * - `stop`: it would fail everywhere. A verdict that rests on words alone, without a code or a status that blames the
-   *   request, is taken to another model all the same.
+   * - `stop`: end the call, because the request would fail everywhere. A verdict that rests on words alone, without a
+   *   code or a status that blames the request, still goes to one other model.
    */
   readonly then: "retry" | "move" | "grow" | "stop"
-  /** Attempts on one target in one call, the first included. */
+  /** Attempts on one target in one call, including the first. */
   readonly attempts: number
-  /** Whether failures of other classes on the target use up these attempts, too. */
+  /**
+   * Failures that use up `attempts`: `shared` counts failures of all classes on the target, `own` only this class.
+   */
   readonly pool: "shared" | "own"
-  /** Repeats on the same target before an equivalent one that is ready is preferred. */
+  /** Repeats on the same target before the call prefers an equivalent target that is ready. */
   readonly repeatsBeforeEquivalent: number
-  /** After so many failures of this class in a row on the target it is left, if there is one to go to. */
+  /** Consecutive failures of this class on the target before the call leaves it, if there is another target. */
   readonly switchAfter: number | undefined
   /**
-   * Where to go when the target is left:
+   * Target that the call moves to:
+   *
    * - `next`: any target
    * - `other-model`: one of another model
    * - `other-dialect`: one of another wire format (`Dialect.format`) that is ready; the call does not wait for one
    * - a list: one of these models
    */
   readonly to: "next" | "other-model" | "other-dialect" | ReadonlyArray<string>
-  /** After a failure of this class at so many targets the call ends. Unlimited when `undefined`. */
+  /** Targets that may fail with this class before the call ends. Unlimited when `undefined`. */
   readonly targets?: number | undefined
   readonly backoff: Backoff.Backoff
-  /** How a wait that the server named counts for the delay before a repeat. */
+  /** Effect of a wait that the server named on the delay before a repeat. */
   readonly retryAfter: Backoff.HintRule["retryAfter"]
-  /** What is set when the target is left. */
+  /** Cooldown that opens when the call leaves the target; `undefined` for none. */
   readonly cooldown: CooldownRule | undefined
-  /** The circuit that it counts as a failure of. */
+  /** Circuit that counts the failure: the endpoint's or the model's. */
   readonly circuit: "endpoint" | "model" | undefined
-  /** A target that is out for this is worth waiting for. */
+  /** True when a call may wait for a target that is out for this failure. */
   readonly worthWaiting: boolean
-  /** A user message that goes with a repeat of which nothing was seen. */
+  /** User message added to a repeat when the consumer has seen nothing of the failed answer. */
   readonly nudge: Nudge | undefined
-  /** Instead of the policy's. */
+  /** Overrides the policy's `midStream`. */
   readonly midStream: MidStream | undefined
 }
 
 export interface RecoveryPolicy<Class extends string = DefaultClass> {
   readonly classOf: (failure: ProviderFailure) => Class
   readonly rows: { readonly [C in Class]: Row }
-  /** Attempts of one call over all targets. */
+  /** Maximum attempts of one call over all targets. */
   readonly maxAttempts: number
-  /** Waits and failed attempts of one call, together. An answer that streams on is never cut by it. */
+  /**
+   * Maximum time of one call for waits and failed attempts together. The deadline never cuts an answer that is
+   * streaming.
+   */
   readonly deadline: Duration.Duration
-  /** A longer wait that a server names is not slept: it becomes a cooldown and a switch. */
+  /** Longest wait that a call sleeps when a server names it. A longer one becomes a cooldown and a switch. */
   readonly maxWait: Duration.Duration
-  /** Time spent on failures before a different model is preferred to the one that failed. */
+  /** Time spent on failures before a call prefers a different model to the one that failed. */
   readonly patience: Duration.Duration
-  /** A server's wait up to this is slept even if an equivalent target is ready. */
+  /** Longest wait named by a server that a call sleeps although an equivalent target is ready. */
   readonly shortWait: Duration.Duration
-  /** A server's wait is lengthened by up to this share of itself, drawn per wait. 0 makes it exact. */
+  /** Maximum share by which a wait that the server named is lengthened, drawn for each wait. 0 makes it exact. */
   readonly retryAfterJitter: number
-  /** US dollars that attempts of one call may cost before it makes no further one; unlimited when absent. */
+  /** US dollars that the attempts of one call may cost before it makes no further one; unlimited when `undefined`. */
   readonly maxCost: number | undefined
-  /** Whether repeats and their delays are counted in each call anew, or for a target until it succeeds. */
+  /**
+   * Scope of the counts of repeats and their delays: `call` starts them anew in each call, `target` keeps them until
+   * the target succeeds.
+   */
   readonly counters: "call" | "target"
-  /** Compactions of one call at most. */
+  /** Maximum compactions of one call. */
   readonly maxCompactions: number
   /** The circuits of endpoints and models; `false`: none. */
   readonly circuits: CircuitBreaker.Options | false
-  /** Whether a circuit sees each attempt, or only how a target's series of attempts ended. */
+  /**
+   * Outcomes that a circuit counts: `inside` counts each attempt, `outside` only the end of a series of attempts on
+   * one target.
+   */
   readonly breaker: "inside" | "outside"
-  /** How long before its end a cooldown lets one call through, to see whether it is over; `false`: never. */
+  /** Time before the end of a cooldown when one call may probe the target; `false`: never. */
   readonly probe: ProbeRule | false
-  /** The share of all calls that may be retries; `false`: unlimited. */
+  /** Share of all calls that may be retries; `false`: unlimited. */
   readonly retryBudget: RetryBudgetState.RetryBudgetOptions | false
   /**
-   * When no target is left:
-   * - `wait` for the one that is back soonest, within the deadline, if waiting can help
-   * - `probe`: one call asks the one that is back soonest at once, the others wait
+   * Reaction when no target is left:
+   *
+   * - `wait` for the one that is back first, within the deadline, if waiting can help
+   * - `probe`: one call asks the one that is back first at once, the others wait
    * - `fail` at once
    */
   readonly whenAllOut: "wait" | "probe" | "fail"
   /**
-   * Whether a call that circuits leave without any target may pass one of them: one attempt per second and circuit, whose
-   * outcome is a probe's. Not with `whenAllOut: "fail"`.
+   * True when a call may pass an open circuit if circuits leave it no target. One attempt per second and circuit may
+   * pass, and its outcome counts as a probe's. Has no effect with `whenAllOut: "fail"`.
    */
   readonly lastResort: boolean
   readonly midStream: MidStream
-  /** What to do about an answer that the output limit cut; `false`: it is delivered as it is. */
+  /** Reaction to an answer that the output limit cut; `false`: it is delivered as it is. */
   readonly truncation: Truncation | false
-  /** The user messages that ask a model to go on. */
+  /** User messages that ask a model to continue. */
   readonly nudges: Nudges
-  /** What the user is told when another model answers. */
+  /** Texts that tell the user that another model answers. */
   readonly notices: Notices
-  /** What a model reads in place of what cannot be sent to it. Default: `Wording.defaults`, in English. */
+  /** Texts that replace content which cannot be sent to a model. Default: `Wording.defaults`, in English. */
   readonly wording?: Wording | undefined
   readonly limits: Limits
 }
 
-/** The last part of a cooldown: `share` of its length, at most `atMost`. */
+/** The last part of a cooldown, in which a probe is allowed: `share` of its length, at most `atMost`. */
 export interface ProbeRule {
   readonly share: number
   readonly atMost: Duration.Duration
 }
 
-/** How long one attempt may be silent. Models that think before they answer get the second number. */
+/** Time limits of one attempt. Models that think before they answer get the limits named `…Reasoning`. */
 export interface Limits {
-  /** Until the connection stands. Node's `fetch` waits for 10 seconds itself: more needs a `fetch` that waits longer. */
+  /**
+   * Time until the connection is open. Node's `fetch` has its own limit of 10 seconds; a longer one needs another
+   * `fetch`.
+   */
   readonly connect: Duration.Duration
   readonly firstToken: Duration.Duration
   readonly firstTokenReasoning: Duration.Duration
   readonly idle: Duration.Duration
   readonly idleReasoning: Duration.Duration
-  /** A whole answer, however it is asked for. What the program reads as a stream has no such limit. */
+  /** Time for a whole answer. A stream that the program reads has no such limit. */
   readonly total: Duration.Duration
-  /** A stream that is slower is given up; `undefined`: however slow. */
+  /** Speed below which a stream is abandoned; `undefined`: no minimum. */
   readonly slow: SlowStream | undefined
 }
 
-/** Fewer characters a second than this, over so long a time of waiting for the provider. */
+/** Minimum speed of a stream: characters per second, averaged over `over` of waiting for the provider. */
 export interface SlowStream {
   readonly charactersPerSecond: number
   readonly over: Duration.Duration

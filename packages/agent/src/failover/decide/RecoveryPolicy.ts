@@ -1,9 +1,9 @@
 /**
- * What to do when a call fails, as data: one row per class of failure and a few numbers for the whole call.
+ * The reaction to failed calls as data: one row per class of failure, and the limits of a whole call.
  *
- * `CallState` reads it and decides; nothing here has behaviour. Two policies ship, {@link interactive} (the
- * default) and {@link background}. They differ in patience, not in judgement. `Presets` has five more, each after a
- * known system.
+ * `CallState` reads it and decides; this module has no behaviour. Two policies ship, {@link interactive} (the
+ * default) and {@link background}. They have the same rows and differ in patience. `Presets` has five more, each
+ * after a known system.
  */
 import { Duration } from "effect"
 import type { CircuitBreaker } from "@outlast/resilience"
@@ -21,15 +21,15 @@ export type * from "./PolicyModel.ts"
 export { base, steady } from "./DefaultRows.ts"
 
 /**
- * Circuits that never turn a partly healthy target into an outage: they judge the share of failures among many attempts,
- * and several probes at once. `docs/load.md` has the numbers that decided.
+ * Circuits that never turn a partly healthy target into an outage. They judge the share of failures among many
+ * attempts, and let several probes through at once. `docs/load.md` has the measurements behind these values.
  */
 export const circuits = {
   trip: { consecutive: false, rate: { window: "1 minute", minimumCalls: 20, failures: 0.8 } },
   halfOpen: { permits: 3, successes: 2 }
 } as const satisfies CircuitBreaker.Options
 
-/** Somebody waits for the answer: five seconds of patience, two minutes in all. The default. */
+/** For a user who waits for the answer: five seconds of patience, two minutes in all. The default. */
 export const interactive: RecoveryPolicy = {
   classOf,
   rows,
@@ -63,7 +63,7 @@ export const interactive: RecoveryPolicy = {
   }
 }
 
-/** Nobody waits: a minute of patience before another model, half an hour in all. */
+/** For work in the background: a minute of patience before another model, half an hour in all. */
 export const background: RecoveryPolicy = {
   ...interactive,
   deadline: Duration.minutes(30),
@@ -78,7 +78,7 @@ export const background: RecoveryPolicy = {
   }
 }
 
-/** The same policy with every wait exact: for tests of what a policy does. */
+/** Returns the policy with every wait exact. Use it to test what a policy does. */
 export const withoutJitter = <Class extends string>(policy: RecoveryPolicy<Class>): RecoveryPolicy<Class> => {
   Kind.plain("a policy, for example Policy.interactive")("RecoveryPolicy.withoutJitter", "policy", policy)
   return {
@@ -95,9 +95,9 @@ export const withoutJitter = <Class extends string>(policy: RecoveryPolicy<Class
 }
 
 /**
- * The row for a failure. A row that ends the call, or asks another wire format only, says `move` instead where only
- * words speak for it: one other model is asked then, if there is one. Throws an `InvalidOption` for a class without a
- * row, which {@link validate} could not foresee.
+ * Returns the row for a failure. When only words support a verdict that ends the call, or that asks for another wire
+ * format, the row says `move` instead: the call then asks one other model. Throws an `InvalidOption` for a class
+ * without a row that {@link validate} could not foresee.
  */
 export const rowOf = <Class extends string>(policy: RecoveryPolicy<Class>, failure: ProviderFailure): Row => {
   const of = policy.classOf(failure)
@@ -109,7 +109,10 @@ export const rowOf = <Class extends string>(policy: RecoveryPolicy<Class>, failu
     : row
 }
 
-/** A verdict that was learned from words is too uncertain for a longer cooldown than an unknown failure gets. */
+/**
+ * Shortens the cooldown of a verdict that was learned from words. Such a verdict is as uncertain as an unknown
+ * failure.
+ */
 const withShortCooldown = (row: Row, { evidence }: ProviderFailure): Row =>
   row.cooldown === undefined || evidence.rule !== LearnedWords.ruleId
     ? row
@@ -121,14 +124,14 @@ const atMost = (rule: CooldownRule, limit: Duration.Duration): CooldownRule => (
   cap: Duration.min(rule.cap, limit)
 })
 
-/** Whether a verdict rests on words alone: no code, and no status that blames the request. */
+/** True when a verdict rests on words alone: without a code, and without a status that blames the request. */
 export const isHearsay = ({ evidence: { signal, status } }: ProviderFailure): boolean =>
   signal === "text" && (status === undefined || status < 400 || status > 499)
 
 /**
- * Throws an `InvalidOption` (a `RangeError`) that names the field: a value that is not allowed, a field that is missing or
- * unknown, a class of `classOf` without a row. With the `classOf` of the default policies, also a row of a class that
- * it does not give.
+ * Throws an `InvalidOption` (a `RangeError`) that names the field: a value that is not allowed, a missing or unknown
+ * field, or a class of `classOf` without a row. With the `classOf` of the default policies, a row of any other class
+ * is rejected too.
  */
 export const validate = (policy: RecoveryPolicy<string>): void =>
   PolicyChecks.validate(policy, policy.classOf === classOf)

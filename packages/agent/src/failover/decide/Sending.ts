@@ -1,12 +1,12 @@
 /**
- * What the sending of an attempt changes in the state of a call, and what is taken back when it was not sent after all:
- * the part of `CallState` that keeps the books. Pure.
+ * Updates the counts of a call when an attempt is sent, and takes them back when it was not sent after all. Part of
+ * `CallState`. Pure.
  */
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Action, CallState, Cut, Failed, Sent } from "./CallModel.ts"
 import { isSweep } from "./CallModel.ts"
 
-/** The state with an attempt at `target` after `delay` milliseconds. */
+/** Returns the state after sending an attempt to `target` with a delay of `delay` milliseconds. */
 export const sent = (state: CallState, target: TargetRef, delay: number): CallState => {
   const { ledger, left } = state
   const tries = state.tries.get(target.id)
@@ -36,8 +36,8 @@ export const sent = (state: CallState, target: TargetRef, delay: number): CallSt
 const noClasses: ReadonlyMap<string, number> = new Map()
 
 /**
- * The state with the attempt that was sent: if it began the answer anew, what was before is void. A cut answer is not,
- * until another one takes its place: a repeat with a raised limit that failed is still to be made.
+ * Returns the state after an attempt was really sent. If it began the answer again, the earlier text is void. A cut
+ * answer stays until another one replaces it, because a repeat with a raised limit may fail.
  */
 export const begun = (state: CallState, event: Failed | Cut): CallState => {
   const hasCut = state.cut && state.raise !== undefined
@@ -55,7 +55,7 @@ export const begun = (state: CallState, event: Failed | Cut): CallState => {
   }
 }
 
-/** The state without the attempt that was not sent. A delay that was `waited` counts. */
+/** Returns the state without the attempt that was not sent. A delay that was `waited` still counts. */
 export const unsent = (state: CallState, waited: boolean): CallState => {
   const { ledger, left } = state
   const id = state.target?.id ?? ""
@@ -80,12 +80,12 @@ export const unsent = (state: CallState, waited: boolean): CallState => {
   }
 }
 
-/** An action that sends something. */
+/** An action that sends an attempt. */
 export type Sending = Extract<Action, { readonly probe: boolean }>
 
 export const isSending = (action: Action): action is Sending => "probe" in action
 
-/** Whether a call does not leave `target` by this. */
+/** True when the action keeps the call at `target`. */
 export const staysAt = (action: Action, target: TargetRef | undefined): boolean =>
   "target" in action && action.target.id === target?.id
 

@@ -1,10 +1,10 @@
 /**
- * What a program asks of a target's client beside the options of effect/ai, in a form that only the client knows.
+ * Options of a target's client that effect/ai does not have, in a form that only the client knows.
  *
- * The chain hands it on unread: every attempt of a call finds it in its context. It holds for one call. Calls that
- * Outlast makes on the way, such as those for a summary, do not have it.
+ * The chain passes them on unread: every attempt of a call finds them in its context. They hold for one call. Calls
+ * that Outlast makes itself, for example for a summary, do not get them.
  *
- * `toAiSdk` sets it: temperature, headers and provider options of one call of the AI SDK.
+ * `toAiSdk` sets them: temperature, headers and provider options of one call of the AI SDK.
  */
 import { Context } from "effect"
 

@@ -1,11 +1,10 @@
 /**
- * A `LanguageModel` layer that is not ours, as a target.
+ * Uses any `LanguageModel` layer as a target, for example a vendor's own.
  *
- * It costs a second pass of effect/ai over every call (about twice as much as a `ProviderModel`), and what it
- * cannot know: a key per attempt, and time limits that the layer sets itself. It knows an output limit only if
- * `withOutputLimit` says how its vendor is told. It is always asked for whole answers with a request: only that takes
- * the schema of an object. So an object that is streamed comes in one piece. Its tools never run inside it; its calls
- * come back unchecked.
+ * Every call passes through effect/ai twice, which costs about twice as much as a `ProviderModel`. A key per attempt
+ * and time limits inside the layer are not supported. An output limit needs `withOutputLimit`, which sets it for the
+ * vendor. Objects are always requested as whole answers, because only `generateObject` takes their schema, so a
+ * streamed object arrives in one piece. Tools never run inside the layer. Tool calls are returned unchecked.
  *
  * **Example** (A vendor's own layer behind ours)
  *
@@ -34,13 +33,13 @@ import { checks as infoChecks } from "../../conversation/ModelInfo.ts"
 import type { ProviderModel, ProviderRequest, TargetSpec } from "./ProviderModel.ts"
 
 /**
- * The services with which a vendor's layer is told how many tokens an answer may have: its configuration for one call,
- * usually. They are there while the call runs, whole or streamed.
+ * Returns the services that set the output limit of a vendor's layer, usually its configuration for one call. They
+ * are provided while the call runs, whole or streamed.
  */
 export type WithOutputLimit = (tokens: number) => Context.Context<never>
 
 /**
- * The layer's model as an entry of a chain, without keys of ours: the layer has its own.
+ * Makes the layer's model an entry of a chain. The entry has no keys, because the layer has its own.
  *
  * Throws an `InvalidOption` (a `RangeError`) for an option that is missing, unknown or not allowed.
  */
@@ -70,9 +69,9 @@ export interface Options<E, R> {
   readonly provider: string
   readonly model: string
   readonly layer: Layer.Layer<LanguageModel.LanguageModel, E, R>
-  /** Default: nothing is known. */
+  /** Facts about the model. Default: none. */
   readonly info?: ModelInfo | undefined
-  /** Default: the layer is told nothing, and an answer is as long as the layer lets it be. */
+  /** Sets the output limit of the vendor's layer. Default: the layer gets no limit and uses its own. */
   readonly withOutputLimit?: WithOutputLimit | undefined
 }
 
@@ -86,7 +85,9 @@ const checks: Check.Checks<Options<unknown, unknown>> = {
   withOutputLimit: is.fn("(tokens) => Context")
 }
 
-/** The two hooks over a model. `provider` tells sentences apart that mean different things at different providers. */
+/**
+ * Builds the two hooks over a model. `provider` selects how error messages are read that differ between providers.
+ */
 export const fromLanguageModel = (
   model: LanguageModel.LanguageModel,
   info: ModelInfo = {},
@@ -110,7 +111,7 @@ const hooksOf = (
         ? model.generateText(callOf(request))
         : model.generateObject({
             ...callOf(request),
-            // The user's own schema; the outer model asked for it as an open type.
+            // The schema is the user's own. The outer model passes it on with an open type.
             schema: responseFormat.schema as Schema.Codec<unknown, Record<string, unknown>>,
             objectName: responseFormat.objectName
           })
@@ -122,7 +123,7 @@ const hooksOf = (
     )
   }
   const streamText: ProviderModel["streamText"] = (request) => {
-    // Only a request takes the schema of an object.
+    // Only a whole answer takes the schema of an object.
     if (request.responseFormat.type === "json") {
       return Stream.fromIterableEffect(Effect.map(generateText(request), inPieces))
     }
@@ -137,7 +138,7 @@ const hooksOf = (
   return { info: { ...info, wholeAnswers: "request" }, generateText, streamText }
 }
 
-/** A whole answer as a stream, each text in one piece. */
+/** Converts a whole answer to a stream, with each text in one piece. */
 const inPieces = (parts: ReadonlyArray<Response.PartEncoded>): Array<Response.StreamPartEncoded> =>
   parts.flatMap((part, index): Array<Response.StreamPartEncoded> => {
     if (part.type !== "text" && part.type !== "reasoning") return [part]
@@ -153,7 +154,9 @@ const inPieces = (parts: ReadonlyArray<Response.PartEncoded>): Array<Response.St
 const limited = ({ maxOutputTokens }: ProviderRequest, withOutputLimit: WithOutputLimit) =>
   maxOutputTokens === undefined ? Context.empty() : withOutputLimit(maxOutputTokens)
 
-/** The verdict of a chain inside a chain is kept: that of the target that is back first, or of its first. */
+/**
+ * Keeps the verdict of a chain inside a chain: the failure of the target that is back first, or of its first target.
+ */
 const toFailure = (error: AiError.AiError, provider: string | undefined): Effect.Effect<ProviderFailure> => {
   const failure = Option.getOrUndefined(failureOf(error))
   if (failure === undefined) return Classifier.failure(error, { provider })
@@ -167,17 +170,17 @@ const toFailure = (error: AiError.AiError, provider: string | undefined): Effect
   return told === undefined ? Classifier.failure(error, { provider }) : Effect.succeed(told.failure)
 }
 
-/** The request as a user of the model would make it, with tools that are offered and never run. */
+/** Builds the request as a user of the model would. The tools are offered and never run. */
 const callOf = ({ prompt, tools, toolChoice }: ProviderRequest) => ({
   prompt,
-  // It names one of `tools`, whose names the empty type does not know.
+  // The choice names one of `tools`. The empty toolkit type does not know their names.
   toolChoice: toolChoice as LanguageModel.ToolChoice<never>,
   toolkit: offering(tools),
   disableToolCallResolution: true as const,
   toolCallValidation: "deferred" as const
 })
 
-/** Typed as empty: calls come back unchecked, whatever tools there are. */
+/** Has an empty type, because tool calls are returned unchecked. */
 const offering = (tools: ReadonlyArray<Tool.Any>): Toolkit.WithHandler<{}> => ({
   tools: Object.fromEntries(tools.map((tool) => [tool.name, tool])),
   handle: () => Effect.die(new Error("ForeignModel: a tool call was resolved although resolution is off"))
@@ -185,7 +188,7 @@ const offering = (tools: ReadonlyArray<Tool.Any>): Toolkit.WithHandler<{}> => ({
 
 const encode = Schema.encodeUnknownSync(Response.AllParts(Toolkit.empty))
 
-/** Tool calls and results are in their encoded form already: nobody has decoded them. */
+/** Tool calls and results are still in their encoded form, because no toolkit decoded them. */
 const encoded = (part: Response.AnyPart): Response.AllPartsEncoded => {
   switch (part.type) {
     case "tool-call": {

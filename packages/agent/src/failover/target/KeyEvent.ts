@@ -1,20 +1,22 @@
-/** What a key that can be refreshed publishes: plain data, without the key. */
+/**
+ * Events of a key that can be refreshed: plain data, without the key.
+ */
 import type { ResilienceEvents } from "@outlast/resilience"
 import { EventDefinition } from "@outlast/resilience"
 import type { KeyError } from "./KeySource.ts"
 
 export interface KeyRefreshed extends ResilienceEvents.ResilienceEvent {
   readonly _tag: "KeyRefreshed"
-  /** The name of the key. */
+  /** Name of the key. */
   readonly key: string
-  /** Counts the values of this key: the second is version 2. */
+  /** Version of the key's value, counted from 1. */
   readonly version: number
 }
 
 export interface KeyNotRefreshed extends ResilienceEvents.ResilienceEvent {
   readonly _tag: "KeyNotRefreshed"
   readonly key: string
-  /** `same`: the value that was there before. */
+  /** Reason of the failure. `same`: the refresh returned the same value again. */
   readonly why: KeyError["why"] | "same"
   readonly message: string
 }

@@ -1,5 +1,5 @@
 /**
- * Where a key comes from. The name is public, the value never leaves its `Redacted`.
+ * The source of a key. The name is public, the value never leaves its `Redacted`.
  *
  * | source | is read | when the provider refuses it |
  * |---|---|---|
@@ -7,10 +7,10 @@
  * | {@link value} | it is there | it cools |
  * | {@link refreshing} | when the layer is built, and whenever it expires or is refused | it is refreshed once, then cools |
  *
- * A source is a recipe. What a chain holds of it while it runs is a `LiveKey`.
+ * A source only describes how to load a key. A running chain holds the loaded key as a `LiveKey`.
  *
- * Names are shown in events and errors, so a key where its name belongs throws an `InvalidOption` that does not quote
- * it. A name that looks like a key is refused, too.
+ * Names appear in events and errors. A key in place of its name throws an `InvalidOption` that does not quote it, and
+ * so does a name that looks like a key.
  *
  * **Example** (An OAuth token that is refreshed a minute before it expires)
  *
@@ -34,17 +34,22 @@ import { timed } from "./Timed.ts"
 // Errors
 // -----------------------------------------------------------------------------
 
-/** A function that gives a key gave none. It says nothing of what that function said, which may be secret. */
+/**
+ * The function that supplies a key did not return one. The error omits the function's own message, which may contain
+ * a secret.
+ */
 export class KeyError extends Schema.TaggedError<KeyError>("@outlast/agent/failover/KeyError")("KeyError", {
-  /** The name of the key. */
+  /** Name of the key. */
   key: Schema.String,
   /**
+   * Cause:
+   *
    * - `failed`: the function failed or died
    * - `timeout`: it took longer than its limit
-   * - `empty`: it gave an empty value
+   * - `empty`: it returned an empty value
    */
   why: Schema.Literals(["failed", "timeout", "empty"]),
-  /** The tag or the class of what the function failed with, where it has one (`RequestError`), or what was wrong. */
+  /** Tag or class of the function's error, where it has one (`RequestError`), or the problem with its result. */
   error: Schema.optionalKey(Schema.String)
 }) {
   override get message(): string {
@@ -66,27 +71,27 @@ export class KeyError extends Schema.TaggedError<KeyError>("@outlast/agent/failo
 // Model
 // -----------------------------------------------------------------------------
 
-/** A key and how long it holds. */
+/** A key and its expiry. */
 export interface Token {
   readonly value: Redacted.Redacted
   /** Unix time in milliseconds; absent, or `NaN`, for a key that does not expire. */
   readonly expiresAt?: number | undefined
 }
 
-/** How to get a key that changes. */
+/** The means to refresh a key. */
 export interface Refresh {
-  /** Fails after the time limit. */
+  /** Loads the key. Fails after the time limit. */
   readonly load: Effect.Effect<Token, KeyError>
-  /** Milliseconds before it expires in which a key is refreshed before it is used. */
+  /** Milliseconds before the expiry within which a key is refreshed before use. */
   readonly margin: number
 }
 
 export interface KeySource {
-  /** Shown in events and errors, for example `ANTHROPIC_API_KEY`. */
+  /** Name in events and errors, for example `ANTHROPIC_API_KEY`. */
   readonly name: string
-  /** Fails when the key is not there. */
+  /** Loads the key. Fails when there is none. */
   readonly load: Effect.Effect<Redacted.Redacted, Config.ConfigError | KeyError>
-  /** Only of a key that can be refreshed. */
+  /** Present only for a key that can be refreshed. */
   readonly refresh?: Refresh | undefined
 }
 
@@ -111,7 +116,7 @@ export const config = (name: string, key: Config.Config<Redacted.Redacted>): Key
   return { name: known, load: key }
 }
 
-/** A key that is already there. Default of the name: `key`. */
+/** A key that the program has already. Default name: `key`. */
 export const value: {
   (key: Redacted.Redacted): KeySource
   (name: string, key: Redacted.Redacted): KeySource
@@ -119,19 +124,19 @@ export const value: {
   const [name, key] = args.length === 1 ? [defaults.name, args[0]] : args
   if (!Redacted.isRedacted(key)) throw refused("KeySource.value", "key", "a Redacted", "Redacted.make(key)")
   const known = label("KeySource.value", "name", name)
-  // A variable that is not set, for example.
+  // The value may be missing, for example from an unset variable. Such a key loads as empty.
   return { name: known, load: Effect.succeed(textOf(key) === undefined ? Redacted.make("") : key) }
 }
 
-/** How {@link refreshing} gets a key. */
+/** Options of {@link refreshing}. */
 export interface RefreshingOptions {
   /**
-   * Gives the key as it is now, or a new one: exchanges a refresh token, asks a vault, reads a file that another
-   * program keeps fresh. A chain never runs it twice at the same time, whatever number of its entries have this
-   * source, and interrupts it at the time limit.
+   * Returns the current key or a new one: exchanges a refresh token, asks a vault, or reads a file that another
+   * program updates. A chain never runs it twice at the same time, even if several entries use this source, and
+   * interrupts it at the time limit.
    */
   readonly load: Effect.Effect<Token, unknown>
-  /** The time limit of one `load`. Default 30 seconds. */
+  /** Time limit of one `load`. Default 30 seconds. */
   readonly timeout?: Duration.Input | undefined
   /** A key that expires within this time is refreshed before it is used. Default 1 minute. */
   readonly margin?: Duration.Input | undefined
@@ -143,7 +148,7 @@ const { is } = Options
 
 const refreshingChecks: Options.Checks<RefreshingOptions> = {
   load: is.required((module, field, value) =>
-    // A text may be the key.
+    // A string here may be the key itself, so the error must not quote it.
     (typeof value === "string" ? is.secret(is.effect) : is.effect)(module, field, value)
   ),
   timeout: Kind.finiteDuration({ min: "1 millis" }),
@@ -151,11 +156,11 @@ const refreshingChecks: Options.Checks<RefreshingOptions> = {
 }
 
 /**
- * A key that a function gives, for example an OAuth access token. It is refreshed before it expires, where `load`
- * says when that is, and once when the provider refuses it.
+ * A key that a function supplies, for example an OAuth access token. The key is refreshed before it expires, if
+ * `load` returns the expiry, and once when the provider refuses it.
  *
- * Throws an `InvalidOption` (a `RangeError`) for an option that is missing, unknown or not allowed, and for a name that
- * may be a key.
+ * Throws an `InvalidOption` (a `RangeError`) for an option that is missing, unknown or not allowed, and for a name
+ * that may be a key.
  */
 export const refreshing = (name: string, options: RefreshingOptions): KeySource => {
   label("KeySource.refreshing", "name", name)
@@ -165,7 +170,7 @@ export const refreshing = (name: string, options: RefreshingOptions): KeySource 
   const timeout = Duration.fromInputUnsafe(options.timeout ?? defaults.timeout)
   const margin = Duration.toMillis(options.margin ?? defaults.margin)
   const attempt = Effect.matchCauseEffect(options.load, {
-    // A defect is a failure like any other, and so is an interruption that is none of ours.
+    // Treat a defect as a failure, and so an interruption from inside `load`.
     onFailure: (cause) => Effect.fail(new KeyError({ key: name, why: "failed", ...errorOf(cause) })),
     onSuccess: (token) => {
       const value: unknown = property(token, "value")
@@ -185,20 +190,22 @@ export const refreshing = (name: string, options: RefreshingOptions): KeySource 
   return { name, load: Effect.map(load, (token) => token.value), refresh: { load, margin } }
 }
 
-/** What is wrong with the time of a token. A small number is a time in seconds, unless the clock itself is near 0. */
+/**
+ * Returns the problem with a token's expiry. A small number is a time in seconds, unless the clock itself is near 0.
+ */
 const wrongExpiry = (expiresAt: unknown, now: number): string | undefined => {
   if (expiresAt === undefined) return undefined
-  // `expires_at * 1_000` of a token without `expires_at` is NaN, which is a number here: such a key does not expire.
+  // `expires_at * 1_000` of a token without `expires_at` is NaN. Such a key does not expire.
   if (typeof expiresAt !== "number") return "its expiresAt is not a number"
   return expiresAt < inSeconds && now > inSeconds
     ? "its expiresAt is in seconds, not in milliseconds"
     : undefined
 }
 
-/** 1973 in milliseconds, the year 5138 in seconds. */
+/** Numbers below this are seconds: 1973 in milliseconds, the year 5138 in seconds. */
 const inSeconds = 1e11
 
-/** The text of a key; `undefined` if it was wiped or is not a string. */
+/** Returns the text of a key; `undefined` if it was wiped or is not a string. */
 const textOf = (key: Redacted.Redacted<unknown>): string | undefined => {
   try {
     const text = Redacted.value(key)
@@ -208,7 +215,7 @@ const textOf = (key: Redacted.Redacted<unknown>): string | undefined => {
   }
 }
 
-/** A name, if it is one: whatever else stands in an error may be a secret. */
+/** Returns the tag or class name of an error. Other parts of the error may hold a secret. */
 const errorOf = (cause: Cause.Cause<unknown>): { readonly error?: string } => {
   const error = Cause.squash(cause)
   for (const name of [property(error, "_tag"), property(error, "name")]) {
@@ -221,7 +228,10 @@ const errorOf = (cause: Cause.Cause<unknown>): { readonly error?: string } => {
 // Names
 // -----------------------------------------------------------------------------
 
-/** The sources of an option `keys`. Throws an `InvalidOption` for what is none, without quoting it. */
+/**
+ * Checks the option `keys` and returns its sources. Throws an `InvalidOption` for any other value, without quoting
+ * it.
+ */
 export const fromOption = (module: string, keys: unknown): ReadonlyArray<KeySource> => {
   if (!Array.isArray(keys)) throw refused(module, "keys", "a list", keysExample)
   if (keys.length === 0)
@@ -239,7 +249,10 @@ export const fromOption = (module: string, keys: unknown): ReadonlyArray<KeySour
   })
 }
 
-/** A source that may be written by hand. Throws an `InvalidOption` for what is none, and for a name that may be a key. */
+/**
+ * Checks a source, which may be written by hand. Throws an `InvalidOption` for a value that is not a source, and for
+ * a name that may be a key.
+ */
 export const checked = (module: string, field: string, key: unknown): KeySource => {
   if (!isSource(key)) throw refused(module, field, "the name of a variable or a KeySource", keyExample)
   label(module, `${field}.name`, key.name)
@@ -254,7 +267,7 @@ const variable = (module: string, field: string, name: unknown): string => {
   throw refused(module, field, "the name of an environment variable, not a key", keyExample)
 }
 
-/** The name of a source that is not a variable: it may have dots, dashes and blanks. */
+/** Checks the name of a source that is not a variable. Dots, dashes and blanks are allowed. */
 const label = (module: string, field: string, name: unknown): string => {
   if (typeof name === "string" && /^[\p{L}\p{N}_][\p{L}\p{N} _.:/@~-]*$/u.test(name) && !mayBeKey(name))
     return name
@@ -264,7 +277,7 @@ const label = (module: string, field: string, name: unknown): string => {
 const keysExample = 'keys: ["ANTHROPIC_API_KEY"]'
 const keyExample = `${keysExample}, or KeySource.value("name", Redacted.make(key)) for a key that the program has`
 
-/** Does not show the value, which may be a key. */
+/** Builds the error without the value, which may be a key. */
 const refused = (module: string, field: string, allowed: string, instead: string): Options.InvalidOption =>
   new Options.InvalidOption(
     module,

@@ -1,15 +1,16 @@
 /**
- * A key while it is in use: the value that holds now, and, where its source can do that, how to get a newer one.
+ * A key in use: its current value and, if the source supports it, the means to refresh it.
  *
- * Values have versions. Whoever was refused says which version that was: if a newer one is there already, it has
- * only to try again; if not, it starts a refresh or joins the one that is under way. So a hundred calls that are
- * refused at once cost one refresh, and a late 401 about an old value costs none.
+ * Values have versions. A call whose key was refused passes the version that it used. If a newer value exists
+ * already, the call only retries. Otherwise it starts a refresh, or joins the one in flight. A hundred calls that are
+ * refused at the same time therefore cost one refresh, and a late 401 about an old value costs none.
  *
- * A refresh belongs to nobody: a caller that is interrupted leaves it to the others, and it ends with the scope of
- * the key. It runs in the context in which the key was made, untouched by the deadline of the call that started it.
+ * A refresh does not belong to the call that started it: it continues when that call is interrupted, and ends with
+ * the scope of the key. The refresh runs in the context in which the key was made, so the deadline of that call does
+ * not apply.
  *
- * **What it does not do.** It does not know what a refused key means: `renew` says whether there is another value,
- * the owner of the call decides that the key is out. It keeps no value but the newest and stores none.
+ * **Limits.** A refused key is not marked as out here: `renew` reports whether there is another value, and the owner
+ * of the call decides. Only the newest value is kept, and none is stored.
  *
  * **Example** (Once more with a newer key)
  *
@@ -36,25 +37,25 @@ import type { KeyError, KeySource, Refresh, Token } from "./KeySource.ts"
 
 export interface LiveKey {
   readonly name: string
-  /** The newest value. */
+  /** The newest value of the key. */
   readonly current: Redacted.Redacted
-  /** Of {@link current}; the first is 1. */
+  /** Version of {@link current}; the first is 1. */
   readonly version: number
   /**
-   * To be run before `current` is used: refreshes a value that expires soon, and does nothing otherwise. It never
+   * Refreshes a value that expires soon, and does nothing otherwise. Run it before each use of `current`. Never
    * fails: a value that could not be refreshed is used as it is. Absent for a key that cannot expire.
    */
   readonly ready: Effect.Effect<void> | undefined
   /**
-   * Asks for a value that is newer than the version that was refused. `false`: there is none, because the refresh
-   * failed or gave the same value again. Absent for a key that cannot be refreshed.
+   * Requests a value newer than the version `seen`, which the provider refused. Returns false when the refresh failed
+   * or returned the same value again. Absent for a key that cannot be refreshed.
    */
   readonly renew: ((seen: number) => Effect.Effect<boolean>) | undefined
 }
 
 /**
- * Milliseconds between two refreshes of a value that expires soon: while its server is down, not every call waits for
- * it.
+ * Minimum milliseconds between two refreshes of a value that expires soon, so that not every call waits while its
+ * server is down.
  */
 export const pause = 10_000
 
@@ -62,7 +63,7 @@ export const pause = 10_000
 // Constructors
 // -----------------------------------------------------------------------------
 
-/** Loads the key. Fails when it is not there. */
+/** Loads the key. Fails when there is none. */
 export const make = (source: KeySource): Effect.Effect<LiveKey, Config.ConfigError | KeyError, Scope.Scope> =>
   source.refresh === undefined
     ? Effect.map(source.load, (current) => ({
@@ -107,12 +108,12 @@ const refreshed = (name: string, { load, margin }: Refresh): Effect.Effect<LiveK
       })
     )
 
-    /** Ends when the refresh that is under way, or else a new one, has ended. */
+    /** Joins the refresh in flight, or starts one, and waits for its end. */
     const joined: Effect.Effect<void> = Effect.suspend(() => {
       if (closed) return Effect.void
       if (underWay === undefined) {
         const fiber = Effect.runForkWith(context)(refresh)
-        // A `load` without a pause has ended by now.
+        // A `load` that never suspends has ended by now.
         if (fiber.pollUnsafe() === undefined) underWay = fiber
         return Effect.asVoid(Fiber.await(fiber))
       }

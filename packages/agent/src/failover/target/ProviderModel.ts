@@ -1,12 +1,12 @@
 /**
- * The seam: what a target must be able to do.
+ * The interface that every target implements.
  *
- * A `ProviderModel` is the two hooks of effect/ai's `LanguageModel.make`, with the key and the output limit
- * as explicit fields of the request and failures typed as `ProviderFailure`. It does one attempt: it never
- * retries, it aborts its request when it is interrupted, and a stream of its that ends without a complete
- * `finish` part fails. A defect of it is a bug and no failure of the provider: it ends the call, and no other target is
- * asked. Everything else, retries, cooldowns, time limits, belongs to the owner of the call. Only of
- * the connection it knows more than its owner: that limit it keeps itself.
+ * A `ProviderModel` is the two hooks of effect/ai's `LanguageModel.make`. Key and output limit are explicit fields of
+ * the request, and failures are typed as `ProviderFailure`. A model makes one attempt: it never retries, and it
+ * aborts its request when it is interrupted. A stream fails when it ends without a complete `finish` part. A defect
+ * is a bug and not a failure of the provider: it ends the call without asking another target. Retries, cooldowns and
+ * time limits belong to the owner of the call. The model keeps only one limit itself, the one for connecting, because
+ * only the model sees the connection.
  */
 import type { Duration, Effect, Redacted, Scope, Stream } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
@@ -14,30 +14,33 @@ import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { KeySource } from "./KeySource.ts"
 import type { ModelInfo } from "../../conversation/ModelInfo.ts"
 
-/** One attempt. */
+/** Request of one attempt. */
 export interface ProviderRequest extends LanguageModel.ProviderOptions {
-  /** The credential of this attempt; `undefined` for a target without one. */
+  /** Credential of this attempt; `undefined` for a target without a key. */
   readonly key: Redacted.Redacted | undefined
-  /** The most tokens that the answer may have; `undefined` leaves it to the provider's default. */
+  /** Maximum output tokens; `undefined` leaves it to the provider's default. */
   readonly maxOutputTokens: number | undefined
-  /** Default: none. */
+  /** Time limits that the model keeps. Default: none. */
   readonly limits?: RequestLimits | undefined
   /**
-   * Gets the headers of the response, good or bad, when they are there, in whatever form the client keeps them.
-   * Default: nobody reads them.
+   * Receives the headers of the response when they arrive, for good and bad responses, in the client's own form.
+   * Default: headers are ignored.
    */
   readonly heard?: ((headers: unknown) => void) | undefined
 }
 
-/** What only the model can keep. */
+/** Time limits that only the model can keep. */
 export interface RequestLimits {
-  /** How long the request may wait for its connection: a `Timeout` in phase `connect` then. */
+  /** Maximum time to connect. The attempt then fails with a `Timeout` in phase `connect`. */
   readonly connect: Duration.Duration
 }
 
 export interface ProviderModel {
   readonly info: ModelInfo
-  /** Hands the headers of every response to `heard` when they come: without them, nothing has come. Default false. */
+  /**
+   * True when the model passes the headers of every response to `heard` as they arrive. A call without headers then
+   * counts as silent. Default false.
+   */
   readonly reportsHeaders?: boolean | undefined
   readonly generateText: (
     request: ProviderRequest
@@ -48,17 +51,17 @@ export interface ProviderModel {
 }
 
 /**
- * An entry of a chain: one model at one endpoint with its keys. It stands for one target per key; these
- * targets are equivalent.
+ * An entry of a chain: one model at one endpoint with its keys. An entry makes one target per key; these targets are
+ * equivalent.
  *
- * `E` is what can go wrong while the model is built: the entry's targets are then out, the others work on.
+ * `E` is the error of building the model. The entry's targets are then dead, and the others keep working.
  */
 export interface TargetSpec<out E = never, out R = never> {
   readonly provider: string
   readonly model: string
-  /** The base URL, without query and trailing slash; empty for a model without network. */
+  /** Base URL without query and trailing slash; empty for a model without network. */
   readonly endpoint: string
-  /** In the order of their use. Empty for a model that needs no key. */
+  /** Keys in the order of their use. Empty for a model that needs no key. */
   readonly keys: ReadonlyArray<KeySource>
   readonly build: Effect.Effect<ProviderModel, E, R | Scope.Scope>
 }

@@ -6,15 +6,18 @@ import { AiError } from "effect/ai"
 import type { ReasonDefinition } from "./ReasonDefinition.ts"
 import { always, id, never } from "./ReasonDefinition.ts"
 
-/** The rule of a key that is not configured. */
+/** Id of the rule for a key that is not configured. */
 export const missingKey = "key/missing"
 
-/** The rule of a key whose function gave none. */
+/** Id of the rule for a key whose function returned none. */
 export const unloadedKey = "key/not-loaded"
 
 /** The key is wrong, expired, revoked or may not do this. */
 export class Auth extends Schema.TaggedClass<Auth>(id("Auth"))("Auth", {
-  /** The provider says that the key will never work again (revoked, disabled); out until it is reset. */
+  /**
+   * True when the provider says that the key will never work again (revoked, disabled). The key is then out until it
+   * is reset.
+   */
   permanent: Schema.Boolean
 }) {}
 

@@ -1,12 +1,12 @@
 /**
- * There is no money left: credit balance, insufficient quota, spending cap.
+ * The account has no money left: credit balance, insufficient quota, spending cap.
  */
 import { Schema } from "effect"
 import { AiError } from "effect/ai"
 import type { ReasonDefinition } from "./ReasonDefinition.ts"
 import { always, id, never } from "./ReasonDefinition.ts"
 
-/** There is no money left: credit balance, insufficient quota, spending cap. */
+/** The account has no money left: credit balance, insufficient quota, spending cap. */
 export class Billing extends Schema.TaggedClass<Billing>(id("Billing"))("Billing", {}) {}
 
 export const billing: ReasonDefinition<Billing> = {

@@ -1,9 +1,9 @@
 /**
- * The one boundary between our failures and effect/ai, whose error channel knows only `AiError`.
+ * Converts our failures to errors of effect/ai, whose error channel allows only `AiError`. No other module does this.
  *
- * A `CallFailed` is an `AiError` that still carries the typed failure: `reason` is the nearest AiError reason,
- * so that existing handlers work, and {@link failureOf} gives the failure back. It is never retryable: the call
- * has been retried already, and a user's own retry must not multiply the attempts.
+ * A `CallFailed` is an `AiError` that still carries the typed failure. The `reason` is the nearest AiError reason, so
+ * that existing handlers work, and {@link failureOf} returns the failure. A `CallFailed` is never retryable: the call
+ * has been retried already, and a retry by the user must not multiply the attempts.
  */
 import { Option } from "effect"
 import { AiError } from "effect/ai"
@@ -28,16 +28,16 @@ export class CallFailed extends AiError.AiError.extend<CallFailed>(
 
 ErrorText.printedOnce(CallFailed)
 
-/** The failure behind an error of a model call that went through Outlast. */
+/** Returns the failure behind an error of a model call that went through Outlast. */
 export const failureOf = (error: unknown): Option.Option<CallFailure> =>
   error instanceof CallFailed ? Option.some(error.failure) : Option.none()
 
-/** Properties that repeat what the message says. */
+/** Properties that only repeat the message. */
 const hidden = ["_tag", "module", "method", "reason", "cause", "failure", "~effect/ai/AiError"]
 
-/** `object` is the text of an answer that is not the object that was asked for, if the call failed with that. */
+/** `object` is the text of an answer that is not the requested object, if the call failed with one. */
 export const fromFailure = (method: string, failure: CallFailure, object?: string): CallFailed =>
-  // The reason is the cause of the error, and would be printed as well.
+  // The reason is the cause of the error and would be printed twice.
   ErrorText.brief(
     new CallFailed({
       module: "Outlast",

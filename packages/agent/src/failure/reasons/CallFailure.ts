@@ -1,5 +1,5 @@
 /**
- * How a call fails when all recovery has failed: one failure that stops it, or all targets out.
+ * Failures of a call after all recovery has failed: one failure that stops it, or all targets out.
  */
 import { Schema } from "effect"
 import { ErrorText } from "@outlast/resilience"
@@ -11,14 +11,14 @@ import { TargetRef } from "../../conversation/TargetRef.ts"
 /** One target that could not serve the call. */
 export const TargetOut = Schema.Struct({
   target: TargetRef,
-  /** Why it is out. */
+  /** The failure that keeps the target out. */
   failure: ProviderFailure,
-  /** How long until it may be chosen again; absent when only a person can bring it back. */
+  /** Time until it may be chosen again; absent when only a person can bring it back. */
   availableIn: Schema.optional(Schema.Duration)
 })
 export type TargetOut = typeof TargetOut.Type
 
-/** What does not pass by itself. */
+/** Reasons that only a person can remove, for example a missing key. */
 export const needsPerson: ReadonlySet<ReasonTag> = new Set(
   reasonTags.filter((tag) => definitions[tag].needsPerson)
 )
@@ -28,7 +28,7 @@ export class AllTargetsOut extends Schema.TaggedError<AllTargetsOut>("@outlast/a
   "AllTargetsOut",
   {
     targets: Schema.Array(TargetOut),
-    /** Attempts that this call had made. */
+    /** Attempts that this call made. */
     attempts: Schema.Finite,
     /** The shortest wait after which a target is worth another call; absent when waiting cannot help. */
     soonest: Schema.optional(Schema.Duration)
@@ -37,7 +37,7 @@ export class AllTargetsOut extends Schema.TaggedError<AllTargetsOut>("@outlast/a
   override get message(): string {
     const lines = this.targets.map(({ target, failure, availableIn }) => {
       const when = availableIn === undefined ? "" : `; back in ${waitInWords(availableIn)}`
-      // The rules know nothing better to say than the target itself.
+      // For an unknown failure the provider's own message is the best explanation.
       const said = failure.reason._tag === "Unknown" ? providerSaid(failure) : ""
       return `  ${target.id}: ${whatHappened(failure)}${when}.${said} ${whatToDo(failure)}`
     })
@@ -54,6 +54,6 @@ export class AllTargetsOut extends Schema.TaggedError<AllTargetsOut>("@outlast/a
 
 ErrorText.printedOnce(AllTargetsOut)
 
-/** What a call can fail with. */
+/** Every failure of a call: a single failure, or all targets out. */
 export const CallFailure = Schema.Union([ProviderFailure, AllTargetsOut])
 export type CallFailure = typeof CallFailure.Type

@@ -1,12 +1,12 @@
 /**
- * The caller, or the provider in its name, cancelled the attempt.
+ * The attempt was cancelled by the caller, or by the provider on the caller's behalf.
  */
 import { Schema } from "effect"
 import { AiError } from "effect/ai"
 import type { ReasonDefinition } from "./ReasonDefinition.ts"
 import { id, never } from "./ReasonDefinition.ts"
 
-/** The caller, or the provider in its name, cancelled the attempt. */
+/** The attempt was cancelled by the caller, or by the provider on the caller's behalf. */
 export class Cancelled extends Schema.TaggedClass<Cancelled>(id("Cancelled"))("Cancelled", {}) {}
 
 export const cancelled: ReasonDefinition<Cancelled> = {
@@ -20,6 +20,6 @@ export const cancelled: ReasonDefinition<Cancelled> = {
   needsPerson: false,
   isItsFault: never,
   wait: "field",
-  // The caller's own cancel interrupts the call: an error that says so may be about the cancel of another caller.
+  // The caller's own cancel interrupts the call. An error that reports a cancel may be about another caller's.
   remedies: ["target", "stop"]
 }

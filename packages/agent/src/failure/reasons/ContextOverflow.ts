@@ -10,11 +10,11 @@ import { id, never } from "./ReasonDefinition.ts"
 export class ContextOverflow extends Schema.TaggedClass<ContextOverflow>(id("ContextOverflow"))(
   "ContextOverflow",
   {
-    /** The window in tokens, where the provider named it. */
+    /** The window in tokens, when the provider named it. */
     limit: Schema.optional(Schema.Finite),
-    /** The size of the request in tokens, where the provider named it. */
+    /** The size of the request in tokens, when the provider named it. */
     requested: Schema.optional(Schema.Finite),
-    /** Of these the tokens reserved for the answer, where the provider counted and named them. */
+    /** The part of `requested` that is reserved for the answer, in tokens, when the provider counted and named it. */
     output: Schema.optional(Schema.Finite)
   }
 ) {}

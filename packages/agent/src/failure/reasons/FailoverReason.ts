@@ -1,11 +1,10 @@
 /**
- * What went wrong with a provider call: a closed union of tagged reasons.
+ * The reasons why a provider call can fail: a closed union of tagged classes.
  *
- * A reason says what happened, never what to do: whether an attempt is repeated, moved or given up is
- * the policy's word (`RecoveryPolicy`). Reasons are plain data, so that they survive a journal, a log line
- * or another process.
+ * A reason says what happened, never what to do. The policy (`RecoveryPolicy`) decides whether to repeat, move or
+ * give up. Reasons are plain data, so that they survive a journal, a log line or another process.
  *
- * Each reason is a file of this folder: its class and its definition.
+ * Each reason is a file of this folder with its class and its definition.
  *
  * **Example** (Handling one reason)
  *
@@ -47,7 +46,7 @@ export {
   Unknown
 }
 
-/** Every reason. */
+/** The union of every reason. */
 export const FailoverReason = Schema.Union([
   Auth,
   Billing,
@@ -66,10 +65,10 @@ export const FailoverReason = Schema.Union([
 ])
 export type FailoverReason = typeof FailoverReason.Type
 
-/** The tag of a reason: the default class of a policy. */
+/** Tag of a reason. The default policies use it as the class. */
 export type ReasonTag = FailoverReason["_tag"]
 
-/** The label of a reason: its tag in snake_case. */
+/** Label of a reason: its tag in snake_case. */
 export type ReasonLabel = Label<ReasonTag>
 
 /** The definition of every reason, in the order of the union. */
@@ -95,7 +94,7 @@ export const reasonTags: ReadonlyArray<ReasonTag> = FailoverReason.members.map(
   ({ fields }) => fields._tag.schema.literal
 )
 
-/** The definition of a reason. */
+/** Returns the definition of a reason. */
 export const definitionOf = <R extends FailoverReason>({ _tag }: R): ReasonDefinition<R> =>
-  // TypeScript does not see that the tag of a reason leads to its own definition.
+  // TypeScript cannot prove that a reason's tag leads to its own definition.
   definitions[_tag] as unknown as ReasonDefinition<R>

@@ -1,28 +1,28 @@
 /**
- * The protocol was violated: by our request, or by the provider's response.
+ * Our request or the provider's response violated the protocol.
  */
 import { Schema } from "effect"
 import { AiError } from "effect/ai"
 import type { ReasonDefinition } from "./ReasonDefinition.ts"
 import { id, never } from "./ReasonDefinition.ts"
 
-/** The rule of an object that the output limit cut: half of one is worth nothing. */
+/** Id of the rule for an object that the output limit cut. A partial object is useless. */
 export const cutObject = "answer/cut"
 
-/** The rule of a body that is no stream of events; what matched is its content type. */
+/** Id of the rule for a body that is not a stream of events. `matched` is its content type. */
 export const notEvents = "stream/not-events"
 
-/** The rule of an answer that is not the object that was asked for. */
+/** Id of the rule for an answer that is not the requested object. */
 export const wrongObject = "answer/object"
 
-/** The protocol was violated: by our request, or by the provider's response. */
+/** Our request or the provider's response violated the protocol. */
 export class Format extends Schema.TaggedClass<Format>(id("Format"))("Format", {
   side: Schema.Literals(["request", "response"]),
-  /** The request asked for a longer answer than the model gives: the most that it gives, in tokens. */
+  /** The model's output limit in tokens, when the request asked for more. */
   outputLimit: Schema.optional(Schema.Finite),
-  /** What is wrong with an answer that was to be an object, and where; nothing of the answer is in it. */
+  /** The problem with an answer that should be an object, and its place. Contains no text of the answer. */
   problem: Schema.optional(Schema.String),
-  /** The provider refuses an image or a file of the request. */
+  /** True when the provider refuses an image or a file of the request. */
   media: Schema.optionalKey(Schema.Boolean)
 }) {}
 

@@ -6,7 +6,7 @@ import { AiError } from "effect/ai"
 import type { ReasonDefinition } from "./ReasonDefinition.ts"
 import { always, id, never } from "./ReasonDefinition.ts"
 
-/** The rule of failures whose client could not be made; what matched is the error. */
+/** Id of the rule for a client that could not be created. `matched` is the error. */
 export const notCreated = "client/create"
 
 /** The model does not exist at this endpoint, or this account may not use it. */

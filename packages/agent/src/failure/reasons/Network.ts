@@ -1,15 +1,15 @@
 /**
- * The connection failed or broke, an answer cut in the middle included.
+ * The connection failed or broke, possibly in the middle of an answer.
  */
 import { Schema } from "effect"
 import { AiError } from "effect/ai"
 import type { ReasonDefinition } from "./ReasonDefinition.ts"
 import { always, id } from "./ReasonDefinition.ts"
 
-/** The rule of a target that the caller's own health check has refused. */
+/** Id of the rule for a target that the user's own health check refused. */
 export const unhealthy = "preflight/unhealthy"
 
-/** The connection failed or broke, an answer cut in the middle included. */
+/** The connection failed or broke, possibly in the middle of an answer. */
 export class Network extends Schema.TaggedClass<Network>(id("Network"))("Network", {}) {}
 
 export const network: ReasonDefinition<Network> = {

@@ -1,12 +1,12 @@
 /**
- * The provider has no capacity at the moment, whoever asks.
+ * The provider has no capacity at the moment, for any caller.
  */
 import { Schema } from "effect"
 import { AiError } from "effect/ai"
 import type { ReasonDefinition } from "./ReasonDefinition.ts"
 import { always, id } from "./ReasonDefinition.ts"
 
-/** The provider has no capacity at the moment, whoever asks. */
+/** The provider has no capacity at the moment, for any caller. */
 export class Overloaded extends Schema.TaggedClass<Overloaded>(id("Overloaded"))("Overloaded", {}) {}
 
 export const overloaded: ReasonDefinition<Overloaded> = {

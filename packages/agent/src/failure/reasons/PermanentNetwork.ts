@@ -7,13 +7,13 @@ import type { ReasonDefinition } from "./ReasonDefinition.ts"
 import { always, id, never } from "./ReasonDefinition.ts"
 
 /**
- * The rules of a redirect that was not followed. `matched` is the origin that it leads to, or what is
- * wrong with it.
+ * Ids of the rules for a redirect that was not followed. `matched` is the origin of its destination, or the problem
+ * with the redirect.
  */
 export const redirect = {
-  /** To another scheme, host or port. */
+  /** The redirect leads to another scheme, host or port. */
   origin: "redirect/origin",
-  /** It would repeat the request as a GET, has no end, or cannot be read. */
+  /** The redirect would repeat the request as a GET, never ends, or cannot be read. */
   refused: "redirect/refused"
 } as const
 

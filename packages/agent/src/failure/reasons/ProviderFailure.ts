@@ -1,9 +1,9 @@
 /**
- * A classified error of a provider call: what went wrong, how we know, and when to come back.
+ * A classified error of a provider call: the reason, the evidence for it, and when to retry.
  *
- * One tagged error with a `reason` union. It carries decisions, not strings to parse again, and nothing
- * secret: no key, no prompt, no header, no body. `detail` is the provider's own sentence, cut to
- * {@link maxDetail} characters and cleaned by `Redaction.scrub`.
+ * One tagged error with a `reason` union. The fields carry decisions, not strings to parse again. They contain no
+ * secret: no key, no prompt, no header, no body. `detail` is the provider's own sentence, cut to {@link maxDetail}
+ * characters and cleaned by `Redaction.scrub`.
  */
 import { Duration, Schema } from "effect"
 import { ErrorText } from "@outlast/resilience"
@@ -20,33 +20,33 @@ export { unhealthy } from "./Network.ts"
 export { redirect } from "./PermanentNetwork.ts"
 export { knownLimit } from "./RateLimit.ts"
 
-/** Longest provider sentence that a failure keeps, in characters. */
+/** Maximum length of the provider's sentence that a failure keeps, in characters. */
 export const maxDetail = 300
 
-/** Why the classifier decided as it did. */
+/** Explains why the classifier decided as it did. */
 export const Evidence = Schema.Struct({
   /** The id of the rule that matched, for example `status/429`. */
   rule: Schema.String,
-  /** The kind of signal that decided; `local` is a limit or a check of ours. */
+  /** Kind of signal that decided. `local` is a limit or a check on our side. */
   signal: Schema.Literals(["status", "code", "header", "body", "text", "cause", "local"]),
   /** The value that matched, for example `429` or `overloaded_error`. */
   matched: Schema.optional(Schema.String),
-  /** 0 for the error itself, n for its n-th cause. */
+  /** Depth of the error that matched: 0 for the error itself, n for its n-th cause. */
   depth: Schema.Finite,
-  /** The HTTP status, where one was seen. */
+  /** HTTP status, when there was one. */
   status: Schema.optional(Schema.Finite),
-  /** False where the provider's `x-should-retry` said so: the same request is not repeated there. */
+  /** False when the provider sent `x-should-retry: false`. The same request is then not repeated there. */
   shouldRetry: Schema.optional(Schema.Boolean),
-  /** The provider's request id, where it sent one. */
+  /** The provider's request id, when it sent one. */
   requestId: Schema.optional(Schema.String)
 })
 export type Evidence = typeof Evidence.Type
 
-/** The circuit that did not let an attempt through. */
+/** The circuit that refused an attempt. */
 export const CircuitOut = Schema.Struct({
-  /** The circuit's name, for example the base URL of the endpoint. */
+  /** Name of the circuit, for example the base URL of the endpoint. */
   circuit: Schema.String,
-  /** `store`: its store cannot be asked, and it refuses calls then. */
+  /** State that made the circuit refuse. `store`: its store cannot be reached. */
   reason: Schema.Literals(["open", "half-open", "isolated", "recovering", "store"]),
   /** The last failure that the circuit counted, in a few words, for example `HTTP 529`. */
   lastFailure: Schema.optional(Schema.String)
@@ -58,11 +58,11 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
 )("ProviderFailure", {
   reason: FailoverReason,
   evidence: Evidence,
-  /** How long the provider asked to wait. Never negative; zero means now. */
+  /** Wait that the provider asked for. Never negative; zero means now. */
   retryAfter: Schema.optional(Schema.Duration),
   target: Schema.optional(TargetRef),
   detail: Schema.String,
-  /** Only where a circuit refused the attempt: nothing was sent then, and `reason` is that of the last failure. */
+  /** Present only when a circuit refused the attempt. Nothing was sent, and `reason` is that of the last failure. */
   circuit: Schema.optional(CircuitOut)
 }) {
   override get message(): string {
@@ -71,7 +71,7 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
     return `${where}${whatHappened(this)}${wait}.${providerSaid(this)} ${whatToDo(this)}`
   }
 
-  /** The same failure as it was seen at `target`, with what is secret taken out of what the provider said. */
+  /** Returns the same failure as seen at `target`, with secrets removed from the provider's message. */
   at(target: TargetRef, secrets: Redaction.Secrets): ProviderFailure {
     const { matched, requestId } = this.evidence
     const clean = (text: string | undefined) =>
@@ -90,7 +90,7 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
     })
   }
 
-  /** The same failure as the reason why a circuit refuses an attempt at `target` now. */
+  /** Returns the same failure as the reason why a circuit refuses an attempt at `target` now. */
   refusedBy(circuit: CircuitOut, target: TargetRef): ProviderFailure {
     return new ProviderFailure({
       reason: this.reason,
@@ -105,7 +105,7 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
 
 ErrorText.printedOnce(ProviderFailure)
 
-/** A failure that Outlast itself found: a limit of ours, a cut stream, a missing key. */
+/** A failure that Outlast found itself: a limit on our side, a cut stream, a missing key. */
 export const local = (
   rule: string,
   reason: FailoverReason,
@@ -116,14 +116,18 @@ export const local = (
 
 export const isWrongObject = ({ evidence }: ProviderFailure): boolean => evidence.rule === wrongObject
 
-/** A wait for people: whole seconds, and milliseconds only below one; never less than it is. */
+/** Formats a wait for people: whole seconds, or milliseconds below one second. Rounds up. */
 export const waitInWords = (wait: Duration.Duration): string => {
   const millis = Math.round(Duration.toMillis(wait))
   const unit = millis < 1_000 ? 1 : 1_000
   return Duration.format(Duration.millis(Math.ceil(millis / unit) * unit))
 }
 
-/** The shortest form, behind the words "last failure": `HTTP 529`, `no first token within our limit`. */
+/**
+ * Describes a failure in its shortest form, for use after the words "last failure".
+ *
+ * Examples: `HTTP 529`, `no first token within our limit`.
+ */
 export const briefly = (failure: ProviderFailure): string =>
   failure.evidence.status === undefined ? whatHappened(failure) : `HTTP ${failure.evidence.status}`
 
@@ -142,17 +146,17 @@ const refusal = ({ circuit, reason, lastFailure }: CircuitOut, target: TargetRef
   return `circuit \`${circuit}\`${at} ${circuitIs[reason]}${after}`
 }
 
-/** One clause in plain words. */
+/** Describes a failure in one clause of plain words. */
 export const whatHappened = (failure: ProviderFailure): string => {
   if (failure.circuit !== undefined) return refusal(failure.circuit, failure.target)
   return definitionOf(failure.reason).happened(seen(failure))
 }
 
-/** The provider's own words, without secrets. */
+/** Returns the provider's own words, without secrets. */
 export const providerSaid = ({ detail }: ProviderFailure): string =>
   detail === "" ? "" : ` The provider said: "${detail.slice(0, maxDetail)}".`
 
-/** One sentence of advice. */
+/** Returns one sentence of advice. */
 export const whatToDo = (failure: ProviderFailure): string => {
   if (failure.circuit !== undefined) {
     return failure.circuit.reason === "isolated"

@@ -1,17 +1,17 @@
 /**
- * A limit per unit of time was reached: requests, tokens, concurrency.
+ * The calls reached a limit per unit of time: requests, tokens, concurrency.
  */
 import { Effect, Schema } from "effect"
 import { AiError } from "effect/ai"
 import type { ReasonDefinition } from "./ReasonDefinition.ts"
 import { always, id } from "./ReasonDefinition.ts"
 
-/** The rule of a call that limits which are known would make wait too long. */
+/** Id of the rule for a call that would have to wait too long because of known limits. */
 export const knownLimit = "limit/known"
 
-/** A limit per unit of time was reached: requests, tokens, concurrency. */
+/** The calls reached a limit per unit of time: requests, tokens, concurrency. */
 export class RateLimit extends Schema.TaggedClass<RateLimit>(id("RateLimit"))("RateLimit", {
-  /** `false` when waiting cannot lift it: a single request is larger than the limit, or the limit is 0. */
+  /** False when waiting cannot help: a single request is larger than the limit, or the limit is 0. */
   liftable: Schema.Boolean.pipe(Schema.withConstructorDefault(Effect.succeed(true)))
 }) {}
 

@@ -1,75 +1,82 @@
 /**
- * All that is known of a reason beside its fields: its words for users, what may help, and how it compares.
+ * The definition of a reason besides its fields: the words for users, the remedies, and comparisons.
  *
- * Each reason is one file: its class and its definition. `FailoverReason` has the closed union and the record of the
- * definitions, exhaustive by type. What a policy does about a reason stands in `DefaultRows`.
+ * Each reason is one file with its class and its definition. `FailoverReason` has the closed union and the record of
+ * the definitions, exhaustive by type. `DefaultRows` decides what a policy does about a reason.
  */
 import type { Duration } from "effect"
 import type { AiError } from "effect/ai"
 
-/** A failure, as the words of its reason may read it. */
+/** The parts of a failure that the words of its reason use. */
 export interface Seen<R> {
   readonly reason: R
   /** The id of the rule that matched. */
   readonly rule: string
-  /** ` (HTTP 529)`, or empty where no status was seen. */
+  /** Status in brackets, for example ` (HTTP 529)`; empty without a status. */
   readonly status: string
-  /** ` (ECONNRESET)`: what the rule matched; empty where it names nothing. */
+  /** Value that the rule matched, for example ` (ECONNRESET)`; empty when the rule names none. */
   readonly matched: string
-  /** `the key`, or its name. */
+  /** The words `the key`, or the key's name. */
   readonly key: string
-  /** `the name of the model`, or `the name m1`. */
+  /** The words `the name of the model`, or `the name m1`. */
   readonly model: string
-  /** `the endpoint`, or its base URL. */
+  /** The words `the endpoint`, or its base URL. */
   readonly endpoint: string
 }
 
-/** A failure, as an error of effect/ai tells of it. */
+/** The parts of a failure that an error of effect/ai needs. */
 interface Told<R> {
   readonly reason: R
   /** The message of the failure. */
   readonly description: string
   readonly retryAfter: Duration.Duration | undefined
-  /** The base URL, or empty. */
+  /** Base URL of the endpoint, or empty. */
   readonly url: string
 }
 
-/** What may help against a failure, whatever a policy does: the same target again, another key, another target, a smaller request, or nothing. */
+/**
+ * Remedies for a failure, independent of any policy: the same target again, another key, another target, a smaller
+ * request, or ending the call.
+ */
 type Remedy = "repeat" | "key" | "target" | "compact" | "stop"
 
 export interface ReasonDefinition<R extends { readonly _tag: string }> {
-  /** Its name in a labelled corpus, and in what `outlast classify` prints: the tag in snake_case. */
+  /** Tag in snake_case, used in a labelled corpus and by `outlast classify`. */
   readonly label: Label<R["_tag"]>
-  /** One of each kind, for checks that go over all reasons. */
+  /** One failure of each kind, for checks that cover all reasons. */
   readonly samples: ReadonlyArray<R>
-  /** The kinds that the label stands for. Default: `samples`. */
+  /** Kinds that the label covers. Default: `samples`. */
   readonly labelled?: ReadonlyArray<R>
-  /** What happened: one clause in plain words. */
+  /** Describes the failure in one clause of plain words. */
   readonly happened: (seen: Seen<R>) => string
-  /** What to do: one sentence of advice. */
+  /** Gives advice in one sentence. */
   readonly advice: (seen: Seen<R>) => string
-  /** Why another model answers, behind the name of the model: `is overloaded`. */
+  /** Explains why another model answers. Follows the name of the model: `is overloaded`. */
   readonly notice: string
-  /** The nearest reason of effect/ai. */
+  /** Returns the nearest reason of effect/ai. */
   readonly nearest: (told: Told<R>) => AiError.AiErrorReason
-  /** True when it passes by itself: repeated where there is no chain. */
+  /** True when the failure is transient and worth repeating without a chain. */
   readonly isTransient: (reason: R) => boolean
   /** True when only a person can bring the target back. */
   readonly needsPerson: boolean
-  /** True when it says something about its provider: not a cancel, nor a request that fails everywhere. */
+  /**
+   * True when the failure counts against its provider. A cancel does not count, nor does a request that fails
+   * everywhere.
+   */
   readonly isItsFault: (reason: R) => boolean
   /**
-   * What a wait that the answer names is worth:
-   * - `reset`: it is over when a limit is reset, so headers about limits count
+   * Meaning of a wait that the answer names:
+   *
+   * - `reset`: the failure ends when a limit is reset, so headers about limits count
    * - `any`: a wait in a field or in prose counts
-   * - `field`: waiting does not help, so a wait in prose is a quotation
+   * - `field`: waiting does not help, so a wait in prose is only a quotation
    */
   readonly wait: "reset" | "any" | "field"
-  /** What may help. A decision is scored against it. */
+  /** Remedies that may help. The score of a decision uses them. */
   readonly remedies: ReadonlyArray<Remedy>
 }
 
-/** `RateLimit` is `rate_limit`. */
+/** Converts a tag to its label: `RateLimit` to `rate_limit`. */
 export type Label<Tag extends string> = Tag extends `${infer First}${infer Rest}`
   ? `${Lowercase<First>}${Tail<Rest>}`
   : ""
@@ -78,7 +85,7 @@ type Tail<Text extends string> = Text extends `${infer First}${infer Rest}`
   ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${Tail<Rest>}`
   : ""
 
-/** The id of a reason's class. It is part of encoded failures: it never changes. */
+/** Returns the id of a reason's class. Encoded failures contain it, so it never changes. */
 export const id = <const Tag extends string>(tag: Tag) => `@outlast/agent/failure/${tag}` as const
 
 export const always = (): boolean => true

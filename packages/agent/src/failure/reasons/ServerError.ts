@@ -1,12 +1,12 @@
 /**
- * The provider broke while it handled the request.
+ * The provider failed while it handled the request.
  */
 import { Schema } from "effect"
 import { AiError } from "effect/ai"
 import type { ReasonDefinition } from "./ReasonDefinition.ts"
 import { always, id } from "./ReasonDefinition.ts"
 
-/** The provider broke while it handled the request. */
+/** The provider failed while it handled the request. */
 export class ServerError extends Schema.TaggedClass<ServerError>(id("ServerError"))("ServerError", {}) {}
 
 export const serverError: ReasonDefinition<ServerError> = {

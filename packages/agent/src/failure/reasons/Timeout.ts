@@ -1,22 +1,22 @@
 /**
- * Nothing came in time.
+ * A time limit passed before the provider answered.
  */
 import { Schema } from "effect"
 import { AiError } from "effect/ai"
 import type { ReasonDefinition } from "./ReasonDefinition.ts"
 import { always, id } from "./ReasonDefinition.ts"
 
-/** Nothing came in time. */
+/** A time limit passed before the provider answered. */
 export class Timeout extends Schema.TaggedClass<Timeout>(id("Timeout"))("Timeout", {
-  /** What was waited for: the connection, the first token, the next token, or the whole answer. */
+  /** The wait that took too long: for the connection, the first token, the next token, or the whole answer. */
   phase: Schema.Literals(["connect", "first-token", "idle", "total"]),
   /**
-   * `true` when a limit on this side ended the wait: `Effect.timeout`, an `AbortSignal`, the SDK or the HTTP client
-   * (undici's limits for connecting, headers and body). `false` when the provider, a gateway or the operating
-   * system gave up, and where it is not known who did.
+   * True when a limit on this side ended the wait: `Effect.timeout`, an `AbortSignal`, the SDK or the HTTP client
+   * (undici's limits for connecting, headers and body). False when the provider, a gateway or the operating system
+   * gave up, and when the cause is unknown.
    */
   local: Schema.Boolean,
-  /** `true` when the limit for the whole answer passed and nothing had come from the provider, not even headers. */
+  /** True when the limit for the whole answer passed and nothing had arrived from the provider, not even headers. */
   silent: Schema.optional(Schema.Boolean)
 }) {}
 

@@ -1,12 +1,12 @@
 /**
- * Nothing usable was said.
+ * The error has no signal that a rule recognizes.
  */
 import { Schema } from "effect"
 import { AiError } from "effect/ai"
 import type { ReasonDefinition } from "./ReasonDefinition.ts"
 import { always, id, never } from "./ReasonDefinition.ts"
 
-/** Nothing usable was said. */
+/** The error has no signal that a rule recognizes. */
 export class Unknown extends Schema.TaggedClass<Unknown>(id("Unknown"))("Unknown", {}) {}
 
 export const unknown: ReasonDefinition<Unknown> = {
