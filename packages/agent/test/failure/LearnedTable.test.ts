@@ -31,8 +31,8 @@ describe("the learned table", () => {
 const isLong = process.env["LEARNED_SCORES"] === "1"
 
 describe("words that were learned without the errors they are evaluated on", () => {
-  for (const { name, cases } of blinds) {
-    it.runIf(isLong || name === "blind-6")(`reads most of ${name}`, { timeout: 60_000 }, () => {
+  for (const { name, cases } of blinds.filter(({ name }) => isLong || name === "blind-6")) {
+    it(`reads most of ${name}`, { timeout: 60_000 }, () => {
       const table = learn(without(name))
       const read = reader(table)
       const alone = score(cases.map((one) => [one, read(textOf(one))?.label ?? "unknown"]))

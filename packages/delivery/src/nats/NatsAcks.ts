@@ -4,8 +4,8 @@
  * One subscription receives all acknowledgements. The client's own request makes two errors with stack traces and a
  * timer for each message, also for one that succeeds; that was half of the time of a publish.
  *
- * **Limits.** One fiber looks for overdue messages at a quarter of the time limit: a message is given up between one and
- * one and a quarter time limits after it was sent.
+ * **Limits.** One fiber looks for overdue messages every quarter of the time limit: a message is given up between one and
+ * one and a half time limits after it was sent.
  */
 import { JetStreamApiError } from "@nats-io/jetstream"
 import type { ApiError } from "@nats-io/jetstream"
