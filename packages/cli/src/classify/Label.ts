@@ -23,5 +23,5 @@ export const reasonsOf = (label: Label): ReadonlyArray<FailoverReason.FailoverRe
   return definition?.labelled ?? definition?.samples ?? []
 }
 
-/** What may help against the failures of a label. */
+/** The remedies for failures with a label; none if the label is unknown. */
 export const remediesOf = (label: Label): Definition["remedies"] => byLabel.get(label)?.remedies ?? []
