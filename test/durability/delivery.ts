@@ -265,6 +265,8 @@ const runWith = (server: Nats.Nats, { rounds, seed, parallel }: Options) =>
           const { lost, outOfOrder, duplicates } = judge(accepted, seen, dead, isShared, replaced)
           for (const id of lost) console.error(`round ${n}: ${id} is lost`)
           for (const what of outOfOrder) console.error(`round ${n}: ${what}`)
+          for (const life of replaced)
+            console.error(`round ${n}: process ${life} lost its lease; its order is not judged`)
           if ((n + 1) % 20 === 0) console.error(`round ${n + 1} of ${rounds}`)
           const faults = { lost: lost.length, outOfOrder: outOfOrder.length, duplicates }
           return { ...faults, events: accepted.length, stored, deadLetters: dead.length, kills, pauses }
