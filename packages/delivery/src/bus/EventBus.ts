@@ -1,7 +1,7 @@
 /**
  * Events to a broker and from it, with acknowledgements.
  *
- * A service with two implementations: {@link layerMemory} in one process, for tests, and `layerNats` of
+ * A service with two implementations: `MemoryBus.layer` in one process, for tests, and `NatsBus.layer` of
  * `@outlast/delivery/nats`. `publish` succeeds when the broker has acknowledged the event; programs publish through
  * `Outbox`, which survives a broker that is down. {@link subscribe} gives the events of a durable consumer, at least
  * once each.
@@ -90,7 +90,7 @@ export interface Service {
 export class EventBus extends Context.Service<EventBus, Service>()("@outlast/delivery/bus/EventBus") {}
 
 const module = "EventBus"
-const provider = "EventBus.layerMemory() or layerNats()"
+const provider = "MemoryBus.layer() or NatsBus.layer()"
 const { is } = Options
 
 export const sourceChecks: Options.Checks<Source> = {

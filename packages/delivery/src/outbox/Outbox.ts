@@ -20,7 +20,7 @@
  *
  * ```ts
  * const program = Outbox.publish({ subject: "orders.created", body })
- * program.pipe(Effect.provide(Outbox.layer().pipe(Layer.provide([EventBus.layerMemory(), DeliveryStore.layerMemory()]))))
+ * program.pipe(Effect.provide(Outbox.layer().pipe(Layer.provide([MemoryBus.layer(), DeliveryStore.layerMemory()]))))
  * ```
  */
 // Longer than most: publishing, committing and draining share the state of one outbox.
