@@ -6,7 +6,7 @@
  * The raw model runs twice in each table. The distance between its two figures is noise.
  */
 import { Deferred, Effect, Stream } from "effect"
-import { LanguageModel } from "effect/ai"
+import type { LanguageModel } from "effect/ai"
 import { Classifier, Failover, RecoveryPolicy } from "@outlast/agent"
 import type { Contender, Report } from "./measure.ts"
 import { measure, median } from "./measure.ts"

@@ -396,7 +396,7 @@ describe("the time limits", () => {
     Effect.gen(function* () {
       const { layer, tags } = recording()
       const target = played({
-        streams: [say(text.start(), text.delta("a"), 630_000, text.delta("b"), text.end(), finish())]
+        streams: [say(1_000, text.start(), text.delta("a"), 630_000, text.delta("b"), text.end(), finish())]
       })
       const busy = Stream.tap(asked, (part) =>
         part.type === "text-delta" ? Effect.sleep("10 minutes") : Effect.void
