@@ -47,6 +47,10 @@ export const make = (core: Core) => {
   const sendAll = (rows: ReadonlyArray<Row>, acked: Array<Row>): Effect.Effect<Next, StoreError.StoreError> =>
     Effect.gen(function* () {
       for (const row of rows) {
+        // Its last rejection was counted, and the dead letter could not be written then.
+        if (row.rejections >= settings.rejections) {
+          return yield* bury(row, `The broker has rejected it ${row.rejections} times.`)
+        }
         const exit = yield* Effect.exit(send(row, row.brokerId))
         if (Exit.isSuccess(exit)) {
           acked.push(row)
@@ -75,11 +79,16 @@ export const make = (core: Core) => {
         return { _tag: "wait", millis, ownTime: true }
       }
       yield* store.rejected(row.seq, rejections)
+      return yield* bury(row, error.message)
+    })
+
+  const bury = (row: Row, detail: string): Effect.Effect<Next, StoreError.StoreError> =>
+    Effect.gen(function* () {
       const at = yield* Clock.currentTimeMillis
-      const buried = yield* store.bury({ seqs: [row.seq] }, { reason: "rejected", detail: error.message, at })
+      const buried = yield* store.bury({ seqs: [row.seq] }, { reason: "rejected", detail, at })
       state.reduce(buried.events, buried.bytes)
       state.dead += buried.events
-      yield* Effect.logWarning(`An event of \`${row.subject}\` is a dead letter: ${error.message}`)
+      yield* Effect.logWarning(`An event of \`${row.subject}\` is a dead letter: ${detail}`)
       yield* tell({
         _tag: "EventDied",
         at,
@@ -106,7 +115,11 @@ export const make = (core: Core) => {
         return retryAfter === undefined ? backOff : untilProbe(retryAfter)
       }
       cell.state = Lane.reading(cell.state)
-      const rows = yield* store.head(state.owned, cell.subject, limit)
+      const { owned } = state
+      const isBehind = state.lost.size > 0 && (yield* store.head([...state.lost], cell.subject, 1)).length > 0
+      // Another process publishes what this one stored earlier. The sweep tells when a lease ends.
+      if (isBehind) return { _tag: "wait", millis: () => Duration.toMillis(settings.sweepEvery) }
+      const rows = yield* store.head(owned, cell.subject, limit)
       const next = yield* Effect.ensuring(
         sendAll(rows, unremoved),
         // Also at an interruption, so that a stop repeats nothing.

@@ -12,7 +12,7 @@ import { BusError } from "../bus/BusError.ts"
 import { EventBus } from "../bus/EventBus.ts"
 import type { OutboxEvent } from "../Event.ts"
 import { Signal } from "../Signal.ts"
-import { DeliveryStore } from "../store/DeliveryStore.ts"
+import { DeliveryStore, replayPublisher } from "../store/DeliveryStore.ts"
 import type { DeliveryEvent } from "../telemetry/DeliveryEvent.ts"
 import type { LaneCell, Pending } from "./Lanes.ts"
 import { isOfBroker, Lanes } from "./Lanes.ts"
@@ -69,6 +69,11 @@ export class OutboxState {
   publisher: string
   /** Publishers whose backlog this process drains, its own first. */
   owned: ReadonlyArray<string>
+  /**
+   * Publishers of this process that another process took, while events may be stored under their names. Events of the
+   * same subjects wait for them, so the order holds also across a lost lease.
+   */
+  readonly lost = new Set<string>()
   /** The store may hold events of subjects that have no lane. */
   overflow = false
   closed = false
@@ -103,6 +108,21 @@ export class OutboxState {
     this.#settings = settings
     this.publisher = publisher
     this.owned = [publisher]
+  }
+
+  /** Sets the names that this process holds now. Events may still be stored under those that it held before. */
+  hold(publisher: string, others: ReadonlyArray<string>): void {
+    const before = this.owned
+    this.publisher = publisher
+    this.owned = [publisher, ...others]
+    for (const id of before) this.storedAs(id)
+    for (const id of this.owned) this.lost.delete(id)
+  }
+
+  /** Events were stored under this name, which may be lost meanwhile. */
+  storedAs(publisher: string): void {
+    // Replayed dead letters have no order with other events.
+    if (publisher !== replayPublisher && !this.owned.includes(publisher)) this.lost.add(publisher)
   }
 
   storeFirst(): boolean {

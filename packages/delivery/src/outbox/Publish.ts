@@ -189,7 +189,9 @@ export const make = (
           if (state.closed) return Effect.fail(isClosed())
           const what = state.refusal(row.bytes)
           if (what !== undefined) return Effect.fail(new OutboxFull({ what, limit: cap[what] }))
+          const { publisher } = state
           const committed = Effect.sync(() => {
+            state.storedAs(publisher)
             state.load = Pressure.add(state.load, 1, row.bytes)
             counts.stored++
             if (state.closed) return
@@ -197,7 +199,7 @@ export const make = (
             // The writer makes room.
             if (whenFull === "shedOldest" && state.load.events > cap.events) state.writable.openUnsafe()
           })
-          return Effect.as(store.insertIn(state.publisher, row, committed), { id: row.id })
+          return Effect.as(store.insertIn(publisher, row, committed), { id: row.id })
         })
       })
   }

@@ -1,5 +1,5 @@
 /** Renews the lease, claims backlogs of others, finds what is stored, and reports. */
-import { Clock, Effect, Option } from "effect"
+import { Clock, Effect, Option, Semaphore } from "effect"
 import { replayPublisher } from "../store/DeliveryStore.ts"
 import * as Claims from "./Claims.ts"
 import type { Drain } from "./Drain.ts"
@@ -21,15 +21,20 @@ export const make = (core: Core, { found }: Drain) => {
 
   const renew = Effect.gen(function* () {
     const held = yield* store.beat(holder)
-    if (!held.includes(state.publisher)) {
-      // Whoever took it drains what is stored under the old name.
-      const lost = state.publisher
-      state.publisher = globalThis.crypto.randomUUID()
-      yield* store.hold(state.publisher, holder)
-      yield* Effect.logWarning(`Another process took over the backlog of this one (${lost})`)
-      yield* tell({ _tag: "LeaseLost", at: yield* Clock.currentTimeMillis, publisher: lost })
+    const name = state.publisher
+    if (held.includes(name)) {
+      state.hold(
+        name,
+        held.filter((id) => id !== name)
+      )
+      return
     }
-    state.owned = [state.publisher, ...held.filter((id) => id !== state.publisher)]
+    // The process that took the old name drains what is stored under it.
+    const next = globalThis.crypto.randomUUID()
+    yield* store.hold(next, holder)
+    state.hold(next, held)
+    yield* Effect.logWarning(`Another process took over the backlog of this one (${name})`)
+    yield* tell({ _tag: "LeaseLost", at: yield* Clock.currentTimeMillis, publisher: name })
   })
 
   const claim = Effect.gen(function* () {
@@ -38,7 +43,7 @@ export const make = (core: Core, { found }: Drain) => {
     claims = next
     for (const seen of lapsed) {
       if (!(yield* store.claim(seen, holder))) continue
-      state.owned = [...state.owned, seen.id]
+      state.hold(state.publisher, [...state.owned.slice(1), seen.id])
       yield* tell({ _tag: "BacklogClaimed", at: yield* Clock.currentTimeMillis, publisher: seen.id })
     }
   })
@@ -62,6 +67,9 @@ export const make = (core: Core, { found }: Drain) => {
       }
     }
     state.overflow = isOver || known > maxSubjects
+    for (const id of state.lost) {
+      if ((yield* store.subjects(id, 1)).length === 0) state.lost.delete(id)
+    }
   })
 
   const count = Effect.gen(function* () {
@@ -94,7 +102,7 @@ export const make = (core: Core, { found }: Drain) => {
     }
   })
 
-  const sweep = Effect.gen(function* () {
+  const once = Effect.gen(function* () {
     yield* renew
     yield* claim
     yield* look
@@ -104,6 +112,9 @@ export const make = (core: Core, { found }: Drain) => {
     }
     yield* report
   })
+
+  /** One at a time: a program may ask for a sweep during another one. */
+  const sweep = Semaphore.makeUnsafe(1).withPermit(once)
 
   /** What a new outbox does first: it takes its name, and finds what is stored. */
   const begin = Effect.gen(function* () {

@@ -71,13 +71,14 @@ export const make = (core: Core, { drain }: Drain) => {
     yield* core.trimDead
   })
 
-  const writeBatch = (batch: ReadonlyArray<Pending>) =>
-    Effect.flatMap(
+  const writeBatch = (batch: ReadonlyArray<Pending>) => {
+    const { publisher } = state
+    return Effect.flatMap(
       Effect.exit(
         Effect.andThen(
           whenFull === "shedOldest" ? shed : Effect.void,
           store.insert(
-            state.publisher,
+            publisher,
             batch.map(({ row }) => row)
           )
         )
@@ -89,8 +90,10 @@ export const make = (core: Core, { drain }: Drain) => {
             pending.at = "done"
             perLane.set(pending.lane, (perLane.get(pending.lane) ?? 0) + 1)
           }
-          if (Exit.isSuccess(exit)) counts.stored += batch.length
-          else
+          if (Exit.isSuccess(exit)) {
+            counts.stored += batch.length
+            state.storedAs(publisher)
+          } else
             state.reduce(
               batch.length,
               batch.reduce((sum, { row }) => sum + row.bytes, 0)
@@ -119,6 +122,7 @@ export const make = (core: Core, { drain }: Drain) => {
           }
         })
     )
+  }
 
   /** The one writer. What arrives while it commits is the next group. */
   const loop: Effect.Effect<never> = Effect.gen(function* () {

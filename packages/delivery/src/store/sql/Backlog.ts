@@ -1,13 +1,14 @@
 /** The stored events: written, read in order, removed, counted, and made dead letters. */
 import { Context, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
+import type { Statement } from "effect/sql"
 import * as Letter from "../../dead/DeadLetter.ts"
 import type { Burial, Service } from "../DeliveryStore.ts"
-import { insertWith, maxRows } from "./Insert.ts"
+import { insertWith, maxRows, unpack } from "./Insert.ts"
 import type { DeadRecord, OutboxRecord } from "./Records.ts"
 import { deadRecord, letterOf, rowOf } from "./Records.ts"
 import type { Tables } from "./Tables.ts"
-import { chunks, nonEmpty } from "./Tables.ts"
+import { chunks, inChunks, nonEmpty } from "./Tables.ts"
 
 type Backlog = Pick<
   Service,
@@ -23,8 +24,43 @@ type Backlog = Pick<
   | "oldest"
 >
 
+/** Publishers that one statement reads. SQLite takes 500 parts of a union. */
+const lanesOfRead = 100
+
+interface Born {
+  readonly born: number | string
+}
+
 export const make = (tables: Tables): Backlog => {
-  const { atomic, dead, outbox, run, sql } = tables
+  const { atomic, dead, groups, outbox, run, sql } = tables
+
+  const first = sql<Born>`SELECT born FROM ${outbox} ORDER BY seq LIMIT 1`
+
+  /** The first rows of a subject. Each publisher is read from the index: a list of them would sort all rows. */
+  const read = (owned: ReadonlyArray<string>, subject: string, limit: number) => {
+    const lane = (publisher: string) =>
+      sql`SELECT * FROM (SELECT * FROM ${outbox} WHERE publisher = ${publisher} AND subject = ${subject}
+        ORDER BY seq LIMIT ${limit}) AS lane`
+    const merged = (part: ReadonlyArray<string>) => {
+      const [first = "", ...rest] = part
+      const lanes = rest.reduce<Statement.Fragment>(
+        (all, id) => sql`${all} UNION ALL ${lane(id)}`,
+        lane(first)
+      )
+      return Effect.map(
+        sql<OutboxRecord>`SELECT * FROM (${lanes}) AS lanes ORDER BY seq LIMIT ${limit}`,
+        (records) => records.map(rowOf)
+      )
+    }
+    if (owned.length <= lanesOfRead) return merged(owned)
+    return Effect.map(Effect.forEach(inChunks(owned, lanesOfRead), merged), (parts) =>
+      parts
+        .flat()
+        .sort((a, b) => a.seq - b.seq)
+        .slice(0, limit)
+    )
+  }
+
   return {
     insert: (publisher, rows) =>
       rows.length === 0
@@ -50,13 +86,12 @@ export const make = (tables: Tables): Backlog => {
     ),
     head: (owned, subject, limit) =>
       run(
-        Effect.map(
-          sql<OutboxRecord>`SELECT * FROM ${outbox} WHERE ${
-            // One publisher, the usual case, reads straight from the index.
-            owned.length === 1 ? sql`publisher = ${owned[0]}` : sql.in("publisher", owned)
-          } AND subject = ${subject} ORDER BY seq LIMIT ${limit}`,
-          (records) => records.map(rowOf)
-        )
+        Effect.gen(function* () {
+          const rows = yield* read(owned, subject, limit)
+          // What is not unpacked is younger than these rows.
+          if (rows.length === limit || !(yield* unpack(tables))) return rows
+          return yield* read(owned, subject, limit)
+        })
       ),
     remove: (seqs) =>
       Effect.asVoid(run(chunks(seqs, (part) => sql`DELETE FROM ${outbox} WHERE ${sql.in("seq", part)}`))),
@@ -67,21 +102,27 @@ export const make = (tables: Tables): Backlog => {
       // Jumps from one subject to the next in the index: a plain DISTINCT would read every row.
       run(
         Effect.map(
-          sql<{ readonly subject: string }>`WITH RECURSIVE lanes(subject) AS (
+          Effect.andThen(
+            unpack(tables),
+            sql<{ readonly subject: string }>`WITH RECURSIVE lanes(subject) AS (
             SELECT min(subject) FROM ${outbox} WHERE publisher = ${publisher}
             UNION ALL
             SELECT (SELECT min(subject) FROM ${outbox} WHERE publisher = ${publisher} AND subject > lanes.subject)
             FROM lanes WHERE lanes.subject IS NOT NULL
-          ) SELECT subject FROM lanes WHERE subject IS NOT NULL LIMIT ${limit}`,
+          ) SELECT subject FROM lanes WHERE subject IS NOT NULL LIMIT ${limit}`
+          ),
           (rows) => rows.map(({ subject }) => subject)
         )
       ),
     totals: run(
       Effect.map(
-        sql<Record<"events" | "bytes" | "dead", number | string>>`SELECT
+        Effect.andThen(
+          unpack(tables),
+          sql<Record<"events" | "bytes" | "dead", number | string>>`SELECT
           (SELECT count(*) FROM ${outbox}) AS events,
           (SELECT coalesce(sum(bytes), 0) FROM ${outbox}) AS bytes,
-          (SELECT count(*) FROM ${dead} WHERE state = 'dead') AS dead`,
+          (SELECT count(*) FROM ${dead} WHERE state = 'dead') AS dead`
+        ),
         ([row]) => ({
           events: Number(row?.events ?? 0),
           bytes: Number(row?.bytes ?? 0),
@@ -91,7 +132,13 @@ export const make = (tables: Tables): Backlog => {
     ),
     oldest: run(
       Effect.map(
-        sql<{ readonly born: number | string }>`SELECT born FROM ${outbox} ORDER BY seq LIMIT 1`,
+        groups === undefined
+          ? first
+          : Effect.flatMap(first, (rows) =>
+              rows.length > 0
+                ? Effect.succeed(rows)
+                : sql<Born>`SELECT fields ->> '$[0][5]' AS born FROM ${groups} ORDER BY seq LIMIT 1`
+            ),
         ([row]) => (row === undefined ? Option.none() : Option.some(Number(row.born)))
       )
     )
@@ -99,13 +146,20 @@ export const make = (tables: Tables): Backlog => {
 }
 
 const bury = (
-  { dead, outbox, sql }: Tables,
+  tables: Tables,
   which: { readonly seqs: ReadonlyArray<number> } | { readonly oldest: number },
   why: Burial
 ) =>
   Effect.gen(function* () {
+    const { dead, outbox, sql } = tables
+    const oldest = (limit: number) =>
+      Effect.gen(function* () {
+        const select = sql<OutboxRecord>`SELECT * FROM ${outbox} ORDER BY seq LIMIT ${limit}`
+        const rows = yield* select
+        return rows.length === limit || !(yield* unpack(tables)) ? rows : yield* select
+      })
     const found = yield* "oldest" in which
-      ? sql<OutboxRecord>`SELECT * FROM ${outbox} ORDER BY seq LIMIT ${which.oldest}`
+      ? oldest(which.oldest)
       : sql<OutboxRecord>`SELECT * FROM ${outbox} WHERE ${sql.in("seq", which.seqs)} ORDER BY seq`
     const rows = found.map(rowOf)
     yield* chunks(rows, (part) =>

@@ -1,4 +1,4 @@
-/** The three tables of a store, and how their statements run. */
+/** The tables of a store, and how their statements run. */
 import type { Array as Arr } from "effect"
 import { Effect, Schedule } from "effect"
 import { StoreError } from "@outlast/resilience"
@@ -14,6 +14,8 @@ export const make = (sql: SqlClient.SqlClient, prefix: string, where: StoreError
   return {
     sql,
     outbox: sql(names.outbox),
+    /** Committed groups of events that are not in the outbox table yet. Only on SQLite. */
+    groups: sql.onDialectOrElse({ sqlite: () => sql(names.groups), orElse: () => undefined }),
     publishers: sql(names.publishers),
     dead: sql(names.dead),
     run,
@@ -24,6 +26,7 @@ export const make = (sql: SqlClient.SqlClient, prefix: string, where: StoreError
 
 const namesOf = (prefix: string) => ({
   outbox: `${prefix}_outbox`,
+  groups: `${prefix}_groups`,
   publishers: `${prefix}_publishers`,
   dead: `${prefix}_dead_letters`
 })
@@ -48,7 +51,11 @@ export const migrate = (sql: SqlClient.SqlClient, prefix: string): Effect.Effect
       )
     }
   })
+  const groups = `CREATE TABLE IF NOT EXISTS ${table.groups} (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, publisher TEXT NOT NULL, events INTEGER NOT NULL, fields TEXT NOT NULL,
+    bodies BLOB NOT NULL)`
   const statements = [
+    ...sql.onDialectOrElse({ sqlite: () => [groups], orElse: () => [] }),
     `CREATE TABLE IF NOT EXISTS ${table.outbox} (
       seq ${types.key}, id TEXT NOT NULL UNIQUE, publisher TEXT NOT NULL, subject TEXT NOT NULL,
       body ${types.bytes} NOT NULL, headers TEXT NOT NULL, broker_id TEXT NOT NULL, bytes INTEGER NOT NULL,
@@ -96,9 +103,13 @@ export const chunks = <A, B, E>(
   all: ReadonlyArray<A>,
   each: (part: ReadonlyArray<A>) => Effect.Effect<B, E>
 ): Effect.Effect<ReadonlyArray<B>, E> => {
+  return Effect.forEach(inChunks(all, chunk), each)
+}
+
+export const inChunks = <A>(all: ReadonlyArray<A>, size: number): ReadonlyArray<ReadonlyArray<A>> => {
   const parts: Array<ReadonlyArray<A>> = []
-  for (let i = 0; i < all.length; i += chunk) parts.push(all.slice(i, i + chunk))
-  return Effect.forEach(parts, each)
+  for (let from = 0; from < all.length; from += size) parts.push(all.slice(from, from + size))
+  return parts
 }
 
 /** The caller has made sure that there is one. */
