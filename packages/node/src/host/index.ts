@@ -1,0 +1,2 @@
+/** The life of a program: readiness, an orderly end. */
+export * as Host from "./Host.ts"
