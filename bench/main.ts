@@ -6,6 +6,7 @@ import { delivery } from "./delivery.ts"
 import { failover } from "./failover.ts"
 import { compare, update } from "./figures.ts"
 import { guard } from "./guard.ts"
+import { http } from "./http.ts"
 import type { Report, Row } from "./measure.ts"
 import { machine, printed, rowsInto } from "./measure.ts"
 import { sqlite } from "./sqlite.ts"
@@ -22,6 +23,7 @@ const benches: Readonly<Record<string, Bench>> = {
   compaction: { what: "tier 1 on 10,000 messages, beside LangChain and the AI SDK", run: compaction },
   delivery: { what: "the outbox, beside raw JetStream and raw appends with fsync", run: delivery },
   failover: { what: "a model without I/O, raw and behind Failover.layer", run: failover },
+  http: { what: "calls over HTTP, beside the AI SDK, and a gateway beside Portkey's", run: http },
   guard: { what: "the loop detector: asked before a tool call, told after it", run: guard },
   sqlite: { what: "SQLite in a worker thread: the event loop, and groups of inserts", run: sqlite },
   "stream-filter": { what: "a stream of events, as it is and ended at its last event", run: streamFilter }
