@@ -7,6 +7,7 @@ import { failover } from "./failover.ts"
 import { compare, update } from "./figures.ts"
 import { guard } from "./guard.ts"
 import { http } from "./http.ts"
+import { imports } from "./import.ts"
 import type { Report, Row } from "./measure.ts"
 import { machine, printed, rowsInto } from "./measure.ts"
 import { sqlite } from "./sqlite.ts"
@@ -25,6 +26,7 @@ const benches: Readonly<Record<string, Bench>> = {
   failover: { what: "a model without I/O, raw and behind Failover.layer", run: failover },
   http: { what: "calls over HTTP, beside the AI SDK, and a gateway beside Portkey's", run: http },
   guard: { what: "the loop detector: asked before a tool call, told after it", run: guard },
+  import: { what: "importing @outlast/agent in a new process, beside effect/ai", run: imports },
   sqlite: { what: "SQLite in a worker thread: the event loop, and groups of inserts", run: sqlite },
   "stream-filter": { what: "a stream of events, as it is and ended at its last event", run: streamFilter }
 }
