@@ -20,6 +20,8 @@ export class CannotFit extends Data.TaggedError("CannotFit")<{
   readonly window: number
   /** Maximum tokens of the conversation. Less than the window, because the answer needs room. */
   readonly limit: number
+  /** How the limit was computed. */
+  readonly arithmetic: string
   readonly tokens: number
   /** The smallest size that was reached, in tokens. */
   readonly smallest: number
@@ -34,7 +36,7 @@ export class CannotFit extends Data.TaggedError("CannotFit")<{
     const parts = this.uncuttable.map(({ what, tokens }) => `${names[what]} (${count(tokens)} tokens)`)
     const failed = this.tried.flatMap(({ tier, why }) => (why === undefined ? [] : [`${tier}: ${why}`]))
     return [
-      `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}. The smallest size that was reached is ${count(this.smallest)} tokens.`,
+      `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}: ${this.arithmetic}. The smallest size that was reached is ${count(this.smallest)} tokens.`,
       ...(parts.length === 0 ? [] : [`What cannot be cut: ${parts.join(", ")}.`]),
       ...(failed.length === 0 ? [] : [`What failed: ${failed.join("; ")}.`]),
       "Shorten the largest of these, lower the output limit, or use a model with a larger window."
@@ -44,24 +46,22 @@ export class CannotFit extends Data.TaggedError("CannotFit")<{
 
 ErrorText.printedOnce(CannotFit)
 
-/** Repeated compactions did not help: the window is full again. */
+/** Repeated compactions did not help: each freed too little. */
 export class ContextExhausted extends Data.TaggedError("ContextExhausted")<{
-  /** `poor_gains`: consecutive compactions freed too little. `refills`: the window was full again soon after each. */
-  readonly reason: "poor_gains" | "refills"
-  /** Number of consecutive compactions or refills. */
+  /** `poor_gains`: consecutive compactions freed too little. Nothing else ends in this error. */
+  readonly reason: "poor_gains"
+  /** Number of consecutive compactions that freed too little. */
   readonly times: number
   readonly tokens: number
   readonly window: number
   readonly limit: number
+  /** How the limit was computed. */
+  readonly arithmetic: string
 }> {
   readonly isRetryable = false
 
   override get message(): string {
-    const why =
-      this.reason === "poor_gains"
-        ? `The last ${this.times} compactions freed too little.`
-        : `The window was full again soon after each of the last ${this.times} compactions.`
-    return `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}. ${why} Another compaction would not help: begin a new conversation with the essential facts, shorten tool results, unpin messages, or use a model with a larger window.`
+    return `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}: ${this.arithmetic}. The last ${this.times} compactions freed too little. Another compaction would not help: begin a new conversation with the essential facts, shorten tool results, unpin messages, or use a model with a larger window.`
   }
 }
 
