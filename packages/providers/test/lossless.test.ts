@@ -14,7 +14,7 @@ import type {
 import { APICallError } from "@ai-sdk/provider"
 import type { ModelMessage } from "ai"
 import { dynamicTool, generateText, isStepCount, jsonSchema, streamText, tool, ToolLoopAgent } from "ai"
-import type { Record} from "effect";
+import type { Record } from "effect"
 import { Duration, Effect, Redacted } from "effect"
 import { policy } from "../../../test/services/Hasty.ts"
 
