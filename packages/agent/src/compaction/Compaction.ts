@@ -26,7 +26,7 @@
  * ```ts
  * const { prompt, report } = yield* Compaction.fit(history, { window: 200_000, outputLimit: 8_000, tools })
  *
- * program.pipe(Effect.provide(Compaction.layer({ summariser: { model: Failover.layer([haiku]) } })))
+ * program.pipe(Effect.provide(Compaction.layer({ summariser: { model: Failover.layer([sonnet]) } })))
  * ```
  *
  * **Example** (When a provider of a chain rejects the prompt as too long)
