@@ -8,7 +8,7 @@ import { ResilienceEvents } from "@outlast/resilience"
 describe("Requirements", () => {
   it.effect("skips items whose variables are missing or empty, with a warning and an event", () => {
     const lines: Array<string> = []
-    const events: Array<ResilienceEvents.ResilienceEvent> = []
+    const events: Array<object> = []
     const items = [
       { name: "search", requires: { env: ["SEARCH_KEY", "SEARCH_URL", "HOME"] }, tool: 1 },
       { name: "mail", requires: { env: ["MAIL_KEY"] }, tool: 2 },
