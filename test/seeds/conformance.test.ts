@@ -18,6 +18,7 @@ const sourceOf = (file: string): string => {
 }
 
 const own = globSync(`${Conformance.folder}*.test.ts`)
+  .filter((file) => !file.endsWith("conformance.test.ts"))
   .map((file) => sourceOf(file))
   .join("\n")
 

@@ -134,7 +134,7 @@ describe("the classes", () => {
 // -----------------------------------------------------------------------------
 
 /** Circuits publish in a fiber of their own. */
-const published = Effect.repeat(Effect.yieldNow, { times: 10 })
+const published = Effect.repeat(Effect.sleep("1 second"), { times: 3 })
 
 const settings = (own: Record<string, unknown>) => Schema.decodeUnknownSync(decision037.Settings)(own)
 
@@ -240,10 +240,10 @@ describe("the layer", () => {
       const log = logged()
       const target = yield* model("a", "m1", [always(status(429))], { endpoint: "https://a.example" })
       const failure = yield* inTime(
-        Effect.andThen(Effect.exit(ask), failureOf(ask)).pipe(
-          Effect.provide(decision037.layer([target])),
-          Effect.provide(log.layer)
-        )
+        Effect.andThen(
+          Effect.exit(ask),
+          Effect.tap(failureOf(ask), () => published)
+        ).pipe(Effect.provide(decision037.layer([target])), Effect.provide(log.layer))
       )
       assert.strictEqual(decision037.messageOf(failure), "Circuit breaker open for https://a.example")
       assert.include(log.lines, "Warn: Circuit breaker open for https://a.example")
@@ -317,9 +317,10 @@ describe("the layer", () => {
       Effect.gen(function* () {
         const { layer, of } = recorded()
         const target = yield* model("a", "m1", [always(status(429))], { endpoint: "https://a.example" })
-        yield* inTime(
-          Effect.exit(ask).pipe(Effect.provide(decision037.layer([target])), Effect.provide(layer))
-        )
+        yield* Effect.gen(function* () {
+          yield* Effect.forkChild(Effect.exit(ask))
+          yield* TestClock.adjust("1 minute")
+        }).pipe(Effect.provide(decision037.layer([target])), Effect.provide(layer))
         assert.deepStrictEqual(
           of("AttemptFailed").map(({ reason }) => reason),
           Array(5).fill("RateLimit")

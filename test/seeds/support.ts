@@ -27,7 +27,13 @@ export const model = (
   name: string,
   faults: ReadonlyArray<FaultPlan.Step> = [],
   options: Partial<ScriptedModel.Options> = {}
-) => ScriptedModel.make({ provider, model: name, plan: { answers: [{ text: "hello" }], faults }, ...options })
+) =>
+  ScriptedModel.make({
+    provider,
+    model: name,
+    plan: { answers: () => ({ text: "hello" }), faults },
+    ...options
+  })
 
 export const timesOf = (target: ScriptedModel.ScriptedModel) =>
   Effect.map(target.requests, (requests) => requests.map(({ time }) => time))
