@@ -1,7 +1,8 @@
 /** Promises of the request that began Outlast. */
 import { existsSync, globSync, readFileSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import type { Layer } from "effect"
+import { Effect } from "effect"
 import { Chat, LanguageModel } from "effect/ai"
 import { Failover, Presets, RecoveryPolicy } from "@outlast/agent"
 import { Backoff } from "@outlast/resilience"

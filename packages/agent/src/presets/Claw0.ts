@@ -9,7 +9,8 @@
  *
  * {@link runCap} is its limit of turns.
  */
-import { Data, Duration, Effect, Layer } from "effect"
+import type { Layer } from "effect"
+import { Data, Duration, Effect } from "effect"
 import type { Tool } from "effect/ai"
 import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
 import type * as Agent from "../loop/Agent.ts"

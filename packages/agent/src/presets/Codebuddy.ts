@@ -22,7 +22,8 @@
  * SafetyGuard.run({ ...limits, tools: { ...limits.tools, web_search: 20 } })(program)
  * ```
  */
-import { Duration, Effect, Layer } from "effect"
+import type { Layer } from "effect"
+import { Duration, Effect } from "effect"
 import type { Tool } from "effect/ai"
 import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
 import type * as Agent from "../loop/Agent.ts"

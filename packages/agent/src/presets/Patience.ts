@@ -3,7 +3,8 @@
  * can wait. They have the default limits and the default compaction. They follow no other system, so they have no
  * deviations.
  */
-import { Effect, Layer } from "effect"
+import type { Layer } from "effect"
+import { Effect } from "effect"
 import type { Tool } from "effect/ai"
 import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
 import type * as Agent from "../loop/Agent.ts"

@@ -395,7 +395,7 @@ describe("open time", () => {
     assert.deepStrictEqual([late.openings, late.lasted, late.backoff], [1, 10_000, 10_000])
   })
 
-  it("restarts at each closing with `restart: \"closed\"`", () => {
+  it('restarts at each closing with `restart: "closed"`', () => {
     const own = { ...policy, restart: "closed" } as const
     const counted = (state: CircuitState.CircuitState, now: number) => {
       const [admission, next] = CircuitState.admit(own, state, "a", now)
