@@ -20,4 +20,8 @@ export const presets: Readonly<Record<Preset, RecoveryPolicy.RecoveryPolicy<stri
 
 export const presetNames: ReadonlyArray<string> = Object.keys(presets)
 
+/** Where a preset differs from the document of its system. Empty for the policies that follow no document. */
+export const deviationsOf = (preset: Preset): ReadonlyArray<string> =>
+  preset === "interactive" || preset === "background" ? [] : Presets[preset].deviations
+
 export const isPreset = (name: string): name is Preset => Object.hasOwn(presets, name)
