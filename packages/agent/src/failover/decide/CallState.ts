@@ -3,7 +3,8 @@
  * and the next state. No Effect, no clock, no randomness.
  *
  * **States.** `idle` until `Started`; `attempting` while a request is in flight; `mending` during a remedy before the
- * next attempt (a compaction, a new key); `waiting` while all targets are out; `done` after `GiveUp` or `Deliver`. A
+ * next attempt (a compaction, a new key); `waiting` while all targets are out; `queued` while the retry budget is
+ * empty; `done` after `GiveUp` or `Deliver`. A
  * complete answer ends the call outside this machine.
  *
  * **Guarantees**, for every policy and every sequence of events:
@@ -14,8 +15,8 @@
  *   One exception: if a single silent attempt used it up, the call still asks one target that it has not tried.
  * - No attempt begins once attempts have cost `maxCost`, or after the time limit of the surrounding program.
  * - No attempt follows a failure whose row says `stop` (a cancel, a malformed request), or a committed tool call.
- * - Without retry budget no target is asked twice, and only one switch is made. Continuations, first attempts after a
- *   refusal and waits that the server named are free.
+ * - Without retry budget no target is asked twice, and only one switch is made. Then the call waits for the budget while
+ *   other calls are answered. Continuations, first attempts after a refusal and waits that the server named are free.
  * - Text that the consumer has seen is continued, or taken back where the consumer supports it.
  * - A cut answer with text is delivered if no attempt gives a better one. An object is never continued.
  *
@@ -178,9 +179,7 @@ const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: numb
  * waited since.
  */
 const sendAfterWait = (policy: Policy, state: CallState, target: TargetRef, snapshot: Snapshot): Step => {
-  const isLast =
-    (state.phase === "waiting" || state.phase === "queued") &&
-    Choice.isRefusedByCircuit(policy, state, target)
+  const isLast = state.phase === "waiting" && Choice.isRefusedByCircuit(policy, state, target)
   const sent = send(policy, state, target, 0, undefined, snapshot)
   return isLast ? asLastResort(...sent) : sent
 }
