@@ -8,7 +8,7 @@ import { over } from "#agent/failover/call/PlainText"
 
 type Parts = Array<Response.PartEncoded>
 type Hook = Parameters<typeof LanguageModel.make>[0]["generateText"]
-type Options = Parameters<typeof LanguageModel.generateText>[0]
+type Options = LanguageModel.GenerateTextOptions<{}>
 
 // -----------------------------------------------------------------------------
 // Generated answers
@@ -202,7 +202,8 @@ it.effect("calls that effect/ai treats otherwise are left to it", () =>
         asked.push("effect/ai")
         return model.generateText(options)
       }
-    } as typeof model
+      // The wrapper forwards whatever it is given, which the overloads of `generateText` cannot say.
+    } as unknown as typeof model
     const plain = yield* over(watched, () => {
       asked.push("plain")
       return Effect.succeed([{ type: "text", text: "hello" }])
