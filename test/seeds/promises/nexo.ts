@@ -188,7 +188,7 @@ export const nexo: Seed = {
     works(
       "003-drop-shed",
       "worst case (NATS down for ever, disk full): the oldest events are shed at a hard cap",
-      outboxAt("makes the oldest events dead letters where it is told to, counted and reported")
+      outboxAt("makes the oldest events dead letters if the option says so, and counts and reports them")
     ),
     works(
       "003-drop-nocrash",
@@ -198,7 +198,7 @@ export const nexo: Seed = {
     works(
       "003-drop-notsilent",
       "nothing is dropped silently",
-      outboxAt("makes the oldest events dead letters where it is told to, counted and reported"),
+      outboxAt("makes the oldest events dead letters if the option says so, and counts and reports them"),
       outboxAt("refuses the event at the cap")
     ),
     // Single-instance lockfile
