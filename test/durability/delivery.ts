@@ -131,8 +131,8 @@ const oneRound = (n: number, url: string) =>
         })
       if (isShared) {
         const first = yield* life("0", 1_000_000)
-        const second = yield* life("1", 60)
-        yield* Effect.timeoutOption(lines(second, yield* between(1, 60)), "10 seconds")
+        const second = yield* life("1", 300)
+        yield* Effect.timeoutOption(lines(second, yield* between(1, 120)), "10 seconds")
         yield* signal(second.child, "SIGSTOP")
         pauses++
         yield* kill(first)

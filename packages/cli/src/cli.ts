@@ -32,7 +32,7 @@ const demo = Command.make(
   "demo",
   {
     json: Flag.Boolean("json").pipe(
-      Flag.withDescription("Print the summary of the second run as one JSON object on the last line"),
+      Flag.withDescription("Print only the summary of both runs, or the error, as one JSON object"),
       Flag.withDefault(false)
     ),
     plan: text("plan").pipe(
@@ -57,11 +57,11 @@ const demo = Command.make(
       })
       if (!done) return yield* new Unsuccessful()
     },
-    Effect.tapErrorTag("UsageError", (error) => Console.error(`outlast demo: ${error.message}`))
+    (effect, { json }) => Effect.tapErrorTag(effect, "UsageError", JsonError.report("demo", json))
   )
 ).pipe(
   Command.withDescription(
-    "An agent mends a failing test while its providers fail over real HTTP: without Outlast, then with it. Needs no key and no network."
+    "An agent fixes a failing test while its providers fail over real HTTP: on the AI SDK alone, then with Outlast. Needs no key and no network."
   )
 )
 

@@ -94,7 +94,15 @@ export const make = (tables: Tables): Backlog => {
         })
       ),
     remove: (seqs) =>
-      Effect.asVoid(run(chunks(seqs, (part) => sql`DELETE FROM ${outbox} WHERE ${sql.in("seq", part)}`))),
+      Effect.asVoid(
+        run(
+          Effect.andThen(
+            // A repetition of an event is dropped while the event is there.
+            unpack(tables),
+            chunks(seqs, (part) => sql`DELETE FROM ${outbox} WHERE ${sql.in("seq", part)}`)
+          )
+        )
+      ),
     rejected: (seq, rejections) =>
       Effect.asVoid(run(sql`UPDATE ${outbox} SET rejections = ${rejections} WHERE seq = ${seq}`)),
     bury: (which, why) => atomic(bury(tables, which, why)),
@@ -152,14 +160,10 @@ const bury = (
 ) =>
   Effect.gen(function* () {
     const { dead, outbox, sql } = tables
-    const oldest = (limit: number) =>
-      Effect.gen(function* () {
-        const select = sql<OutboxRecord>`SELECT * FROM ${outbox} ORDER BY seq LIMIT ${limit}`
-        const rows = yield* select
-        return rows.length === limit || !(yield* unpack(tables)) ? rows : yield* select
-      })
+    // A repetition of an event is dropped while the event is there.
+    yield* unpack(tables)
     const found = yield* "oldest" in which
-      ? oldest(which.oldest)
+      ? sql<OutboxRecord>`SELECT * FROM ${outbox} ORDER BY seq LIMIT ${which.oldest}`
       : sql<OutboxRecord>`SELECT * FROM ${outbox} WHERE ${sql.in("seq", which.seqs)} ORDER BY seq`
     const rows = found.map(rowOf)
     yield* chunks(rows, (part) =>
