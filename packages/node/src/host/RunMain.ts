@@ -75,6 +75,8 @@ export const runMain = <A, E>(main: Effect.Effect<A, E, Host>, options: RunMainO
       process.exit(128 + constants.signals[signal])
     }
     first = { signal, at }
+    // Whoever reads the log may be gone already. Without a listener, the error of a line would end the shutdown.
+    for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
     watchdog.start(plan.total + watchdogMargin)
     Effect.runFork(host.shutdown(signal))
   }

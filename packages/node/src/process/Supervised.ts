@@ -177,7 +177,7 @@ export const make = <Client, R = never>(
 
         const serve = Effect.gen(function* () {
           const limit = options.handshakeLimit ?? defaults.handshakeLimit
-          const client = yield* options.handshake(io).pipe(
+          const client = yield* Effect.suspend(() => options.handshake(io)).pipe(
             Effect.timeoutOption(limit),
             Effect.exit,
             Effect.flatMap((exit) =>
