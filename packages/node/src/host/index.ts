@@ -1,2 +1,2 @@
-/** The life of a program: readiness, an orderly end. */
+/** The lifecycle of a program: readiness and an orderly shutdown. */
 export * as Host from "./Host.ts"

@@ -1,5 +1,5 @@
 /**
- * The file `<lock>.pid`, which names the process that holds a lock. It decides nothing: the lock does.
+ * Names the process that holds a lock, in the file `<lock>.pid`. The lock decides, not this file.
  *
  * The first line is the process id, for people and scripts (`kill $(head -1 agent.lock.pid)`). The second line is
  * JSON with the host, the time, and what identifies the process after its id was reused.

@@ -25,7 +25,7 @@ export type State =
   | { readonly _tag: "Terminating"; readonly holder: Holder; readonly until: number }
   | { readonly _tag: "Killing"; readonly holder: Holder; readonly until: number }
 
-/** What is seen while another process has the lock. */
+/** Observation while another process has the lock. */
 export interface Seen {
   readonly now: number
   /** Absent where the pid file is missing or cannot be read. */

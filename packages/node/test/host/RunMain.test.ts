@@ -47,7 +47,7 @@ describe("a signal", () => {
     })
   )
 
-  it.live("ends a phase that blocks for ever at its limit, names it, and exits with 70", () =>
+  it.live("ends a phase that never completes at its limit, names it, and exits with 70", () =>
     Effect.gen(function* () {
       const child = yield* start("stuck", { limits: { runs: "200 millis" } })
       yield* child.signal("SIGTERM")
@@ -61,7 +61,7 @@ describe("a signal", () => {
     })
   )
 
-  it.live("ends a main program that blocks for ever, and names it", () =>
+  it.live("ends a main program whose finalizer never completes, and names it", () =>
     Effect.gen(function* () {
       const child = yield* start("stuck main", { total: "1 second" })
       yield* child.signal("SIGTERM")
@@ -81,7 +81,7 @@ describe("a signal", () => {
     })
   )
 
-  it.live("runs all phases when nobody reads its log any more", () =>
+  it.live("runs all phases when the reader of its log has ended", () =>
     Effect.gen(function* () {
       const file = join(yield* Folder.make, "file")
       const child = yield* Child.start(program, ["logs", JSON.stringify({ wait: 0 }), file])
