@@ -116,7 +116,7 @@ const next = (
 }
 
 /** Time of a phase: its own limit, less where later phases would be left without their share. */
-export const limitOf = (
+const limitOf = (
   { limits }: Plan,
   phase: Phase,
   left: number,

@@ -34,7 +34,7 @@ const Details = Schema.fromJsonString(
 /** Largest pid file that is read, in bytes. A foreign file may have any size. */
 const longest = 4_096
 
-export const pathOf = (lock: string): string => `${lock}.pid`
+const pathOf = (lock: string): string => `${lock}.pid`
 
 /** Names this process as the holder. Replaces the file of a holder that has ended. */
 export const write = (lock: string, { pid, ...details }: Holder): void =>

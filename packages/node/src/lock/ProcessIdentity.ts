@@ -20,7 +20,7 @@ export interface ProcessIdentity {
 }
 
 /** Where `/proc` is. Tests replace it. */
-export const procFolder = "/proc"
+const procFolder = "/proc"
 
 /** The identity of this process. */
 export const own = (proc: string = procFolder): ProcessIdentity => {

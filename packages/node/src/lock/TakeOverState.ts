@@ -44,7 +44,7 @@ export interface Seen {
  * - `overtaken`: another process got the lock meanwhile
  * - `survived`: the holder was killed and has not ended
  */
-export type Refusal = "unidentified" | "self" | "elsewhere" | "noProc" | "overtaken" | "survived"
+type Refusal = "unidentified" | "self" | "elsewhere" | "noProc" | "overtaken" | "survived"
 
 export type Action =
   | { readonly _tag: "Wait" }

@@ -19,7 +19,7 @@ export interface Policy {
   readonly open: number
 }
 
-export type Phase =
+type Phase =
   | { readonly _tag: "Starting"; readonly since: number }
   | { readonly _tag: "Running"; readonly since: number }
   | { readonly _tag: "Waiting"; readonly until: number }

@@ -20,7 +20,7 @@ export interface Child {
   readonly end: Effect.Effect<End>
 }
 
-export interface End {
+interface End {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
   readonly output: string
