@@ -51,7 +51,14 @@ const constructors = [
 /** Document, mark of its table, the table. */
 const tables: ReadonlyArray<readonly [string, string, string]> = [
   ["failures.md", "policy", tableOf(RecoveryPolicy.interactive)],
-  ...Object.entries(Presets).map(([name, { policy }]) => ["presets.md", name, tableOf(policy)] as const),
+  // `interactive` and `background` have the table of docs/failures.md.
+  ...Object.entries({
+    codebuddy: Presets.codebuddy,
+    decision037: Presets.decision037,
+    s11: Presets.s11,
+    nexo: Presets.nexo,
+    claw0: Presets.claw0
+  }).map(([name, { policy }]) => ["presets.md", name, tableOf(policy)] as const),
   ["providers.md", "constructors", constructors]
 ]
 

@@ -13,6 +13,8 @@ const says: Readonly<Record<string, RegExp>> = {
     /^\[[^\n]*\] ERROR [^\n]*#revoked: the key was refused[^\n]*\n\[[^\n]*\] WARN [^\n]*Switched from [^\n]*\nThe Nile\.\nopenai\/gpt-4\.1#good answered in attempt 3, for \$0\.0000\d\d\n$/,
   "agent.ts": /AttemptFailed\n[\s\S]*In Lisbon it is ten past nine\.\n2 turns, 1 tool call, \$0\.000\d+\n$/,
   "virtual-time.ts": /^Here I am again\. The requests were sent at 0 and 40s\.\n$/,
+  "property-timing.ts":
+    /^patient: holds in 100 worlds\nhasty: TimingViolated: waited [^\n]*, less than the [^\n]* that the server named\n\n\+0\.000s attempt [^\n]* → RateLimit \(429\)\n[\s\S]*end: success\n$/,
   "own-policy.ts":
     /^\[[^\n]*\] WARN [^\n]*A call failed\. [^\n]*\nNo target is left after 2 attempts\.\n[\s\S]*\nattempts: 2\n$/,
   "permissions.ts":

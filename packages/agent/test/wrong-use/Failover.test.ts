@@ -282,7 +282,7 @@ describe("rejects a policy that", () => {
     [
       "has an unknown field",
       withPolicy({ retries: 3 }),
-      'InvalidOption: RecoveryPolicy: "retries" is not an option. Options: classOf, rows, maxAttempts, deadline, maxWait, patience, shortWait, retryAfterJitter, maxCost, counters, maxCompactions, circuits, breaker, probe, retryBudget, whenAllOut, lastResort, midStream, truncation, nudges, notices, wording, limits'
+      'InvalidOption: RecoveryPolicy: "retries" is not an option. Options: classOf, rows, maxAttempts, deadline, maxWait, patience, shortWait, retryAfterJitter, maxCost, counters, maxCompactions, compactionsPer, circuits, breaker, probe, retryBudget, whenAllOut, lastResort, midStream, truncation, nudges, notices, wording, limits'
     ],
     ["lacks a field", withPolicy({ nudges: undefined }), "InvalidOption: RecoveryPolicy: nudges is missing"],
     [

@@ -32,7 +32,11 @@
  *     yield* Host.onShutdown("outbox", { name: "events", run: outbox.flush("4 seconds") })
  *   })
  * )
- * Host.runMain(Layer.launch(Service.pipe(Layer.provide(Outbox.layer()))))
+ * const Delivery = Outbox.layer().pipe(
+ *   Layer.provide([NatsBus.layer({ servers: "localhost:4222" }), DeliveryStore.layerSql()]),
+ *   Layer.provide(SqliteClient.layer({ filename: "outbox.db" }))
+ * )
+ * Host.runMain(Layer.launch(Service.pipe(Layer.provide(Delivery))))
  * ```
  */
 import { Duration, Effect, Fiber, Layer } from "effect"
@@ -110,8 +114,8 @@ const runChecks: Check.Checks<RunOptions> = {
  *
  * ```ts
  * Agent.run(options).pipe(
- *   Effect.onInterrupt(() => saveTranscript(id)),
- *   Host.run("runs", { name: `run ${id}`, drain: "5 seconds" })
+ *   Effect.onInterrupt(() => save("interrupted")),
+ *   Host.run("runs", { name: "run 12", drain: "5 seconds" })
  * )
  * ```
  */

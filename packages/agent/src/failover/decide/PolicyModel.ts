@@ -144,8 +144,12 @@ export interface RecoveryPolicy<Class extends string = DefaultClass> {
    * the target succeeds.
    */
   readonly counters: "call" | "target"
-  /** Maximum compactions of one call. */
+  /** Maximum compactions of one call, or of one call at each target: see `compactionsPer`. */
   readonly maxCompactions: number
+  /**
+   * Scope of `maxCompactions`: `target` counts anew when the call moves to another target. Default `call`.
+   */
+  readonly compactionsPer?: "call" | "target" | undefined
   /** The circuits of endpoints and models; `false`: none. */
   readonly circuits: CircuitBreaker.Options | false
   /**
