@@ -1,4 +1,5 @@
 /** `npm run bench -- <name> [--json | --check | --update]` */
+import { agentLoop } from "./agent.ts"
 import { breaker } from "./breaker.ts"
 import { classifier } from "./classifier.ts"
 import { compaction } from "./compaction.ts"
@@ -17,6 +18,7 @@ interface Bench {
 }
 
 const benches: Readonly<Record<string, Bench>> = {
+  agent: { what: "a turn of the agent loop, beside a loop by hand", run: agentLoop },
   breaker: { what: "circuit breakers: ours, Effect's own, cockatiel, opossum", run: breaker },
   classifier: { what: "errors of the corpus, and hostile ones of up to 1 MB", run: classifier },
   compaction: { what: "tier 1 on 10,000 messages, beside LangChain and the AI SDK", run: compaction },
