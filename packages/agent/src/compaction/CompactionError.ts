@@ -23,6 +23,8 @@ export class CannotFit extends Schema.TaggedError<CannotFit>("@outlast/agent/com
     window: Schema.Finite,
     /** Maximum tokens of the conversation. Less than the window, because the answer needs room. */
     limit: Schema.Finite,
+    /** How the limit was computed. */
+    arithmetic: Schema.String,
     tokens: Schema.Finite,
     /** The smallest size that was reached, in tokens. */
     smallest: Schema.Finite,
@@ -38,7 +40,7 @@ export class CannotFit extends Schema.TaggedError<CannotFit>("@outlast/agent/com
     const parts = this.uncuttable.map(({ what, tokens }) => `${names[what]} (${count(tokens)} tokens)`)
     const failed = this.tried.flatMap(({ tier, why }) => (why === undefined ? [] : [`${tier}: ${why}`]))
     return [
-      `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}. The smallest size that was reached is ${count(this.smallest)} tokens.`,
+      `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}: ${this.arithmetic}. The smallest size that was reached is ${count(this.smallest)} tokens.`,
       ...(parts.length === 0 ? [] : [`What cannot be cut: ${parts.join(", ")}.`]),
       ...(failed.length === 0 ? [] : [`What failed: ${failed.join("; ")}.`]),
       "Shorten the largest of these, lower the output limit, or use a model with a larger window."
@@ -48,26 +50,24 @@ export class CannotFit extends Schema.TaggedError<CannotFit>("@outlast/agent/com
 
 ErrorText.printedOnce(CannotFit)
 
-/** Repeated compactions did not help: the window is full again. */
+/** Repeated compactions did not help: each freed too little. */
 export class ContextExhausted extends Schema.TaggedError<ContextExhausted>(
   "@outlast/agent/compaction/ContextExhausted"
 )("ContextExhausted", {
-  /** `poor_gains`: consecutive compactions freed too little. `refills`: the window was full again soon after each. */
-  reason: Schema.Literals(["poor_gains", "refills"]),
-  /** Number of consecutive compactions or refills. */
+  /** `poor_gains`: consecutive compactions freed too little. Nothing else ends in this error. */
+  reason: Schema.Literal("poor_gains"),
+  /** Number of consecutive compactions that freed too little. */
   times: Schema.Finite,
   tokens: Schema.Finite,
   window: Schema.Finite,
-  limit: Schema.Finite
+  limit: Schema.Finite,
+  /** How the limit was computed. */
+  arithmetic: Schema.String
 }) {
   readonly isRetryable = false
 
   override get message(): string {
-    const why =
-      this.reason === "poor_gains"
-        ? `The last ${this.times} compactions freed too little.`
-        : `The window was full again soon after each of the last ${this.times} compactions.`
-    return `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}. ${why} Another compaction would not help: begin a new conversation with the essential facts, shorten tool results, unpin messages, or use a model with a larger window.`
+    return `The conversation has ${count(this.tokens)} tokens and must not have more than ${count(this.limit)}: ${this.arithmetic}. The last ${this.times} compactions freed too little. Another compaction would not help: begin a new conversation with the essential facts, shorten tool results, unpin messages, or use a model with a larger window.`
   }
 }
 

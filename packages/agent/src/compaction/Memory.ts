@@ -12,8 +12,7 @@ export const Memory = Schema.Struct({
   thrash: Schema.Struct({
     turn: Schema.Finite,
     last: Schema.optional(Schema.Finite),
-    poor: Schema.Finite,
-    refills: Schema.Finite
+    poor: Schema.Finite
   }),
   /** The learned error of the counter for the model of the conversation. */
   calibration: Schema.optional(

@@ -43,6 +43,8 @@ export interface Report {
   readonly window: number
   readonly limit: number
   readonly downTo: number
+  /** How the limit was computed, e.g. `90 % of the window of 200,000`. */
+  readonly arithmetic: string
   readonly dropped: ReadonlyArray<Dropped>
   readonly tried: ReadonlyArray<Tried>
   /** Calls, tokens and cost of the summaries. */

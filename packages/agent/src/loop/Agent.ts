@@ -24,7 +24,7 @@
  *
  * ```ts
  * const outcome = yield* Agent.run({ prompt: "Fix the failing test.", toolkit: Workspace })
- * outcome.models // => [{ target: "anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY", turns: 6, share: 1, ... }]
+ * outcome.models // e.g. [{ target: "anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY", turns: 6, share: 1, ... }]
  * ```
  *
  * **Example** (An agent with compaction)

@@ -177,12 +177,16 @@ export class Compacting {
     })
   }
 
-  #request({ name, outputLimit = 0, bindsThinking }: NextModel, window: number): Compaction.Request {
+  #request(
+    { name, window: own, outputLimit = 0, bindsThinking }: NextModel,
+    window: number
+  ): Compaction.Request {
     const { pinned, required } = this.#options
     return {
       window,
       // Some models may answer as long as their window. Half of the window is kept for the conversation.
       outputLimit: Math.min(outputLimit, Math.floor(window / 2)),
+      modelWindow: own !== undefined && window >= own,
       tools: this.#tools,
       model: name,
       bindsThinking,

@@ -100,7 +100,7 @@ describe("RunState", () => {
     } as const
     const events: Array<Event> = [started(rules)]
     const memory = {
-      thrash: { turn: 100, last: 99, poor: 1, refills: 1 },
+      thrash: { turn: 100, last: 99, poor: 1 },
       calibration: {
         model: "claude-sonnet-4-5",
         errors: Array.from({ length: 10 }, (_, i) => i / 7),

@@ -24,15 +24,17 @@ const through = <S extends Schema.Top>(schema: S, value: S["Type"]) => {
 }
 
 const exhausted = new CompactionError.ContextExhausted({
-  reason: "refills",
+  reason: "poor_gains",
   times: 3,
   tokens: 1_000,
   window: 900,
-  limit: 800
+  limit: 800,
+  arithmetic: "900 of the window - 100 for the answer"
 })
 const cannotFit = new CompactionError.CannotFit({
   window: 900,
   limit: 800,
+  arithmetic: "900 of the window - 100 for the answer",
   tokens: 1_000,
   smallest: 850,
   uncuttable: [{ what: "system", tokens: 700 }],

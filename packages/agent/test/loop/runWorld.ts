@@ -60,7 +60,8 @@ const exhausted = new CompactionError.ContextExhausted({
   times: 3,
   tokens: 10,
   window: 10,
-  limit: 9
+  limit: 9,
+  arithmetic: "10 of the window - 1 for the answer"
 })
 
 /** A source of choices: numbers below `n`. */
@@ -143,7 +144,7 @@ export const reply = ({ action, transcript, state }: Folded, draw: Draw): Event 
         edits,
         compacted: isCut,
         summaries: { calls: 0, tokens: 0, costUsd: undefined },
-        memory: { thrash: { turn: state.turn, poor: 0, refills: 0 } },
+        memory: { thrash: { turn: state.turn, poor: 0 } },
         ...took
       }
     }
