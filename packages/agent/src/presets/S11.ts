@@ -106,6 +106,15 @@ const switchingTo = (to: Row["to"]): RecoveryPolicy<Class> => ({
   notices: told
 })
 
+/**
+ * The policy for calls in the background, which nobody waits for: an overload fails at once, because retries of such
+ * calls would add to the load. {@link layer} uses it for the priority `background`.
+ */
+export const inBackground = (policy: RecoveryPolicy<Class>): RecoveryPolicy<Class> => ({
+  ...policy,
+  rows: { ...policy.rows, overloaded: { ...base, then: "stop" } }
+})
+
 /** The policy with the next different model of the chain as the fallback. */
 export const policy: RecoveryPolicy<Class> = switchingTo("other-model")
 
@@ -182,7 +191,7 @@ export const layer = <const S extends Specs>(
 ): Layer.Layer<Preset.Provided, ChainError | Config.ConfigError, Services<S>> =>
   Layer.unwrap(
     Effect.map(policy === undefined ? fromConfig : Effect.succeed(policy), (policy) =>
-      Preset.layerOf(chain, { policy, compaction, lines }, options)
+      Preset.layerOf(chain, { policy, compaction, lines }, { background: inBackground(policy), ...options })
     )
   )
 
