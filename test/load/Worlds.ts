@@ -17,6 +17,22 @@ const sheddingFor = (retryAfter: number): Server => ({
   capacity: { slots: 10, as: { status: 503, retryAfter } }
 })
 
+/** Ten requests at a time. The others get a 429 that names no wait. */
+const limiting = (answer: Server["answer"]): Server => ({
+  answer,
+  capacity: { slots: 10, as: { status: 429 } }
+})
+
+/** A server that works for five seconds, and fails for five, for a minute. */
+const flapping = (from: number): Server => ({
+  answer: { from: 200, to: 600 },
+  outages: Array.from({ length: 6 }, (_, i) => ({
+    from: from + i * 10_000,
+    to: from + i * 10_000 + 5_000,
+    as: { status: 500 }
+  }))
+})
+
 /** Twenty requests a second, if they come evenly. */
 const shedding: Server = {
   answer: { from: 500, to: 1_500 },
@@ -104,6 +120,19 @@ export const worlds = {
   "shedding-5s": {
     about: "10 requests at a time, 0.2 to 0.6 s each. The others get 503 with retry-after: 5.",
     main: sheddingFor(5_000)
+  },
+  "shedding-429": {
+    about: "10 requests at a time, 0.2 to 0.6 s each. The others get 429 without retry-after.",
+    main: limiting({ from: 200, to: 600 })
+  },
+  "shedding-429-slow": {
+    about: "10 requests at a time, 2 to 4 s each. The others get 429 without retry-after.",
+    main: limiting({ from: 2_000, to: 4_000 })
+  },
+  flapping: {
+    about: "Two vendors take turns: each fails with 500 for five seconds. The first key is refused with 401.",
+    main: { ...flapping(0), deadKeys: [1] },
+    other: flapping(5_000)
   },
   "shedding-outage": {
     about: "The server of `shedding`, down in the second minute.",

@@ -1,6 +1,6 @@
 /** Promises of nexo-rs that no other test shows. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Scope } from "effect"
+import { Duration, Effect, Exit, Scope } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Failover, Presets } from "@outlast/agent"
@@ -114,14 +114,10 @@ it("003-wrap-llm-four: MiniMax, Anthropic, OpenAI-compatible and Gemini models c
 
 describe("plain data for the host and for delivery", () => {
   it("003-drop-shed: names the ports, the lock and the outbox of the document", () => {
-    const { ports, lock, outbox } = Presets.nexo
+    const { instance, ports, outbox } = Presets.nexo
     assert.deepStrictEqual(ports, { health: 8080, metrics: 9090 })
-    assert.deepStrictEqual(lock, {
-      file: "data/agent.lock",
-      mode: "takeOver",
-      wait: "5 seconds",
-      poll: "100 millis"
-    })
+    assert.strictEqual(instance.path, "data/agent.lock")
+    assert.deepStrictEqual(instance.options.whenHeld.takeOver.grace, Duration.seconds(5))
     assert.deepInclude(outbox, { rejections: 3, whenFull: "shedOldest" })
   })
 })

@@ -114,7 +114,7 @@ export interface SeamUnsure extends OfCall {
  * - `health`: for the health check of a target, or until it is asked again
  * - `key`: for a key that is refreshed
  */
-export type WaitReason = "backoff" | "cooldown" | "circuit" | "limit" | "health" | "key"
+export type WaitReason = "backoff" | "cooldown" | "circuit" | "limit" | "health" | "key" | "budget"
 
 interface OfWait extends OfCall {
   readonly reason: WaitReason
@@ -255,7 +255,8 @@ const waitsFor: Readonly<Record<WaitReason, string>> = {
   circuit: "for a circuit to let a probe through",
   limit: "for a turn within the known limits",
   health: "for a health check",
-  key: "for a key to be refreshed"
+  key: "for a key to be refreshed",
+  budget: "for the retry budget"
 }
 
 const { seconds, silent } = EventDefinition

@@ -133,6 +133,9 @@ export const untilBack = ({ target, failure, refused }: Soonest, delay: number):
   return { reason: evidence.rule === knownLimit ? "limit" : "health", target, delay }
 }
 
+/** The wait of a call for the retry budget, before it asks `target` or another one. */
+export const forBudget = (target: TargetRef, delay: number): Wait => ({ reason: "budget", target, delay })
+
 /** Sleeps for so many milliseconds, which are no active time of the program. */
 export const asleep = (millis: number): Effect.Effect<void> =>
   ActiveTime.parked(Effect.sleep(Duration.millis(millis)))
