@@ -26,6 +26,7 @@ import type { Outcome } from "../loop/Outcome.ts"
 import * as Preset from "./PresetLayer.ts"
 import type { Change, Notices } from "../failover/decide/Notice.ts"
 import { defaults as notices } from "../failover/decide/Notice.ts"
+import { defaults as nudges } from "../recovery/Nudge.ts"
 import type { RecoveryPolicy, Row } from "../failover/decide/RecoveryPolicy.ts"
 import * as Kind from "../options/Kind.ts"
 import { base, interactive } from "../failover/decide/RecoveryPolicy.ts"
@@ -67,6 +68,10 @@ const switched = (change: Change): string =>
 
 const told: Notices = { ...notices, switched }
 
+/** Asks to go on behind a cut answer: at once, without a recap, in smaller pieces. */
+const continuation =
+  "Your answer reached the output limit. Go on directly where it stops, without an apology and without a recap. Do the rest in smaller pieces."
+
 const retries = 10
 
 const nowhere: Row["to"] = []
@@ -103,6 +108,7 @@ const switchingTo = (to: Row["to"]): RecoveryPolicy<Class> => ({
   probe: false,
   retryBudget: false,
   truncation,
+  nudges: { ...nudges, cut: continuation },
   notices: told
 })
 
