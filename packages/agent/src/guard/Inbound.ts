@@ -8,7 +8,7 @@
  * messages.pipe(Stream.filterEffect(inbound.accept), Stream.runForEach(reply))
  * ```
  */
-import { Effect, MutableRef } from "effect"
+import { Effect, Metric, MutableRef } from "effect"
 import { ResilienceEvents } from "@outlast/resilience"
 import { Options as Check } from "@outlast/resilience"
 import * as Kind from "../options/Kind.ts"
@@ -40,6 +40,15 @@ export const isEmpty = (event: InboundEvent): boolean => {
 
 const isEvent = Kind.carrier("an object with text or media")
 
+/** All inbound messages of the process, with the label `outcome`: `accepted` or `dropped`. */
+export const messages = Metric.counter("outlast_inbound_messages_total", {
+  description: "Inbound messages, and whether they had anything to answer",
+  incremental: true
+})
+
+const count = (outcome: "accepted" | "dropped"): Effect.Effect<void> =>
+  Metric.update(Metric.withAttributes(messages, { outcome }), 1)
+
 /** Creates a filter with its own counts. */
 export const make: Effect.Effect<Inbound> = Effect.sync(() => {
   const accepted = MutableRef.make(0)
@@ -49,11 +58,14 @@ export const make: Effect.Effect<Inbound> = Effect.sync(() => {
       Effect.suspend(() => {
         if (!isEmpty(event)) {
           MutableRef.increment(accepted)
-          return Effect.succeed(true)
+          return Effect.as(count("accepted"), true)
         }
         const number = MutableRef.incrementAndGet(dropped)
         const drop = { _tag: "InboundDropped", number } as const
-        return Effect.as(ResilienceEvents.publishNow<InboundDropped>(drop), false)
+        return Effect.as(
+          Effect.andThen(count("dropped"), ResilienceEvents.publishNow<InboundDropped>(drop)),
+          false
+        )
       }),
     counts: Effect.sync(() => ({ accepted: MutableRef.get(accepted), dropped: MutableRef.get(dropped) }))
   }
