@@ -8,7 +8,8 @@ import { over } from "#agent/failover/call/PlainText"
 
 type Parts = Array<Response.PartEncoded>
 type Hook = Parameters<typeof LanguageModel.make>[0]["generateText"]
-type Options = Parameters<typeof LanguageModel.generateText>[0]
+/** Options of `generateText`, without the types that go from a toolkit to its results. */
+type Options = Readonly<Record<string, unknown>> & { readonly prompt: Prompt.RawInput }
 
 // -----------------------------------------------------------------------------
 // Generated answers
@@ -202,7 +203,7 @@ it.effect("calls that effect/ai treats otherwise are left to it", () =>
         asked.push("effect/ai")
         return model.generateText(options)
       }
-    } as typeof model
+    } as unknown as typeof model
     const plain = yield* over(watched, () => {
       asked.push("plain")
       return Effect.succeed([{ type: "text", text: "hello" }])
