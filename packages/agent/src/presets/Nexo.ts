@@ -72,6 +72,30 @@ export const circuitsOf = ({ provider, model }: TargetRef): Circuits => ({
   model: `${model}@${provider}`
 })
 
+/** nexo-rs' lockfile: a second process ends the first. For `SingleInstance.acquire` of `@outlast/node`. */
+export const instance = {
+  path: "data/agent.lock",
+  options: { whenHeld: { takeOver: { grace: Duration.seconds(5), afterKill: Duration.millis(500) } } }
+} as const
+
+/**
+ * nexo-rs' stdio extensions, for `Supervised.make` of `@outlast/node`: five restarts in 300 s, 1 s to 16 s apart, 10 s
+ * for the handshake and 3 s for the stop. A call has 30 s (`StdioRpc.make`).
+ */
+export const processes = {
+  options: {
+    handshakeLimit: Duration.seconds(10),
+    stopLimit: Duration.seconds(3),
+    respawn: { restarts: 5, window: Duration.seconds(300), backoff: Backoffs.nexoProcess }
+  },
+  call: { limit: Duration.seconds(30) }
+} as const
+
+/** nexo-rs' grace windows of a shutdown, for `Host` of `@outlast/node`: 5 s each for loops and for processes. */
+export const shutdown = {
+  limits: { loops: Duration.seconds(5), processes: Duration.seconds(5) }
+} as const
+
 const failing: Row = {
   ...base,
   attempts: 3,

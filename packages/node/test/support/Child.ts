@@ -14,6 +14,14 @@ export interface Child {
   readonly signal: (signal: NodeJS.Signals) => Effect.Effect<void>
   /** Completes when the process has ended. */
   readonly ended: Effect.Effect<void>
+  /** Waits for the end. `output` is everything that it wrote. */
+  readonly end: Effect.Effect<End>
+}
+
+export interface End {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly output: string
 }
 
 export interface Options {
@@ -39,15 +47,18 @@ export const start = (
     const child = spawn(command, rest, { stdio: ["pipe", "pipe", "pipe"] })
     let output = ""
     let errors = ""
+    let all = ""
     let isGone = false
     const listeners = new Set<() => void>()
     const changed = () => listeners.forEach((listener) => listener())
     child.stdout.on("data", (chunk: Buffer) => {
       output += chunk.toString()
+      all += chunk.toString()
       changed()
     })
     child.stderr.on("data", (chunk: Buffer) => {
       errors += chunk.toString()
+      all += chunk.toString()
     })
     // Writing to a killed process fails.
     child.stdin.on("error", () => {})
@@ -84,7 +95,13 @@ export const start = (
     const ended = when(() => (isGone ? Effect.void : undefined))
     const signal = (signal: NodeJS.Signals) => Effect.sync(() => void child.kill(signal))
     yield* Effect.addFinalizer(() => Effect.andThen(signal("SIGKILL"), ended))
-    return { line, send: (line) => Effect.sync(() => void child.stdin.write(`${line}\n`)), signal, ended }
+    return {
+      line,
+      send: (line) => Effect.sync(() => void child.stdin.write(`${line}\n`)),
+      signal,
+      ended,
+      end: Effect.map(ended, () => ({ code: child.exitCode, signal: child.signalCode, output: all }))
+    }
   })
 
 /** For child programs: reads the lines that `send` wrote. */

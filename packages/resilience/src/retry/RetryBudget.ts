@@ -20,7 +20,7 @@
  *
  * ```ts
  * const budget = yield* RetryBudget.RetryBudget
- * const tracked = budget.track(attempt)
+ * const tracked = budget.track(fetchAnswer)
  * yield* budget.deposit
  * yield* tracked.pipe(
  *   Effect.catch((error) =>
