@@ -43,7 +43,7 @@ const cooling = (
 type Tries = typeof CallState.initial.tries extends ReadonlyMap<string, infer T> ? T : never
 type Refused = typeof CallState.initial.refused extends ReadonlyMap<string, infer T> ? T : never
 
-const none: Tries = { count: 0, delay: undefined, failure: undefined, classes: new Map() }
+const none: Tries = { count: 0, released: 0, delay: undefined, failure: undefined, classes: new Map() }
 const tried = (target: CallState.TargetView, changes: Partial<Tries>): readonly [string, Tries] => [
   target.ref.id,
   { ...none, ...changes }
@@ -185,16 +185,20 @@ describe("attempts that count here", () => {
     Choice.usedHere(of, row({ pool }), by, broken, snapshot({ streaks }))
 
   it("are those of the call, by class or together", () => {
-    assert.deepStrictEqual(used(policy, "shared"), { used: 3, delay: 70 })
-    assert.deepStrictEqual(used(policy, "own"), { used: 2, delay: 70 })
-    assert.deepStrictEqual(used(policy, "own", state()), { used: 0, delay: undefined })
-    assert.deepStrictEqual(used(policy, "shared", state()), { used: 0, delay: undefined })
+    assert.deepStrictEqual(used(policy, "shared"), { used: 3, released: 0, delay: 70 })
+    assert.deepStrictEqual(used(policy, "own"), { used: 2, released: 0, delay: 70 })
+    assert.deepStrictEqual(used(policy, "own", state()), { used: 0, released: 0, delay: undefined })
+    assert.deepStrictEqual(used(policy, "shared", state()), { used: 0, released: 0, delay: undefined })
   })
 
   it("are the failures of all calls since a success, with counters by target", () => {
     const byTarget = policyOf({ counters: "target" })
-    assert.deepStrictEqual(used(byTarget, "shared"), { used: 7, delay: 90 })
-    assert.deepStrictEqual(used(byTarget, "shared", state({ target: b.ref })), { used: 0, delay: undefined })
+    assert.deepStrictEqual(used(byTarget, "shared"), { used: 7, released: 0, delay: 90 })
+    assert.deepStrictEqual(used(byTarget, "shared", state({ target: b.ref })), {
+      used: 0,
+      released: 0,
+      delay: undefined
+    })
   })
 })
 
