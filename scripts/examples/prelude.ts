@@ -19,6 +19,7 @@ import type {
 } from "@outlast/agent"
 import type { TargetRef } from "@outlast/agent/conversation"
 import type { Inbound } from "@outlast/agent/guard"
+import type { RunEvent } from "@outlast/agent/loop"
 import type { OutboxEvent } from "@outlast/delivery"
 import type { Backoff, CircuitPolicy, FailureStreaks, ResilienceEvents } from "@outlast/resilience"
 import type { FaultPlan } from "@outlast/testing"
@@ -82,6 +83,8 @@ declare global {
   const toolkit: Toolkit.Toolkit<{}>
   const tools: ReadonlyArray<Tool.Any>
   const options: Agent.Options<{}>
+  /** The events of a run, as a program has stored them. */
+  const stored: ReadonlyArray<RunEvent.RunEvent>
   const guard: SafetyGuard.Host
   const answer: Deferred.Deferred<boolean>
   const messages: Stream.Stream<Inbound.InboundEvent>
@@ -129,6 +132,11 @@ declare global {
   const spec: Backoff.Backoff
   const policy: CircuitPolicy.CircuitPolicy
 
+  /** A message of a chat, and the answer to it. */
+  const update: { readonly text: string; readonly photos: ReadonlyArray<unknown> }
+  const respond: (message: typeof update) => Effect.Effect<void>
+  /** The first request to a child process. */
+  const initialize: (rpc: unknown) => Effect.Effect<void>
   const mailsSent: Metric.Counter<number>
   interface MailSent extends ResilienceEvents.ResilienceEvent {
     readonly _tag: "MailSent"

@@ -9,7 +9,7 @@
  * **Example** (Before a run)
  *
  * ```ts
- * if (yield* Inbound.accept("telegram", { text: message.text, media: message.photos })) yield* answer(message)
+ * if (yield* Inbound.accept("telegram", { text: update.text, media: update.photos })) yield* respond(update)
  * ```
  */
 import { Effect, Metric } from "effect"

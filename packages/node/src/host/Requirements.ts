@@ -9,7 +9,7 @@
  * ```ts
  * const usable = yield* Requirements.met([
  *   { name: "search", requires: { env: ["SEARCH_KEY"] }, tool: search },
- *   { name: "files", tool: files }
+ *   { name: "pay", tool: pay }
  * ])
  * // Skipped `search`: the environment variable SEARCH_KEY is not set.
  * ```
