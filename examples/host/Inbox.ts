@@ -1,5 +1,5 @@
 /**
- * Accepted events on disk, with the transcript of the run of each, until its answer is in the outbox.
+ * Stores accepted events on disk, with the transcript of their runs, until their answers are in the outbox.
  *
  * An event is accepted when it is committed. Its end and its answer are committed together, so no event is lost and none
  * is answered twice, whenever the process dies.

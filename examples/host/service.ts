@@ -22,7 +22,7 @@ import * as Webhook from "./Webhook.ts"
 interface Options {
   /** Time between "not ready" and the first phase of a shutdown. */
   readonly wait?: number
-  /** What happens while another instance runs. */
+  /** The reaction to another running instance. */
   readonly whenHeld?: SingleInstance.WhenHeld | "nexo"
   /** Milliseconds of one answer of the model. */
   readonly thinking?: number
@@ -94,7 +94,7 @@ const answer = (id: string) =>
     )
     yield* inbox.finish(id, text)
   }).pipe(
-    // Its event stays in the inbox: the next start goes on with it.
+    // The event stays in the inbox, and the next start continues it.
     Effect.catchCause((cause) => Effect.logWarning(`The run of ${id} did not end.`, cause))
   )
 
