@@ -19,8 +19,8 @@ import type {
 } from "@outlast/agent"
 import type { TargetRef } from "@outlast/agent/conversation"
 import type { Inbound } from "@outlast/agent/guard"
-import type { RunEvent } from "@outlast/agent/loop"
-import type { OutboxEvent } from "@outlast/delivery"
+import type { RunEvent, Suspended } from "@outlast/agent/loop"
+import type { Outbox, OutboxEvent } from "@outlast/delivery"
 import type { Backoff, CircuitPolicy, FailureStreaks, ResilienceEvents } from "@outlast/resilience"
 import type { FaultPlan } from "@outlast/testing"
 
@@ -85,6 +85,12 @@ declare global {
   const options: Agent.Options<{}>
   /** The events of a run, as a program has stored them. */
   const stored: ReadonlyArray<RunEvent.RunEvent>
+  const Web: Toolkit.Toolkit<{}>
+  const suspended: Suspended.Suspended
+  const confirm: (text: string) => Effect.Effect<boolean>
+  const isAllowed: (tool: string, params: unknown) => boolean
+  const hasSecret: (result: unknown) => boolean
+  const testsPass: Effect.Effect<boolean>
   const guard: SafetyGuard.Host
   const answer: Deferred.Deferred<boolean>
   const messages: Stream.Stream<Inbound.InboundEvent>
@@ -108,6 +114,11 @@ declare global {
   const clearScreen: Effect.Effect<void>
   const save: (value: unknown) => Effect.Effect<void>
   const clear: Effect.Effect<void>
+
+  /** The layers of an outbox, and a program that runs until it is stopped. */
+  const Delivery: Layer.Layer<Outbox.Outbox>
+  const main: Effect.Effect<void>
+  const clientInfo: { readonly name: string; readonly version: string }
 
   // --- calls of a service that is not a model
 

@@ -2,7 +2,7 @@
  * `npm run conformance`: runs the tests of every promise and prints seed, promise, result and counts. With `--json` a
  * list of `{ id, test, status, why }`. Ends with 1 when a promise is broken.
  *
- * `--report FILE` reads the results from a JSON report of vitest and runs nothing.
+ * `--report FILE`, any number of times, reads the results from JSON reports of vitest and runs nothing.
  */
 import { spawnSync } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
@@ -13,7 +13,9 @@ import type { Ran } from "./Conformance.ts"
 import * as Conformance from "./Conformance.ts"
 import { seeds } from "./seeds.ts"
 
-const { values } = parseArgs({ options: { json: { type: "boolean" }, report: { type: "string" } } })
+const { values } = parseArgs({
+  options: { json: { type: "boolean" }, report: { type: "string", multiple: true } }
+})
 const root = process.cwd()
 
 /** The fields that are read of a JSON report of vitest. */
@@ -59,7 +61,10 @@ const runTests = (): ReadonlyArray<Ran> => {
   }
 }
 
-const verdicts = Conformance.judge(seeds, values.report === undefined ? runTests() : ranIn(values.report))
+const verdicts = Conformance.judge(
+  seeds,
+  values.report === undefined ? runTests() : values.report.flatMap(ranIn)
+)
 const counts = Conformance.countsOf(verdicts)
 
 if (values.json === true) {

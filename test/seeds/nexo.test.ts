@@ -113,7 +113,7 @@ it("003-wrap-llm-four: MiniMax, Anthropic, OpenAI-compatible and Gemini models c
 })
 
 describe("plain data for the host and for delivery", () => {
-  it("003-drop-shed: names the ports, the lock and the outbox of the document", () => {
+  it("003-drop-shed, 003-lock-wait: names the ports, the lock and the outbox of the document", () => {
     const { instance, ports, outbox } = Presets.nexo
     assert.deepStrictEqual(ports, { health: 8080, metrics: 9090 })
     assert.strictEqual(instance.path, "data/agent.lock")

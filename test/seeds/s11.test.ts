@@ -134,6 +134,46 @@ describe("a conversation that is too long", () => {
   )
 })
 
+it.effect("002-overflow-summary: a summary by the model replaces the beginning, with any other preset", () =>
+  Effect.gen(function* () {
+    const prompt = Prompt.make(
+      Array.from({ length: 21 }, (_, n) => ({
+        role: n % 2 === 0 ? ("user" as const) : ("assistant" as const),
+        content: `${n} ${"x".repeat(800)}`
+      }))
+    )
+    const target = yield* model("anthropic", "opus", [{ fault: status(413) }], {
+      info: { contextWindow: 4_000 }
+    })
+    const { layer, of } = recorded()
+    yield* LanguageModel.generateText({ prompt }).pipe(
+      Effect.provide(Presets.interactive.layer([target])),
+      Effect.provide(layer)
+    )
+    // Refused, summarised by the chain itself, and sent again.
+    const sent = (yield* target.requests).map(({ prompt }) => JSON.stringify(prompt.content))
+    assert.isAtLeast(sent.length, 3)
+    assert.include(sent.at(-1), "<summary>")
+    assert.deepInclude(of("ContextCompacted")[0], { reactive: true })
+  })
+)
+
+it.effect("002-cc-continuation: asks to resume directly, without apology and recap, in smaller pieces", () =>
+  Effect.gen(function* () {
+    const words = Array.from({ length: 90_000 }, (_, n) => `w${n}`).join(" ")
+    const target = yield* ScriptedModel.make({
+      provider: "anthropic",
+      model: "opus",
+      plan: { answers: [{ text: words }] }
+    })
+    yield* inTime(ask.pipe(Effect.provide(Presets.s11.layer([target], { policy: exact }))))
+    const last = JSON.stringify((yield* target.requests).at(-1)?.prompt.content.at(-1))
+    for (const said of ["directly", "without an apology", "without a recap", "smaller pieces"]) {
+      assert.include(last, said)
+    }
+  })
+)
+
 describe("failures beside 429 and 529", () => {
   it.effect(
     "002-t-blips: a network blip is retried by the default policy; the document handles only 429 and 529",

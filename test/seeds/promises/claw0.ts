@@ -1,6 +1,6 @@
 /** The promises of claw0 section 9, resilience. */
 import type { Seed } from "../Promises.ts"
-import { later, tests, works } from "../Promises.ts"
+import { later, outOfScope, tests, works } from "../Promises.ts"
 
 const agentAt = tests("packages/agent/test/loop/Agent.test.ts")
 const clAt = tests("packages/agent/test/presets/Claw0.test.ts")
@@ -8,6 +8,7 @@ const compactionAt = tests("packages/agent/test/compaction/Compaction.test.ts")
 const failoverAt = tests("packages/agent/test/failover/Failover.test.ts")
 const runnersAt = tests("packages/testing/test/runners.test.ts")
 const targetsAt = tests("packages/agent/test/failover/Targets.test.ts")
+const timelineAt = tests("packages/testing/test/Timeline.test.ts")
 const vocabularyAt = tests("packages/agent/test/presets/Vocabulary.test.ts")
 
 export const claw0: Seed = {
@@ -116,17 +117,29 @@ export const claw0: Seed = {
       "min(max(24 + 8·N, 32), 160)",
       clAt("the cap of a run is min(max(24 + 8·N, 32), 160)")
     ),
-    later(
+    works(
       "004-sim-arm",
       "a synthetic error can be armed for the next API call, so that each class can be observed without a real failure",
-      "testing for users"
+      timelineAt("fails the next attempt once, for each reason, and the chain reacts")
     ),
     // Classify_failure
-    works("004-cls-rate", 'text "rate" or "429" → rate_limit, asked first'),
-    works("004-cls-auth", 'text "auth", "401" or "key" → auth, second'),
+    outOfScope(
+      "004-cls-rate",
+      'text "rate" or "429" → rate_limit, asked first',
+      'bare words decide nothing: "rate" is a part of "generate". The document\'s own sentence is a rate limit'
+    ),
+    outOfScope(
+      "004-cls-auth",
+      'text "auth", "401" or "key" → auth, second',
+      'bare words decide nothing: "key" is a part of "keyword". The document\'s own sentence is a refused key'
+    ),
     works("004-cls-timeout", 'text "timeout" or "timed out" → timeout, third'),
     works("004-cls-billing", 'text "billing", "quota" or "402" → billing, fourth'),
-    works("004-cls-overflow", 'text "context", "token" or "overflow" → overflow, fifth'),
+    outOfScope(
+      "004-cls-overflow",
+      'text "context", "token" or "overflow" → overflow, fifth',
+      'bare words decide nothing: "token" is in "unexpected token". The document\'s own sentence is an overflow'
+    ),
     works("004-cls-unknown", "everything else → unknown"),
     // Cooldowns
     works("004-cool-auth", "auth: 300 s", clAt("cool down for 300 s: auth")),

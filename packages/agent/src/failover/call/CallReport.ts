@@ -52,7 +52,8 @@ export class CallReport {
       ? Waits.none
       : Waits.make(
           (event) => this.#publish({ ...event, ...this.#numbers() }) ?? Effect.void,
-          () => context.now()
+          () => context.now(),
+          context.chain.policy.heartbeat
         )
   }
 

@@ -138,7 +138,8 @@ const checks: Options.Checks<RecoveryPolicy<string>> = {
   nudges: required(Kind.object("nudges, for example Nudge.defaults", Nudge.checks)),
   notices: required(Kind.object("notices, for example Notice.defaults", Notice.checks)),
   wording: Kind.object("a wording, for example Wording.defaults", Wording.checks),
-  limits: required(limits)
+  limits: required(limits),
+  heartbeat: Kind.positiveDuration
 }
 
 // -----------------------------------------------------------------------------

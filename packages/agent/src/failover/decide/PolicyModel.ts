@@ -184,6 +184,8 @@ export interface RecoveryPolicy<Class extends string = DefaultClass> {
   /** Texts that replace content which cannot be sent to a model. Default: `Wording.defaults`, in English. */
   readonly wording?: Wording | undefined
   readonly limits: Limits
+  /** Time between two `CallStillWaiting` events of a call that waits. Default: none are published. */
+  readonly heartbeat?: Duration.Duration | undefined
 }
 
 /** The last part of a cooldown, in which a probe is allowed: `share` of its length, at most `atMost`. */
