@@ -6,7 +6,6 @@ import type { Context, Deferred, Duration, Effect, Layer, Metric, Redacted, Sche
 import type { AiError, EmbeddingModel, LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
 import type { Redis } from "effect/persistence"
 import type { SqlClient } from "effect/sql"
-import type { LanguageModelV4 } from "@ai-sdk/provider"
 import type { ChildProcess } from "node:child_process"
 import type {
   Agent,
@@ -21,6 +20,7 @@ import type { TargetRef } from "@outlast/agent/conversation"
 import type { Inbound } from "@outlast/agent/guard"
 import type { RunEvent, Suspended } from "@outlast/agent/loop"
 import type { Outbox, OutboxEvent } from "@outlast/delivery"
+import type { AiSdk } from "@outlast/providers"
 import type { Backoff, CircuitPolicy, FailureStreaks, ResilienceEvents } from "@outlast/resilience"
 import type { FaultPlan } from "@outlast/testing"
 
@@ -46,13 +46,15 @@ declare global {
   const isDecision: (message: Prompt.Message) => boolean
   const chain: Specs
   const targets: Specs
+  const claude: Specs[0]
+  const gpt: Specs[0]
   const opus: Specs[0]
   const sonnet: Specs[0]
   /** The layer of a chain. */
   const Model: Layer.Layer<LanguageModel.LanguageModel>
   const haiku: Context.Service.Shape<typeof LanguageModel.LanguageModel>
   const model: string
-  const mistral: (model: string) => LanguageModelV4
+  const mistral: (model: string) => ReturnType<Parameters<typeof AiSdk.model>[0]["create"]>
   const target: TargetRef.TargetRef
   const ref: TargetRef.TargetRef
   /** The language model of a vendor's package, and its configuration for one call. */

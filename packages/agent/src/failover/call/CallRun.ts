@@ -20,6 +20,7 @@ import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { Verdict } from "../../recovery/Seam.ts"
 import type { Chain } from "../chain/Chain.ts"
 import type { AnswerEnd } from "../decide/AnswerEnd.ts"
+import { isWorking } from "../decide/CallLimits.ts"
 import type { Action, CallState, Commit, Event } from "../decide/CallState.ts"
 import * as Call from "../decide/CallState.ts"
 import type { Cooldown, Cooldowns } from "../decide/Cooldown.ts"
@@ -284,7 +285,7 @@ export class CallRun {
     const snapshot = () => this.#context.snapshot(this.now(), true)
     return this.#outcome.queued(until, {
       mayGo: (target) => Call.mayRepeat(policy, this.#state, snapshot(), target),
-      mayHope: () => Call.isWorking(this.#state, snapshot())
+      mayHope: () => isWorking(this.#state, snapshot())
     })
   }
 
