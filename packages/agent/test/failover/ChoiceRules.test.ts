@@ -194,7 +194,11 @@ describe("attempts that count here", () => {
   it("are the failures of all calls since a success, with counters by target", () => {
     const byTarget = policyOf({ counters: "target" })
     assert.deepStrictEqual(used(byTarget, "shared"), { used: 7, released: 0, delay: 90 })
-    assert.deepStrictEqual(used(byTarget, "shared", state({ target: b.ref })), { used: 0, released: 0, delay: undefined })
+    assert.deepStrictEqual(used(byTarget, "shared", state({ target: b.ref })), {
+      used: 0,
+      released: 0,
+      delay: undefined
+    })
   })
 })
 
