@@ -25,7 +25,7 @@
  *   name: "files",
  *   command: "npx",
  *   args: ["-y", "@modelcontextprotocol/server-filesystem", "."],
- *   handshake: (io) => Effect.tap(StdioRpc.make(io), initialize),
+ *   handshake: (io) => Effect.tap(StdioRpc.make(io), (rpc) => rpc.notify("notifications/initialized")),
  *   health: { check: (rpc) => rpc.request("ping") }
  * })
  * const tools = yield* files.use((rpc) => rpc.request("tools/list"))
