@@ -26,7 +26,7 @@
  * ```ts
  * const { prompt, report } = yield* Compaction.fit(history, { window: 200_000, outputLimit: 8_000, tools })
  *
- * program.pipe(Effect.provide(Compaction.layer({ summariser: { model: Failover.layer([haiku]) } })))
+ * program.pipe(Effect.provide(Compaction.layer({ summariser: { model: Failover.layer([sonnet]) } })))
  * ```
  *
  * **Example** (When a provider of a chain rejects the prompt as too long)
@@ -64,6 +64,7 @@ import type { Fitted } from "./Fitting.ts"
 import * as Fitting from "./Fitting.ts"
 import * as Identifiers from "./Identifiers.ts"
 import * as Layout from "./Layout.ts"
+import * as Memory from "./Memory.ts"
 import type { RecallStore } from "./RecallStore.ts"
 import { check as isStore } from "./RecallStore.ts"
 import * as Kind from "../options/Kind.ts"
@@ -150,6 +151,9 @@ export interface Service {
   readonly admit: (prompt: Prompt.Prompt, request: Request) => Effect.Effect<Prompt.Prompt>
   /** Corrects later counts of this model with the usage that a provider reported. */
   readonly learn: (usage: Usage) => Effect.Effect<void>
+  /** What is remembered of a conversation with this model, to {@link restore} it in another process. */
+  readonly remembered: (conversation: string, model: string | undefined) => Effect.Effect<Memory.Memory>
+  readonly restore: (conversation: string, memory: Memory.Memory) => Effect.Effect<void>
 }
 
 export class Compaction extends Context.Service<Compaction, Service>()(
@@ -474,7 +478,20 @@ const serviceOf = (parts: Parts): Service => {
     learn: ({ prompt, inputTokens, ...about }) =>
       Effect.map(TokenCounter, (counter) =>
         calibrations.learn(measurable(prompt, about, counter.for(about.model)), inputTokens)
-      )
+      ),
+    remembered: (conversation, model) =>
+      Effect.sync(() => {
+        const { thrash } = conversations.of(conversation)
+        const known = model === undefined ? undefined : calibrations.known(model)
+        return model === undefined || known === undefined
+          ? { thrash }
+          : { thrash, calibration: Memory.written(model, known) }
+      }),
+    restore: (conversation, { thrash, calibration }) =>
+      Effect.sync(() => {
+        conversations.of(conversation).thrash = { ...thrash, last: thrash.last }
+        if (calibration !== undefined) calibrations.restore(calibration.model, Memory.read(calibration))
+      })
   }
 }
 

@@ -1,9 +1,10 @@
 /**
  * Errors of compaction. The caller's conversation is unchanged in each case.
  */
-import { Data } from "effect"
+import { Schema } from "effect"
 import { ErrorText } from "@outlast/resilience"
-import type { Tried, Uncuttable } from "./Report.ts"
+import type { Uncuttable } from "./Report.ts"
+import * as Report from "./Report.ts"
 
 const count = (n: number): string => n.toLocaleString("en-US")
 
@@ -16,19 +17,22 @@ const names: Readonly<Record<Uncuttable["what"], string>> = {
 }
 
 /** The parts that cannot be cut are larger than the limit. */
-export class CannotFit extends Data.TaggedError("CannotFit")<{
-  readonly window: number
-  /** Maximum tokens of the conversation. Less than the window, because the answer needs room. */
-  readonly limit: number
-  /** How the limit was computed. */
-  readonly arithmetic: string
-  readonly tokens: number
-  /** The smallest size that was reached, in tokens. */
-  readonly smallest: number
-  /** Parts that cannot be cut, largest first. */
-  readonly uncuttable: ReadonlyArray<Uncuttable>
-  readonly tried: ReadonlyArray<Tried>
-}> {
+export class CannotFit extends Schema.TaggedError<CannotFit>("@outlast/agent/compaction/CannotFit")(
+  "CannotFit",
+  {
+    window: Schema.Finite,
+    /** Maximum tokens of the conversation. Less than the window, because the answer needs room. */
+    limit: Schema.Finite,
+    /** How the limit was computed. */
+    arithmetic: Schema.String,
+    tokens: Schema.Finite,
+    /** The smallest size that was reached, in tokens. */
+    smallest: Schema.Finite,
+    /** Parts that cannot be cut, largest first. */
+    uncuttable: Schema.Array(Report.Uncuttable),
+    tried: Schema.Array(Report.Tried)
+  }
+) {
   /** The same conversation would not fit the next time either. */
   readonly isRetryable = false
 
@@ -47,17 +51,19 @@ export class CannotFit extends Data.TaggedError("CannotFit")<{
 ErrorText.printedOnce(CannotFit)
 
 /** Repeated compactions did not help: each freed too little. */
-export class ContextExhausted extends Data.TaggedError("ContextExhausted")<{
+export class ContextExhausted extends Schema.TaggedError<ContextExhausted>(
+  "@outlast/agent/compaction/ContextExhausted"
+)("ContextExhausted", {
   /** `poor_gains`: consecutive compactions freed too little. Nothing else ends in this error. */
-  readonly reason: "poor_gains"
+  reason: Schema.Literal("poor_gains"),
   /** Number of consecutive compactions that freed too little. */
-  readonly times: number
-  readonly tokens: number
-  readonly window: number
-  readonly limit: number
+  times: Schema.Finite,
+  tokens: Schema.Finite,
+  window: Schema.Finite,
+  limit: Schema.Finite,
   /** How the limit was computed. */
-  readonly arithmetic: string
-}> {
+  arithmetic: Schema.String
+}) {
   readonly isRetryable = false
 
   override get message(): string {
