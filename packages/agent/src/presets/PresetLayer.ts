@@ -1,5 +1,5 @@
 /**
- * What a preset provides as one layer: the chain under its policy, its compaction, its alerts and its log lines.
+ * The layer of a preset: the chain under its policy, its compaction, its alerts and its log lines.
  *
  * The lines go to the log of the call. They replace no event and no warning. A chain that shares its `ResilienceEvents`
  * with other chains also logs the events of those.
