@@ -9,6 +9,9 @@ export default defineConfig({
   test: {
     include: ["packages/*/test/**/*.test.ts", "test/**/*.test.ts"],
     testTimeout: 20_000,
-    reporters: inCi ? ["default", "./scripts/test-summary.ts"] : ["default"]
+    // `npm run conformance` reads the JSON report.
+    reporters: inCi
+      ? ["default", "./scripts/test-summary.ts", ["json", { outputFile: ".cache/tests.json" }]]
+      : ["default"]
   }
 })
