@@ -14,7 +14,7 @@
  * it.effect.prop("never waits longer than a minute", { world: Arbitraries.World }, ({ world }) =>
  *   Effect.gen(function* () {
  *     const models = yield* Arbitraries.models(world)
- *     const call = LanguageModel.generateText({ prompt: "?" }).pipe(Effect.provide(Failover.layer(models, { policy })))
+ *     const call = LanguageModel.generateText({ prompt: "?" }).pipe(Effect.provide(Failover.layer(models, { policy: RecoveryPolicy.background })))
  *     yield* Timing.holds(yield* Timeline.record(call), [Timing.neverMoreThan("1 minute")])
  *   })
  * )

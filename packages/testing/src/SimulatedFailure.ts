@@ -11,7 +11,7 @@
  *
  * ```ts
  * const simulated = yield* SimulatedFailure.make
- * const Model = Failover.layer([simulated.target(claude), simulated.target(gpt)])
+ * const Model = Failover.layer([simulated.target(opus), simulated.target(sonnet)])
  *
  * yield* simulated.arm("rate_limit") // the next attempt fails, and the chain recovers
  * ```

@@ -7,8 +7,8 @@
  *
  * Inside a test with a `TestClock` the recorder moves that clock. Without one it brings its own.
  *
- * **Limits.** The program must not wait for anything outside of virtual time, such as a socket: use `ScriptedModel`,
- * not `FakeProvider`. Events of an outer `ResilienceEvents` layer are not recorded, only those published inside.
+ * **Limits.** The program must not wait for anything outside of virtual time, such as a socket or a `ChainStore`: use
+ * `ScriptedModel`, not `FakeProvider`. Events of an outer `ResilienceEvents` layer are not recorded, only those published inside.
  *
  * **Example** (What a chain does about a rate limit)
  *

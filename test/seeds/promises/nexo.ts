@@ -6,11 +6,11 @@ const circuitMetricsAt = tests("packages/resilience/test/telemetry/Metrics.test.
 const dlqAt = tests("packages/cli/test/dlq.test.ts")
 const durabilityAt = tests("test/durability/delivery.test.ts")
 const endToEndAt = tests("test/end-to-end/failures.test.ts")
-const guardsAt = tests("packages/node/test/host/Guards.test.ts")
 const hostAt = tests("packages/node/test/host/Host.test.ts")
 const instanceAt = tests("packages/node/test/lock/SingleInstance.test.ts")
 const nexoAt = tests("packages/agent/test/presets/Nexo.test.ts")
 const outboxAt = tests("packages/delivery/test/outbox/OutboxContract.test.ts")
+const permissionAt = tests("packages/agent/test/guard/Permission.test.ts")
 const serviceAt = tests("test/durability/host.test.ts")
 const storeFaultsAt = tests("packages/delivery/test/store/StoreFaults.test.ts")
 const supervisedAt = tests("packages/node/test/process/Supervised.test.ts")
@@ -273,12 +273,13 @@ export const nexo: Seed = {
     works(
       "003-op-skill",
       'an extension that declares requires.env = ["FOO"] is skipped at discovery while FOO is not set',
-      guardsAt("skips items whose variables are missing or empty, with a warning and an event")
+      permissionAt("apply to extensions in the same way"),
+      permissionAt("skip a tool with unmet needs and report the reason")
     ),
     works(
       "003-op-inbound",
       "inbound events with neither text nor media are dropped before the LLM",
-      guardsAt("counts events, and drops those with neither text nor media")
+      permissionAt("are dropped and counted without text and media")
     ),
     later("003-op-ready", ":8080/ready for readiness", "operations"),
     later("003-op-live", ":8080/live for liveness", "operations"),
@@ -286,7 +287,7 @@ export const nexo: Seed = {
     works(
       "003-op-metrics-inbound",
       "metrics count inbound events",
-      guardsAt("counts events, and drops those with neither text nor media")
+      permissionAt("are dropped and counted without text and media")
     ),
     works(
       "003-op-metrics-circuit",

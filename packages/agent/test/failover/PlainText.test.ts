@@ -8,7 +8,8 @@ import { over } from "#agent/failover/call/PlainText"
 
 type Parts = Array<Response.PartEncoded>
 type Hook = Parameters<typeof LanguageModel.make>[0]["generateText"]
-type Options = LanguageModel.GenerateTextOptions<{}>
+/** Options of `generateText`, without the types that go from a toolkit to its results. */
+type Options = Readonly<Record<string, unknown>> & { readonly prompt: Prompt.RawInput }
 
 // -----------------------------------------------------------------------------
 // Generated answers
@@ -202,7 +203,6 @@ it.effect("calls that effect/ai treats otherwise are left to it", () =>
         asked.push("effect/ai")
         return model.generateText(options)
       }
-      // The wrapper forwards whatever it is given, which the overloads of `generateText` cannot say.
     } as unknown as typeof model
     const plain = yield* over(watched, () => {
       asked.push("plain")

@@ -85,9 +85,35 @@ describe("a queue of calls that wait for the retry budget", () => {
     assert.strictEqual(tokens.left(), 0)
   })
 
+  it("needs no token for a call that a kept success pays for", () => {
+    const { queue, went, add } = queueOf()
+    let isOut = true
+    add(1, () => !isOut)
+    add(2, () => !isOut)
+    succeeded(queue)
+    isOut = false
+    queue.release(undefined)
+    assert.deepStrictEqual(went, ["1 any"])
+  })
+
+  it("keeps the other calls when one leaves twice", () => {
+    const { queue, went, add } = queueOf()
+    const gone = add(1)
+    add(2)
+    queue.remove(gone)
+    queue.remove(gone)
+    succeeded(queue)
+    assert.deepStrictEqual(went, ["2 one"])
+  })
+
   it("keeps no success when no call waits", () => {
     const { queue, went, add } = queueOf()
     succeeded(queue)
+    add(9)
+    queue.release(undefined)
+    assert.deepStrictEqual(went, [])
+    succeeded(queue)
+    went.length = 0
     const waiting = add(1, () => false)
     succeeded(queue)
     queue.remove(waiting)

@@ -20,6 +20,7 @@ import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { Verdict } from "../../recovery/Seam.ts"
 import type { Chain } from "../chain/Chain.ts"
 import type { AnswerEnd } from "../decide/AnswerEnd.ts"
+import { isWorking } from "../decide/CallLimits.ts"
 import type { Action, CallState, Commit, Event } from "../decide/CallState.ts"
 import * as Call from "../decide/CallState.ts"
 import type { Cooldown, Cooldowns } from "../decide/Cooldown.ts"
@@ -215,7 +216,7 @@ export class CallRun {
     const [action, state] = Call.step(policy, this.#state, event, snapshot, this.#context.draw())
     const left = this.#state.target
     this.#state = state
-    // The permit of a series of attempts is kept until the call goes elsewhere, for whatever event.
+    // A series of attempts keeps its permit until the call leaves the target.
     if (policy.breaker === "outside" && !staysAt(action, left)) this.#admission.settle(state.lastFailure)
     if (isSending(action)) {
       if (!isRenewed && !action.isFree && snapshot.mayRetry) this.#outcome.pay()
@@ -284,7 +285,7 @@ export class CallRun {
     const snapshot = () => this.#context.snapshot(this.now(), true)
     return this.#outcome.queued(until, {
       mayGo: (target) => Call.mayRepeat(policy, this.#state, snapshot(), target),
-      mayHope: () => Call.isWorking(this.#state, snapshot())
+      mayHope: () => isWorking(this.#state, snapshot())
     })
   }
 

@@ -38,6 +38,7 @@ export class RetryQueue {
   }
 
   add(waiting: Waiting): void {
+    // Stryker disable next-line EqualityOperator: a call waits once.
     const at = this.#waiting.findLastIndex(({ call }) => call < waiting.call)
     this.#waiting.splice(at + 1, 0, waiting)
   }
@@ -64,6 +65,7 @@ export class RetryQueue {
       if (this.#saved === 0 && tokens?.isAvailable() !== true) return
       if (!waiting.mayGo(undefined)) continue
       if (this.#saved > 0) this.#saved--
+      // Stryker disable next-line OptionalChaining: for the types; without tokens the loop has ended.
       else tokens?.take()
       this.#release(waiting, undefined)
     }

@@ -132,9 +132,6 @@ export const mayWake = <Class extends string>(
       Choice.mayGoTo(policy, state, target, snapshot)
   )
 
-/** True when a call that waits for the retry budget may hope for it: see `CallLimits.isWorking`. */
-export { isWorking } from "./CallLimits.ts"
-
 /** True when a call that waits for the retry budget may ask `target` now, or any target. */
 export const mayRepeat = <Class extends string>(
   policy: RecoveryPolicy<Class>,
