@@ -43,7 +43,7 @@ const cooling = (
 type Tries = typeof CallState.initial.tries extends ReadonlyMap<string, infer T> ? T : never
 type Refused = typeof CallState.initial.refused extends ReadonlyMap<string, infer T> ? T : never
 
-const none: Tries = { count: 0, released: 0, delay: undefined, failure: undefined, classes: new Map() }
+const none: Tries = { count: 0, delay: undefined, failure: undefined, classes: new Map(), released: 0 }
 const tried = (target: CallState.TargetView, changes: Partial<Tries>): readonly [string, Tries] => [
   target.ref.id,
   { ...none, ...changes }
@@ -107,6 +107,8 @@ describe("targets that can be asked", () => {
     const own = rowWith("RateLimit", { attempts: 2, pool: "own" })
     assert.deepStrictEqual(readyIds(shared, call), idsOf([b, c]))
     assert.deepStrictEqual(readyIds(own, call), idsOf([a, c]))
+    const released = state({ tries: new Map([tried(a, { count: 3, failure: limited, released: 1 })]) })
+    assert.deepStrictEqual(readyIds(shared, released), idsOf([a, b, c]))
     const other = state({ tries: new Map([tried(a, { count: 5, failure: limited })]) })
     assert.deepStrictEqual(readyIds(own, other), idsOf([a, b, c]))
   })
@@ -178,15 +180,15 @@ describe("the next target of a row", () => {
 describe("attempts that count here", () => {
   const call = state({
     target: a.ref,
-    tries: new Map([tried(a, { count: 3, delay: 70, classes: new Map([["ServerError", 2]]) })])
+    tries: new Map([tried(a, { count: 3, delay: 70, released: 1, classes: new Map([["ServerError", 2]]) })])
   })
   const streaks = new Map([[a.ref.id, { failures: 7, delay: 90 }]])
   const used = (of: Policy, pool: RecoveryPolicy.Row["pool"], by = call) =>
     Choice.usedHere(of, row({ pool }), by, broken, snapshot({ streaks }))
 
   it("are those of the call, by class or together", () => {
-    assert.deepStrictEqual(used(policy, "shared"), { used: 3, released: 0, delay: 70 })
-    assert.deepStrictEqual(used(policy, "own"), { used: 2, released: 0, delay: 70 })
+    assert.deepStrictEqual(used(policy, "shared"), { used: 3, released: 1, delay: 70 })
+    assert.deepStrictEqual(used(policy, "own"), { used: 2, released: 1, delay: 70 })
     assert.deepStrictEqual(used(policy, "own", state()), { used: 0, released: 0, delay: undefined })
     assert.deepStrictEqual(used(policy, "shared", state()), { used: 0, released: 0, delay: undefined })
   })
