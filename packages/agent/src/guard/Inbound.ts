@@ -1,6 +1,8 @@
 /**
  * Filters inbound messages before a call is paid for: a message with neither text nor media needs no answer.
  *
+ * Each filter has its own counts; the metric {@link messages} counts the messages of all.
+ *
  * **Example** (Empty messages in a chat, e.g. when a person joins)
  *
  * ```ts
@@ -40,14 +42,16 @@ export const isEmpty = (event: InboundEvent): boolean => {
 
 const isEvent = Kind.carrier("an object with text or media")
 
-/** All inbound messages of the process, with the label `outcome`: `accepted` or `dropped`. */
+/** Inbound messages of all filters, by `outcome`: `accepted` or `dropped`. */
 export const messages = Metric.counter("outlast_inbound_messages_total", {
-  description: "Inbound messages, and whether they had anything to answer",
+  description: "Inbound messages, by whether they were worth a call",
   incremental: true
 })
 
-const count = (outcome: "accepted" | "dropped"): Effect.Effect<void> =>
-  Metric.update(Metric.withAttributes(messages, { outcome }), 1)
+const counted = {
+  accepted: Metric.withAttributes(messages, { outcome: "accepted" }),
+  dropped: Metric.withAttributes(messages, { outcome: "dropped" })
+}
 
 /** Creates a filter with its own counts. */
 export const make: Effect.Effect<Inbound> = Effect.sync(() => {
@@ -58,13 +62,13 @@ export const make: Effect.Effect<Inbound> = Effect.sync(() => {
       Effect.suspend(() => {
         if (!isEmpty(event)) {
           MutableRef.increment(accepted)
-          return Effect.as(count("accepted"), true)
+          return Effect.as(Metric.update(counted.accepted, 1), true)
         }
         const number = MutableRef.incrementAndGet(dropped)
         const drop = { _tag: "InboundDropped", number } as const
-        return Effect.as(
-          Effect.andThen(count("dropped"), ResilienceEvents.publishNow<InboundDropped>(drop)),
-          false
+        return Metric.update(counted.dropped, 1).pipe(
+          Effect.andThen(ResilienceEvents.publishNow<InboundDropped>(drop)),
+          Effect.as(false)
         )
       }),
     counts: Effect.sync(() => ({ accepted: MutableRef.get(accepted), dropped: MutableRef.get(dropped) }))
