@@ -1,9 +1,18 @@
-/** What an outbox promises on every store: one suite in memory, on SQLite and on PostgreSQL. */
+/** Promises of the outbox on every store: one suite in memory, on SQLite and on PostgreSQL. */
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Effect, Exit, Fiber, Layer, Option, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { SqlClient } from "effect/sql"
-import { DeadLetters, DeliveryStore, MemoryBus, Outbox, OutboxFull, TooLarge } from "@outlast/delivery"
+import { StoreError } from "@outlast/resilience"
+import {
+  DeadLetters,
+  DeliveryStore,
+  EventBus,
+  MemoryBus,
+  Outbox,
+  OutboxFull,
+  TooLarge
+} from "@outlast/delivery"
 import {
   answer,
   event,
@@ -260,6 +269,35 @@ onEach((subject) => {
         assert.include(letter?.detail, "not wanted")
       }).pipe(Effect.provide(layer()))
     )
+    it.effect("are not exceeded when the dead letter cannot be written at first", () =>
+      Effect.gen(function* () {
+        let sent = 0
+        yield* answer(() => {
+          sent++
+          return { error: rejected() }
+        })
+        const store = yield* DeliveryStore.DeliveryStore
+        let failures = 2
+        const failing: DeliveryStore.Service = {
+          ...store,
+          bury: (which, why) =>
+            Effect.suspend(() =>
+              failures-- > 0
+                ? Effect.fail(new StoreError.StoreError({ reason: "locked", store: "test", detail: "busy" }))
+                : store.bury(which, why)
+            )
+        }
+        const context = yield* Layer.build(Outbox.layer()).pipe(
+          Effect.provideService(DeliveryStore.DeliveryStore, failing)
+        )
+        yield* Effect.provide(Outbox.publish(event("bad")), context)
+        const { list } = yield* DeadLetters.DeadLetters
+        yield* passing(Effect.map(list(), ({ length }) => length === 1))
+        assert.strictEqual(failures, -1)
+        assert.strictEqual(sent, 3)
+        assert.strictEqual((yield* list())[0]?.attempts, 3)
+      }).pipe(Effect.scoped, Effect.provide(ground(subject)))
+    )
     it.effect("that are permanent make a dead letter at once", () =>
       Effect.gen(function* () {
         yield* answer(({ id }) => (id === "bad" ? { error: rejected(true) } : undefined))
@@ -360,7 +398,7 @@ onEach((subject) => {
         yield* Outbox.publish(event("7"))
       }).pipe(Effect.provide(layer({ cap, waitForRoom: 0 })))
     )
-    it.effect("makes the oldest events dead letters where it is told to, counted and reported", () =>
+    it.effect("makes the oldest events dead letters if the option says so, and counts and reports them", () =>
       Effect.gen(function* () {
         const events = yield* recorded
         yield* fill
@@ -397,13 +435,23 @@ onEach((subject) => {
 
   describe("several lives", () => {
     /** An outbox in a scope of its own. A killed one releases nothing. */
-    const start = (options: Outbox.OutboxOptions = {}, isKilled = false) =>
+    const start = (
+      options: Outbox.OutboxOptions = {},
+      isKilled = false,
+      wait: Effect.Effect<void> = Effect.void
+    ) =>
       Effect.gen(function* () {
         const scope = yield* Scope.make()
         const store = yield* DeliveryStore.DeliveryStore
+        const bus = yield* EventBus.EventBus
         const own = isKilled ? { ...store, release: () => Effect.void } : store
+        const slow: EventBus.Service = {
+          ...bus,
+          publish: (event, brokerId) => Effect.andThen(wait, bus.publish(event, brokerId))
+        }
         const context = yield* Layer.buildWithScope(Outbox.layer(options), scope).pipe(
-          Effect.provideService(DeliveryStore.DeliveryStore, own)
+          Effect.provideService(DeliveryStore.DeliveryStore, own),
+          Effect.provideService(EventBus.EventBus, slow)
         )
         const run = <A, E, R>(effect: Effect.Effect<A, E, R | Outbox.Outbox>) =>
           Effect.provide(effect, context)
@@ -472,6 +520,44 @@ onEach((subject) => {
         assert.deepStrictEqual([...new Set(yield* onBus)].sort(), ["1", "2"])
         yield* one.stop
         yield* two.stop
+      }).pipe(Effect.scoped, Effect.provide(ground(subject)))
+    )
+    it.effect("an outbox that lost its backlog publishes nothing of a subject before that backlog", () =>
+      Effect.gen(function* () {
+        const sweep = Effect.flatMap(Outbox.Outbox, ({ sweep }) => sweep)
+        const release = yield* Deferred.make<void>()
+        yield* setBus("down")
+        const one = yield* start({ publisher: "orders-1" })
+        yield* one.run(Outbox.publish(event("1")))
+        yield* one.run(Outbox.publish(event("2")))
+        const two = yield* start({ publisher: "orders-1" }, false, Deferred.await(release))
+        yield* one.run(sweep)
+        yield* setBus("up")
+        assert.strictEqual((yield* one.run(Outbox.publish(event("3")))).safe, "store")
+        yield* one.run(Outbox.publish(event("other", "b")))
+        yield* Effect.repeat(Effect.andThen(TestClock.adjust("5 seconds"), turns), { times: 3 })
+        assert.deepStrictEqual(yield* onBus, ["other"])
+        yield* Deferred.succeed(release, undefined)
+        yield* passing(holds(["other", "1", "2", "3"]), "5 seconds")
+        const straight = Effect.map(one.run(Outbox.publish(event("4"))), ({ safe }) => safe === "broker")
+        yield* passing(straight, "5 seconds")
+        yield* one.stop
+        yield* two.stop
+      }).pipe(Effect.scoped, Effect.provide(ground(subject)))
+    )
+    it.effect("an outbox takes its lost backlog back when the process that took it is killed", () =>
+      Effect.gen(function* () {
+        const sweep = Effect.flatMap(Outbox.Outbox, ({ sweep }) => sweep)
+        yield* setBus("down")
+        const one = yield* start({ publisher: "orders-1" })
+        yield* one.run(Outbox.publish(event("1")))
+        const two = yield* start({ publisher: "orders-1" }, true, Effect.never)
+        yield* one.run(sweep)
+        yield* two.stop
+        yield* one.run(Outbox.publish(event("2")))
+        yield* setBus("up")
+        yield* passing(holds(["1", "2"]), "5 seconds")
+        yield* one.stop
       }).pipe(Effect.scoped, Effect.provide(ground(subject)))
     )
     it.effect("flush waits for the backlog, and says what is left", () =>

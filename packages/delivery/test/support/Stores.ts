@@ -13,6 +13,8 @@ export interface Subject {
   /** An empty store, and a client for `publishIn`. Built twice it is another one. */
   readonly layer: (options?: {
     readonly deadLetters?: DeliveryStore.DeadOptions
+    /** Of its tables, where it has some: for a test that opens them again. */
+    readonly prefix?: string
   }) => Layer.Layer<Store, unknown>
   /** False where the store has no transactions of its own. */
   readonly isSql: boolean
@@ -35,7 +37,7 @@ export const onEach = (suite: (subject: Subject) => void): void => {
   describe("in memory", () => {
     suite({
       isSql: false,
-      layer: (options) => Layer.merge(DeliveryStore.layerMemory(options), sqlite)
+      layer: ({ deadLetters } = {}) => Layer.merge(DeliveryStore.layerMemory({ deadLetters }), sqlite)
     })
   })
   describe("on SQLite", () => suite(overSql(sqlite)))

@@ -13,7 +13,7 @@
  * **Example** (Ten seconds)
  *
  * ```ts
- * Connection.within(Duration.seconds(10), { try: (signal) => client.doGenerate({ ...call, abortSignal: signal }), catch: failureOf })
+ * const limited = (call: Call<Response>) => Connection.within(Duration.seconds(10), call)
  * ```
  */
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
@@ -23,7 +23,7 @@ import { Duration, Effect } from "effect"
 import { AsyncLocalStorage } from "node:async_hooks"
 import { subscribe } from "node:diagnostics_channel"
 
-interface Call<A> {
+export interface Call<A> {
   readonly try: (signal: AbortSignal) => Promise<A>
   readonly catch: (error: unknown) => ProviderFailure.ProviderFailure
   /** Gets the headers of each response of the call, names in lower case. Default: they are not read. */

@@ -1,0 +1,214 @@
+/**
+ * Shared state of the parts of one outbox: options, services, and present knowledge.
+ *
+ * `OutboxState` is plain mutable data of one process. Only synchronous steps change it, so a fiber never sees half a
+ * change.
+ */
+import { Cause, Clock, Duration, Effect, Exit, FiberSet, Latch, Semaphore } from "effect"
+import { CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
+import type { StoreError } from "@outlast/resilience"
+import * as Options from "@outlast/resilience/Options"
+import { BusError } from "../bus/BusError.ts"
+import { EventBus } from "../bus/EventBus.ts"
+import type { OutboxEvent } from "../Event.ts"
+import { Signal } from "../Signal.ts"
+import { DeliveryStore, replayPublisher } from "../store/DeliveryStore.ts"
+import type { DeliveryEvent } from "../telemetry/DeliveryEvent.ts"
+import type { LaneCell, Pending } from "./Lanes.ts"
+import { isOfBroker, Lanes } from "./Lanes.ts"
+import type { OutboxOptions } from "./OutboxOptions.ts"
+import { checks, defaults } from "./OutboxOptions.ts"
+import * as Pressure from "./Pressure.ts"
+
+/** Bytes that a broker's headers may take beside those of the event. */
+const headerBytes = 1_024
+
+type Settings = ReturnType<typeof settingsOf>
+
+/** The options with their defaults. Throws an `InvalidOption` for an option that is not allowed. */
+const settingsOf = (module: string, options: OutboxOptions) => {
+  Options.fields(module, options, checks)
+  const sweepEvery = Duration.fromInputUnsafe(options.sweepEvery ?? defaults.sweepEvery)
+  const lease = Duration.toMillis(options.lease ?? defaults.lease)
+  Options.check(
+    lease >= 2 * Duration.toMillis(sweepEvery),
+    module,
+    "lease",
+    options.lease,
+    "at least twice sweepEvery, so that one slow renewal does not lose it"
+  )
+  const cap: Pressure.Cap = {
+    events: options.cap?.events ?? defaults.cap.events,
+    bytes: options.cap?.bytes ?? defaults.cap.bytes
+  }
+  return {
+    mode: options.mode ?? defaults.mode,
+    cap,
+    whenFull: options.whenFull ?? defaults.whenFull,
+    waitForRoom: Duration.fromInputUnsafe(options.waitForRoom ?? defaults.waitForRoom),
+    maxBytes: options.maxBytes ?? defaults.maxBytes,
+    maxInFlight: options.maxInFlight ?? defaults.maxInFlight,
+    rejections: options.rejections ?? defaults.rejections,
+    rejected: options.rejected ?? defaults.rejected,
+    retry: options.retry ?? defaults.retry,
+    circuitName: options.circuitName ?? defaults.circuitName,
+    drainConcurrency: options.drainConcurrency ?? defaults.drainConcurrency,
+    drainBatch: options.drainBatch ?? defaults.drainBatch,
+    commitBatch: options.commitBatch ?? defaults.commitBatch,
+    sweepEvery,
+    /** In milliseconds. */
+    lease,
+    maxSubjects: options.maxSubjects ?? defaults.maxSubjects,
+    /** In milliseconds. */
+    growthAfter: Duration.toMillis(options.growthAfter ?? defaults.growthAfter)
+  }
+}
+
+export class OutboxState {
+  /** Publisher name under which this process stores events. Changes when another process takes the backlog. */
+  publisher: string
+  /** Publishers whose backlog this process drains, its own first. */
+  owned: ReadonlyArray<string>
+  /**
+   * Publishers of this process that another process took, while events may be stored under their names. Events of the
+   * same subjects wait for them, so the order holds also across a lost lease.
+   */
+  readonly lost = new Set<string>()
+  /** The store may hold events of subjects that have no lane. */
+  overflow = false
+  closed = false
+  /** The last use of the store failed, and that was reported. */
+  storeFailed = false
+  /** Number and size of stored events, as this process counts them. */
+  load = Pressure.none
+  /** Dead letters that were not replayed. */
+  dead = 0
+  /** Publishes that wait for their turn. */
+  waiting = 0
+  /** Publishes on their way straight to the broker. */
+  going = 0
+  /** Events in the commit that is under way. */
+  commit = 0
+  /** Since the last report. */
+  readonly counts = { published: 0, stored: 0, drained: 0, retried: 0, refused: 0 }
+  readonly lanes = new Lanes()
+  /** Events for the writer, in order. */
+  readonly queue = new Set<Pending>()
+  /** Open while the writer has work. */
+  readonly writable = Latch.makeUnsafe(false)
+  /** Released when a wait for the broker may be over. */
+  readonly broker = new Signal()
+  /** Released when events have left the store. */
+  readonly room = new Signal()
+  /** Released when nothing is on its way. */
+  readonly settled = new Signal()
+  readonly #settings: Settings
+
+  constructor(settings: Settings, publisher: string) {
+    this.#settings = settings
+    this.publisher = publisher
+    this.owned = [publisher]
+  }
+
+  /** Sets the names that this process holds now. Events may still be stored under those that it held before. */
+  hold(publisher: string, others: ReadonlyArray<string>): void {
+    const before = this.owned
+    this.publisher = publisher
+    this.owned = [publisher, ...others]
+    for (const id of before) this.storedAs(id)
+    for (const id of this.owned) this.lost.delete(id)
+  }
+
+  /** Events were stored under this name, which may be lost meanwhile. */
+  storedAs(publisher: string): void {
+    // Replayed dead letters have no order with other events.
+    if (publisher !== replayPublisher && !this.owned.includes(publisher)) this.lost.add(publisher)
+  }
+
+  storeFirst(): boolean {
+    return this.#settings.mode === "alwaysStore" || this.overflow
+  }
+
+  /** Forgets the lane where nothing is left of it. */
+  tidy(cell: LaneCell): void {
+    this.lanes.tidy(cell)
+    if (this.lanes.size === 0) this.settled.pulse()
+  }
+
+  /** Events have left the store, or were not stored. */
+  reduce(events: number, bytes: number): void {
+    this.load = Pressure.add(this.load, -events, -bytes)
+    if (Pressure.judge(this.#settings.cap, this.load, 0) === "room") this.room.pulse()
+  }
+
+  /** The limit that one more event of this size would exceed, where such an event is refused. Counts it. */
+  refusal(bytes: number): "events" | "bytes" | undefined {
+    if (this.#settings.whenFull !== "fail") return undefined
+    const what = Pressure.exceeded(this.#settings.cap, this.load, bytes)
+    if (what !== undefined) this.counts.refused++
+    return what
+  }
+}
+
+/** An error with which the broker has answered counts as success: the broker is there. */
+const classify: CircuitBreaker.Classify = (exit) => {
+  if (Exit.isSuccess(exit)) return { counts: "success" }
+  const failed = exit.cause.reasons.find(Cause.isFailReason)
+  if (failed?.error instanceof BusError) return { counts: isOfBroker(failed.error) ? "failure" : "success" }
+  return CircuitBreaker.classify(exit)
+}
+
+export type Core = Effect.Success<ReturnType<typeof make>>
+
+/** Throws an `InvalidOption` for an option that is not allowed. */
+export const make = (module: string, options: OutboxOptions) =>
+  Effect.gen(function* () {
+    const settings = settingsOf(module, options)
+    const bus = yield* EventBus
+    const store = yield* DeliveryStore
+    const telemetry = yield* ResilienceEvents.ResilienceEvents
+    const breaker = yield* CircuitBreaker.make(options.circuit)
+    const guard = breaker.execute(settings.circuitName, { classify })
+    // Not of `Random`: two processes with one seed would have one name.
+    const holder = globalThis.crypto.randomUUID()
+    const state = new OutboxState(settings, options.publisher ?? holder)
+    const tell = (event: DeliveryEvent): Effect.Effect<void> => telemetry.publish(event)
+    return {
+      settings,
+      state,
+      bus,
+      store,
+      breaker,
+      /** This process in the store: it holds publishers. */
+      holder,
+      /** Bounds the subjects that are drained at a time. */
+      permits: Semaphore.makeUnsafe(settings.drainConcurrency),
+      /** Runs a fiber of the layer. */
+      run: yield* FiberSet.makeRuntime<never>(),
+      tell,
+      /** Size of the largest event that is accepted, in bytes. */
+      maxBytes: Effect.map(bus.maxPayload, (payload) =>
+        Math.min(settings.maxBytes, Math.max(1, payload - headerBytes))
+      ),
+      send: (event: OutboxEvent, brokerId: string) => guard(bus.publish(event, brokerId)),
+      /** Reports the first of consecutive failures of the store. */
+      onStoreError: (error: StoreError.StoreError): Effect.Effect<void> =>
+        Effect.suspend(() => {
+          if (state.storeFailed) return Effect.void
+          state.storeFailed = true
+          return Effect.andThen(
+            Effect.logError("The outbox cannot use its store, and tries again", error),
+            Effect.flatMap(Clock.currentTimeMillis, (at) =>
+              tell({ _tag: "OutboxStoreFailed", at, reason: error.reason })
+            )
+          )
+        }),
+      /** Removes dead letters beyond their cap or age. */
+      trimDead: Effect.gen(function* () {
+        const at = yield* Clock.currentTimeMillis
+        const letters = yield* store.trimDead(at)
+        state.dead = Math.max(0, state.dead - letters)
+        if (letters > 0) yield* tell({ _tag: "DeadLettersDropped", at, letters })
+      })
+    }
+  })

@@ -1,0 +1,213 @@
+/** The way of one event: straight to the broker, behind others of its subject, or into the store. */
+import { Cause, Clock, Effect, Exit } from "effect"
+import { StoreError } from "@outlast/resilience"
+import { BusError } from "../bus/BusError.ts"
+import * as Event from "../Event.ts"
+import type { OutboxEvent } from "../Event.ts"
+import { TooLarge } from "../Event.ts"
+import type { NewRow } from "../store/DeliveryStore.ts"
+import type { Drain } from "./Drain.ts"
+import type { LaneCell, Pending, Receipt, Step } from "./Lanes.ts"
+import * as Lane from "./LaneState.ts"
+import type { Core } from "./OutboxCore.ts"
+import { OutboxFull } from "./OutboxFull.ts"
+import * as Pressure from "./Pressure.ts"
+import type { Service } from "./OutboxService.ts"
+import { InsideTransaction } from "./OutboxService.ts"
+import type { Writer } from "./Writer.ts"
+
+type PublishError = OutboxFull | StoreError.StoreError
+type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+
+/** `publish` and `publishIn` of an outbox. */
+export const make = (
+  { maxBytes, send, settings, state, store, tell }: Core,
+  { enqueue }: Writer,
+  { found }: Drain
+): Pick<Service, "publish" | "publishIn"> => {
+  const { cap, maxInFlight, whenFull } = settings
+  const { counts, lanes, queue, room } = state
+
+  const undecided = ({ row }: Pending) =>
+    Effect.flatMap(Clock.currentTimeMillis, (at) =>
+      tell({ _tag: "PublishUndecided", at, subject: row.subject, id: row.id })
+    )
+
+  /** The turn ends: the next that waits has it, or all that wait are stored in order. */
+  const endTurn = (cell: LaneCell, end: Lane.TurnEnd, failed?: Pending): OutboxFull | undefined => {
+    const [next, lane] = Lane.turnEnded(cell.state, end)
+    cell.state = lane
+    const refused = failed === undefined ? undefined : enqueue(failed)
+    if (next === "none") {
+      state.tidy(cell)
+      return refused
+    }
+    for (const pending of cell.waiters) {
+      cell.waiters.delete(pending)
+      state.waiting--
+      if (next === "go") {
+        pending.at = "granted"
+        pending.resume(Effect.succeed("turn"))
+        break
+      }
+      const full = enqueue(pending)
+      if (full !== undefined) pending.resume(Effect.fail(full))
+    }
+    return refused
+  }
+
+  const direct = (pending: Pending, restore: Restore): Effect.Effect<Receipt, PublishError> => {
+    const { row, lane } = pending
+    state.going++
+    return Effect.flatMap(Effect.exit(restore(send(row, row.brokerId))), (exit) => {
+      state.going--
+      if (Exit.isSuccess(exit)) {
+        pending.at = "done"
+        counts.published++
+        endTurn(lane, "acknowledged")
+        return Effect.succeed<Receipt>({ id: row.id, safe: "broker" })
+      }
+      if (Cause.hasInterrupts(exit.cause)) {
+        pending.at = "done"
+        endTurn(lane, "dropped")
+        return Effect.andThen(undecided(pending), Effect.interrupt)
+      }
+      const isRejected = exit.cause.reasons.some(
+        (reason) =>
+          Cause.isFailReason(reason) && reason.error instanceof BusError && reason.error.reason === "rejected"
+      )
+      const again: Pending = isRejected ? { ...pending, row: { ...row, rejections: 1 } } : pending
+      const refused = endTurn(lane, "failed", again)
+      return refused === undefined ? wait(again, restore) : Effect.fail(refused)
+    })
+  }
+
+  /** Gives up a publish whose caller was interrupted. */
+  const abandon = (pending: Pending): Effect.Effect<void> => {
+    const { lane } = pending
+    switch (pending.at) {
+      case "waiting":
+        lane.waiters.delete(pending)
+        state.waiting--
+        lane.state = Lane.leave(lane.state)
+        break
+      case "granted":
+        endTurn(lane, "dropped")
+        break
+      case "queued":
+        queue.delete(pending)
+        state.reduce(1, pending.row.bytes)
+        lane.state = Lane.notCommitted(lane.state, 1)
+        break
+      case "writing":
+        return undecided(pending)
+      default:
+        return Effect.void
+    }
+    pending.at = "done"
+    state.tidy(lane)
+    return Effect.void
+  }
+
+  const wait = (pending: Pending, restore: Restore): Effect.Effect<Receipt, PublishError> => {
+    let early: Effect.Effect<Step, PublishError> | undefined
+    pending.resume = (next) => {
+      early = next
+    }
+    const step = Effect.callback<Step, PublishError>((resume) => {
+      if (early !== undefined) resume(early)
+      else pending.resume = resume
+    })
+    return Effect.flatMap(
+      Effect.onInterrupt(restore(step), () => abandon(pending)),
+      (next) => (next === "turn" ? direct(pending, restore) : Effect.succeed(next))
+    )
+  }
+
+  const enter = (row: NewRow): Effect.Effect<Receipt, PublishError> =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.suspend(() => {
+        if (state.closed) return Effect.fail(isClosed())
+        if (state.going + state.waiting + queue.size + state.commit >= maxInFlight) {
+          counts.refused++
+          return Effect.fail(new OutboxFull({ what: "inFlight", limit: maxInFlight }))
+        }
+        const lane = lanes.of(row.subject)
+        const [arrival, next] = Lane.arrive(lane.state, state.storeFirst())
+        lane.state = next
+        const pending: Pending = { row, lane, at: "new", resume: () => {} }
+        if (arrival === "go") return direct(pending, restore)
+        if (arrival === "wait") {
+          pending.at = "waiting"
+          lane.waiters.add(pending)
+          state.waiting++
+          return wait(pending, restore)
+        }
+        const waits = wait(pending, restore)
+        const refused = enqueue(pending)
+        return refused === undefined ? waits : Effect.fail(refused)
+      })
+    )
+
+  const isTight = (row: NewRow): boolean =>
+    (state.storeFirst() || (lanes.has(row.subject) && Lane.mustStore(lanes.of(row.subject).state))) &&
+    Pressure.judge(cap, state.load, row.bytes) !== "room"
+
+  const untilRoom = (row: NewRow): Effect.Effect<void> => room.until(() => !isTight(row))
+
+  const rowOf = (event: OutboxEvent): Effect.Effect<NewRow, TooLarge> =>
+    Effect.flatMap(maxBytes, (limit) => {
+      const bytes = Event.sizeOf(event)
+      if (bytes > limit) return Effect.fail(new TooLarge({ subject: event.subject, bytes, limit }))
+      return Effect.map(Clock.currentTimeMillis, (at) => ({
+        ...event,
+        brokerId: event.id,
+        bytes,
+        at,
+        rejections: 0
+      }))
+    })
+
+  return {
+    publish: (given) =>
+      Effect.suspend(() => {
+        const event = Event.make(given)
+        return Effect.flatMap(store.inTransaction, (inside) =>
+          inside
+            ? Effect.die(new InsideTransaction())
+            : Effect.flatMap(rowOf(event), (row) =>
+                isTight(row)
+                  ? Effect.andThen(Effect.timeoutOption(untilRoom(row), settings.waitForRoom), enter(row))
+                  : enter(row)
+              )
+        )
+      }),
+    publishIn: (given) =>
+      Effect.suspend(() => {
+        const event = Event.make(given)
+        return Effect.flatMap(rowOf(event), (row): ReturnType<Service["publishIn"]> => {
+          if (state.closed) return Effect.fail(isClosed())
+          const what = state.refusal(row.bytes)
+          if (what !== undefined) return Effect.fail(new OutboxFull({ what, limit: cap[what] }))
+          const { publisher } = state
+          const committed = Effect.sync(() => {
+            state.storedAs(publisher)
+            state.load = Pressure.add(state.load, 1, row.bytes)
+            counts.stored++
+            if (state.closed) return
+            found(row.subject)
+            // The writer makes room.
+            if (whenFull === "shedOldest" && state.load.events > cap.events) state.writable.openUnsafe()
+          })
+          return Effect.as(store.insertIn(publisher, row, committed), { id: row.id })
+        })
+      })
+  }
+}
+
+export const isClosed = () =>
+  new StoreError.StoreError({
+    reason: "unavailable",
+    store: "outbox",
+    detail: "the outbox is closed, its program is ending"
+  })

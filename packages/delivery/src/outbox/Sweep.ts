@@ -1,0 +1,129 @@
+/** Renews the lease, claims backlogs of others, finds what is stored, and reports. */
+import { Clock, Effect, Option, Semaphore } from "effect"
+import { replayPublisher } from "../store/DeliveryStore.ts"
+import * as Claims from "./Claims.ts"
+import type { Drain } from "./Drain.ts"
+import * as Growth from "./Growth.ts"
+import type { Core } from "./OutboxCore.ts"
+
+/** Sweeps between two counts of everything. */
+const sweepsPerCount = 12
+
+export const make = (core: Core, { found }: Drain) => {
+  const { holder, settings, state, store, tell } = core
+  const { maxSubjects } = settings
+  const { counts, lanes, queue } = state
+  let claims = Claims.none
+  let growth = Growth.calm
+  let sweeps = 0
+
+  const monotonic = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1_000_000)
+
+  const renew = Effect.gen(function* () {
+    const held = yield* store.beat(holder)
+    const name = state.publisher
+    if (held.includes(name)) {
+      state.hold(
+        name,
+        held.filter((id) => id !== name)
+      )
+      return
+    }
+    // The process that took the old name drains what is stored under it.
+    const next = globalThis.crypto.randomUUID()
+    yield* store.hold(next, holder)
+    state.hold(next, held)
+    yield* Effect.logWarning(`Another process took over the backlog of this one (${name})`)
+    yield* tell({ _tag: "LeaseLost", at: yield* Clock.currentTimeMillis, publisher: name })
+  })
+
+  const claim = Effect.gen(function* () {
+    const others = yield* store.others(holder)
+    const [lapsed, next] = Claims.observe(claims, others, yield* monotonic, settings.lease)
+    claims = next
+    for (const seen of lapsed) {
+      if (!(yield* store.claim(seen, holder))) continue
+      state.hold(state.publisher, [...state.owned.slice(1), seen.id])
+      yield* tell({ _tag: "BacklogClaimed", at: yield* Clock.currentTimeMillis, publisher: seen.id })
+    }
+  })
+
+  const look = Effect.gen(function* () {
+    let known = 0
+    let isOver = false
+    for (const id of state.owned) {
+      const subjects = yield* store.subjects(id, maxSubjects + 1)
+      known += subjects.length
+      for (const subject of subjects) {
+        if (lanes.size >= maxSubjects && !lanes.has(subject)) {
+          isOver = true
+          break
+        }
+        if (!lanes.has(subject) || !lanes.of(subject).state.draining) found(subject)
+      }
+      if (subjects.length === 0 && id !== state.publisher && id !== replayPublisher) {
+        yield* store.forget(id, holder)
+        state.owned = state.owned.filter((one) => one !== id)
+      }
+    }
+    state.overflow = isOver || known > maxSubjects
+    for (const id of state.lost) {
+      if ((yield* store.subjects(id, 1)).length === 0) state.lost.delete(id)
+    }
+  })
+
+  const count = Effect.gen(function* () {
+    const totals = yield* store.totals
+    let queued = 0
+    for (const { row } of queue) queued += row.bytes
+    state.load = { events: totals.events + queue.size + state.commit, bytes: totals.bytes + queued }
+    state.dead = totals.dead
+  })
+
+  const report = Effect.gen(function* () {
+    const at = yield* Clock.currentTimeMillis
+    const { refused, ...progress } = counts
+    const isBusy = Object.values(progress).some((n) => n > 0) || state.load.events > 0
+    Object.assign(counts, { published: 0, stored: 0, drained: 0, retried: 0, refused: 0 })
+    if (refused > 0) yield* tell({ _tag: "OutboxRefused", at, events: refused })
+    const first = state.load.events > 0 ? yield* store.oldest : Option.none<number>()
+    const oldest = Option.match(first, { onNone: () => 0, onSome: (born) => Math.max(0, at - born) })
+    if (isBusy || growth.backlog > 0) {
+      const { events: backlog, bytes } = state.load
+      yield* tell({ _tag: "OutboxProgress", at, ...progress, backlog, bytes, oldest, dead: state.dead })
+    }
+    const [change, next] = Growth.look(growth, state.load.events, yield* monotonic, settings.growthAfter)
+    growth = next
+    if (change === "raised") {
+      yield* Effect.logWarning(`The outbox grows: ${state.load.events} events are waiting for the broker`)
+      yield* tell({ _tag: "BacklogGrew", at, backlog: state.load.events, oldest })
+    } else if (change === "cleared") {
+      yield* tell({ _tag: "BacklogShrank", at, backlog: state.load.events })
+    }
+  })
+
+  const once = Effect.gen(function* () {
+    yield* renew
+    yield* claim
+    yield* look
+    if (++sweeps % sweepsPerCount === 0) {
+      yield* count
+      yield* core.trimDead
+    }
+    yield* report
+  })
+
+  /** One at a time: a program may ask for a sweep during another one. */
+  const sweep = Semaphore.makeUnsafe(1).withPermit(once)
+
+  /** What a new outbox does first: it takes its name, and finds what is stored. */
+  const begin = Effect.gen(function* () {
+    yield* store.hold(state.publisher, holder)
+    yield* Effect.addFinalizer(() => Effect.ignore(store.release(holder)))
+    yield* count
+    yield* claim
+    yield* look
+  })
+
+  return { begin, sweep }
+}

@@ -1,0 +1,120 @@
+/** The tables of a store, and how their statements run. */
+import type { Array as Arr } from "effect"
+import { Effect, Schedule } from "effect"
+import { StoreError } from "@outlast/resilience"
+import * as Options from "@outlast/resilience/Options"
+import type { SqlClient, SqlError } from "effect/sql"
+
+export type Tables = ReturnType<typeof make>
+
+export const make = (sql: SqlClient.SqlClient, prefix: string, where: StoreError.Where) => {
+  const names = namesOf(prefix)
+  /** Errors of the store become `StoreError`s. Others are defects. */
+  const run = StoreError.mapSqlError(where)
+  return {
+    sql,
+    outbox: sql(names.outbox),
+    /** Committed groups of events that are not in the outbox table yet. Only on SQLite. */
+    groups: sql.onDialectOrElse({ sqlite: () => sql(names.groups), orElse: () => undefined }),
+    publishers: sql(names.publishers),
+    dead: sql(names.dead),
+    run,
+    /** As `run`, in one transaction. */
+    atomic: <A, E>(effect: Effect.Effect<A, E | SqlError.SqlError>) => run(sql.withTransaction(effect))
+  }
+}
+
+const namesOf = (prefix: string) => ({
+  outbox: `${prefix}_outbox`,
+  groups: `${prefix}_groups`,
+  publishers: `${prefix}_publishers`,
+  dead: `${prefix}_dead_letters`
+})
+
+/** Creates what is missing. Two processes may do it at once: PostgreSQL then fails one of them, which tries again. */
+export const migrate = (sql: SqlClient.SqlClient, prefix: string): Effect.Effect<void, SqlError.SqlError> => {
+  const table = namesOf(prefix)
+  const types = sql.onDialectOrElse({
+    sqlite: () => ({ key: "INTEGER PRIMARY KEY AUTOINCREMENT", bytes: "BLOB", number: "INTEGER" }),
+    pg: () => ({
+      key: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+      bytes: "BYTEA",
+      number: "BIGINT"
+    }),
+    orElse: () => {
+      throw new Options.InvalidOption(
+        "DeliveryStore",
+        "SqlClient",
+        undefined,
+        "a client of SQLite or PostgreSQL",
+        "DeliveryStore: the SqlClient must be one of SQLite or PostgreSQL"
+      )
+    }
+  })
+  const groups = `CREATE TABLE IF NOT EXISTS ${table.groups} (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, publisher TEXT NOT NULL, events INTEGER NOT NULL, fields TEXT NOT NULL,
+    bodies BLOB NOT NULL)`
+  const statements = [
+    ...sql.onDialectOrElse({ sqlite: () => [groups], orElse: () => [] }),
+    `CREATE TABLE IF NOT EXISTS ${table.outbox} (
+      seq ${types.key}, id TEXT NOT NULL UNIQUE, publisher TEXT NOT NULL, subject TEXT NOT NULL,
+      body ${types.bytes} NOT NULL, headers TEXT NOT NULL, broker_id TEXT NOT NULL, bytes INTEGER NOT NULL,
+      born ${types.number} NOT NULL, rejections INTEGER NOT NULL)`,
+    `CREATE INDEX IF NOT EXISTS ${table.outbox}_lane ON ${table.outbox} (publisher, subject, seq, bytes)`,
+    `CREATE TABLE IF NOT EXISTS ${table.publishers} (
+      id TEXT NOT NULL PRIMARY KEY, holder TEXT NOT NULL, beat ${types.number} NOT NULL)`,
+    `CREATE TABLE IF NOT EXISTS ${table.dead} (
+      num ${types.key}, letter TEXT NOT NULL UNIQUE, id TEXT NOT NULL, source TEXT NOT NULL, subject TEXT NOT NULL,
+      body ${types.bytes} NOT NULL, headers TEXT NOT NULL, reason TEXT NOT NULL, detail TEXT NOT NULL,
+      attempts INTEGER NOT NULL, died ${types.number} NOT NULL, replays INTEGER NOT NULL, state TEXT NOT NULL,
+      history TEXT NOT NULL)`,
+    `CREATE INDEX IF NOT EXISTS ${table.dead}_died ON ${table.dead} (died)`,
+    `CREATE INDEX IF NOT EXISTS ${table.dead}_id ON ${table.dead} (id)`
+  ]
+  return Effect.forEach(statements, (statement) => sql.unsafe(statement), { discard: true }).pipe(
+    Effect.retry(Schedule.recurs(3))
+  )
+}
+
+/** Fails unless the tables are there: for a tool that must not make a store of a wrong file. */
+export const exists = (
+  sql: SqlClient.SqlClient,
+  prefix: string,
+  where: StoreError.Where
+): Effect.Effect<void, StoreError.StoreError> =>
+  Effect.asVoid(sql.unsafe(`SELECT num FROM ${namesOf(prefix).dead} LIMIT 1`)).pipe(
+    Effect.mapError(
+      (error) =>
+        StoreError.fromSqlError(error, where) ??
+        new StoreError.StoreError({
+          reason: "unavailable",
+          store: where.store,
+          ...(where.file === undefined ? {} : { file: where.file }),
+          detail: `it has no tables of an outbox with the prefix \`${prefix}\``
+        })
+    )
+  )
+
+/** Rows named in one statement, at most. SQLite takes 32,766 parameters, PostgreSQL 65,535. */
+export const chunk = 1_000
+
+/** Runs a statement for each {@link chunk} of a list, in order. */
+export const chunks = <A, B, E>(
+  all: ReadonlyArray<A>,
+  each: (part: ReadonlyArray<A>) => Effect.Effect<B, E>
+): Effect.Effect<ReadonlyArray<B>, E> => {
+  return Effect.forEach(inChunks(all, chunk), each)
+}
+
+export const inChunks = <A>(all: ReadonlyArray<A>, size: number): ReadonlyArray<ReadonlyArray<A>> => {
+  const parts: Array<ReadonlyArray<A>> = []
+  for (let from = 0; from < all.length; from += size) parts.push(all.slice(from, from + size))
+  return parts
+}
+
+/** The caller has made sure that there is one. */
+export const nonEmpty = <A extends object>(
+  records: ReadonlyArray<A>
+): Arr.NonEmptyReadonlyArray<Record<string, unknown>> =>
+  // A record of columns is a record of unknown values, which an interface does not say.
+  records as unknown as Arr.NonEmptyReadonlyArray<Record<string, unknown>>
