@@ -15,11 +15,17 @@ const read = (): Figures => (existsSync(file) ? JSON.parse(readFileSync(file, "u
 /** A ratio that moved by less is noise on a quiet machine: two runs of one commit differ by up to a tenth. */
 const noise = 0.15
 
+/** Rows whose ratio is a number, without those that a bench leaves out as noise. */
+const trackable = (rows: ReadonlyArray<Row>, untracked: RegExp | undefined): ReadonlyArray<Row> =>
+  rows.filter(({ name, ratio }) => Number.isFinite(ratio) && untracked?.test(name) !== true)
+
 /** Lines about the rows that moved, and whether one became slower. */
 export const compare = (
   bench: string,
-  rows: ReadonlyArray<Row>
+  measured: ReadonlyArray<Row>,
+  untracked?: RegExp
 ): { readonly lines: ReadonlyArray<string>; readonly isSlower: boolean } => {
+  const rows = trackable(measured, untracked)
   const tracked = read()[bench] ?? {}
   const moved = rows.flatMap((row) => {
     const before = tracked[row.name]
@@ -36,7 +42,9 @@ export const compare = (
 }
 
 /** Tracks the ratios of this run. */
-export const update = (bench: string, rows: ReadonlyArray<Row>): void => {
-  const ratios = Object.fromEntries(rows.map(({ name, ratio }) => [name, Math.round(ratio * 100) / 100]))
+export const update = (bench: string, rows: ReadonlyArray<Row>, untracked?: RegExp): void => {
+  const ratios = Object.fromEntries(
+    trackable(rows, untracked).map(({ name, ratio }) => [name, Math.round(ratio * 100) / 100])
+  )
   writeFileSync(file, `${JSON.stringify({ ...read(), [bench]: ratios }, undefined, 2)}\n`)
 }

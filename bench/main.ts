@@ -1,4 +1,5 @@
 /** `npm run bench -- <name> [--json | --check | --update]` */
+import { agentLoop } from "./agent.ts"
 import { breaker } from "./breaker.ts"
 import { classifier } from "./classifier.ts"
 import { compaction } from "./compaction.ts"
@@ -6,6 +7,8 @@ import { delivery } from "./delivery.ts"
 import { failover } from "./failover.ts"
 import { compare, update } from "./figures.ts"
 import { guard } from "./guard.ts"
+import { http } from "./http.ts"
+import { imports } from "./import.ts"
 import type { Report, Row } from "./measure.ts"
 import { machine, printed, rowsInto } from "./measure.ts"
 import { sqlite } from "./sqlite.ts"
@@ -14,17 +17,30 @@ import { streamFilter } from "./streamFilter.ts"
 interface Bench {
   readonly what: string
   readonly run: (report: Report) => Promise<void>
+  /** Rows that are too short or too few for a ratio that can be compared. */
+  readonly untracked?: RegExp | undefined
 }
 
 const benches: Readonly<Record<string, Bench>> = {
+  agent: { what: "a turn of the agent loop, beside a loop by hand", run: agentLoop },
   breaker: { what: "circuit breakers: ours, Effect's own, cockatiel, opossum", run: breaker },
-  classifier: { what: "errors of the corpus, and hostile ones of up to 1 MB", run: classifier },
+  classifier: {
+    what: "errors of the corpus, and hostile ones of up to 1 MB",
+    run: classifier,
+    untracked: /^Hostile/
+  },
   compaction: { what: "tier 1 on 10,000 messages, beside LangChain and the AI SDK", run: compaction },
   delivery: { what: "the outbox, beside raw JetStream and raw appends with fsync", run: delivery },
   failover: { what: "a model without I/O, raw and behind Failover.layer", run: failover },
+  http: { what: "calls over HTTP, beside the AI SDK, and a gateway beside Portkey's", run: http },
   guard: { what: "the loop detector: asked before a tool call, told after it", run: guard },
+  import: { what: "importing @outlast/agent in a new process, beside effect/ai", run: imports },
   sqlite: { what: "SQLite in a worker thread: the event loop, and groups of inserts", run: sqlite },
-  "stream-filter": { what: "a stream of events, as it is and ended at its last event", run: streamFilter }
+  "stream-filter": {
+    what: "a stream of events, as it is and ended at its last event",
+    run: streamFilter,
+    untracked: /16 in a chunk/
+  }
 }
 
 const usage = [
@@ -59,9 +75,9 @@ if (name === undefined && mode === undefined) {
   const rows: Array<Row> = []
   await bench.run(rowsInto(rows))
   if (mode === "--json") console.log(JSON.stringify({ machine: machine(), rows }))
-  else if (mode === "--update") update(name, rows)
+  else if (mode === "--update") update(name, rows, bench.untracked)
   else {
-    const { lines, isSlower } = compare(name, rows)
+    const { lines, isSlower } = compare(name, rows, bench.untracked)
     console.log(lines.length === 0 ? "No ratio moved by more than 15 %." : lines.join("\n"))
     if (isSlower) process.exitCode = 1
   }

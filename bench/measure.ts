@@ -44,7 +44,6 @@ export const median = (values: ReadonlyArray<number>): number => {
 
 const time = async ({ run, times = 1 }: Contender, callsOfAll: number): Promise<number> => {
   const calls = callsOfAll * times
-  globalThis.gc?.()
   const start = process.threadCpuUsage()
   await run(calls)
   const { user, system } = process.threadCpuUsage(start)

@@ -13,6 +13,8 @@ const says: Readonly<Record<string, RegExp>> = {
     /^\[[^\n]*\] ERROR [^\n]*#revoked: the key was refused[^\n]*\n\[[^\n]*\] WARN [^\n]*Switched from [^\n]*\nThe Nile\.\nopenai\/gpt-4\.1#good answered in attempt 3, for \$0\.0000\d\d\n$/,
   "agent.ts": /AttemptFailed\n[\s\S]*In Lisbon it is ten past nine\.\n2 turns, 1 tool call, \$0\.000\d+\n$/,
   "virtual-time.ts": /^Here I am again\. The requests were sent at 0 and 40s\.\n$/,
+  "property-timing.ts":
+    /^patient: holds in 100 worlds\nhasty: TimingViolated: waited [^\n]*, less than the [^\n]* that the server named\n\n\+0\.000s attempt [^\n]* → RateLimit \(429\)\n[\s\S]*end: success\n$/,
   "own-policy.ts":
     /^\[[^\n]*\] WARN [^\n]*A call failed\. [^\n]*\nNo target is left after 2 attempts\.\n[\s\S]*\nattempts: 2\n$/,
   "permissions.ts":
@@ -29,6 +31,8 @@ const says: Readonly<Record<string, RegExp>> = {
     /^(searched for rivers\nThe Nile flows north, through eleven countries, to the sea\.\nanswered by anthropic\/claude-sonnet-4-5#good( in attempt 2)?\n){2}$/,
   "delivery.ts":
     /^(?:This example needs nats-server on the PATH\.|The broker is up: an order is safe at the broker\.\nThe broker is down: three orders are safe in the store\.\nThe broker is up again: billing has them\.\nIn order, none missing: yes)\n$/,
+  "host.ts":
+    /^20 events are accepted\. The webhook is down\.\nSIGTERM in the middle of the runs: exit code 0\nTwo starts at once: one runs, the other ends with exit code 75\nTen more events, and then SIGKILL\nRuns go on where they were: yes\nAnswered: 30 of 30\nThe end: exit code 0\n$/,
   "session-death.ts":
     /^worker: answers\nSessionDied\nworker is dead \(probe\)\.[\s\S]*\nworker: sent to the new one\nSessionDied\npane: dead\n(PingUnavailable: no-such-tmux cannot be started\n)+other pane: unknown\n$/,
   "browser-session.ts":

@@ -1,35 +1,54 @@
-/** `npm run durability -- delivery [--rounds N] [--seed TEXT] [--parallel N] [--json]`: real kills, counted. */
+/**
+ * `npm run durability -- delivery|host [--rounds N] [--pairs N] [--seed TEXT] [--parallel N] [--json]`: real kills,
+ * counted.
+ */
 import { parseArgs } from "node:util"
 import { Effect } from "effect"
-import { run } from "./delivery.ts"
+import * as Delivery from "./delivery.ts"
+import * as Host from "./host.ts"
 
-const usage = "Usage: npm run durability -- delivery [--rounds 200] [--seed 1] [--parallel 3] [--json]"
+const usage = `Usage:
+  npm run durability -- delivery [--rounds 200] [--seed 1] [--parallel 3] [--json]
+  npm run durability -- host [--rounds 50] [--pairs 100] [--seed 1] [--json]`
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    rounds: { type: "string", default: "200" },
+    rounds: { type: "string" },
+    pairs: { type: "string", default: "100" },
     seed: { type: "string", default: "1" },
     parallel: { type: "string", default: "3" },
     json: { type: "boolean", default: false }
   }
 })
-const rounds = Number(values.rounds)
+const what = positionals.join()
+const rounds = Number(values.rounds ?? (what === "host" ? 50 : 200))
 const parallel = Number(values.parallel)
+const pairs = Number(values.pairs)
+const { json, seed } = values
 
-if (positionals.join() !== "delivery" || !(rounds >= 1) || !(parallel >= 1)) {
+if (!["delivery", "host"].includes(what) || !(rounds >= 1) || !(parallel >= 1) || !(pairs >= 1)) {
   console.error(usage)
   process.exit(2)
 }
 
 const started = performance.now()
-const result = await Effect.runPromise(run({ rounds, seed: values.seed, parallel }))
-const seconds = Math.round((performance.now() - started) / 1_000)
-if (values.json) console.log(JSON.stringify({ ...result, seconds }))
+const secondsSince = () => Math.round((performance.now() - started) / 1_000)
+
+if (what === "host") {
+  const { isRight, lines, ...result } = await Effect.runPromise(Host.runAll({ kills: rounds, pairs, seed }))
+  if (json) console.log(JSON.stringify({ ...result, seconds: secondsSince() }))
+  else console.log([...lines, `${secondsSince()} s, seed ${seed}`].join("\n"))
+  process.exit(isRight ? 0 : 1)
+}
+
+const result = await Effect.runPromise(Delivery.run({ rounds, seed, parallel }))
+const seconds = secondsSince()
+if (json) console.log(JSON.stringify({ ...result, seconds }))
 else {
   console.log(
     [
-      `${result.rounds} rounds in ${seconds} s, seed ${values.seed}`,
+      `${result.rounds} rounds in ${seconds} s, seed ${seed}`,
       `${result.kills} publishing processes killed, ${result.pauses} paused; the broker was down ${result.outages} times`,
       `${result.leasesLost} leases lost to another process`,
       `${result.events} events accepted, ${result.stored} of them stored first`,

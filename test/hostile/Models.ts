@@ -1,23 +1,11 @@
 /** Chains over a raw server, for programs of effect/ai and of the AI SDK. */
-import { Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
-import type { RecoveryPolicy as Policy } from "@outlast/agent"
+import { Failover, KeySource } from "@outlast/agent"
 import { Anthropic, OpenAiCompatible, toAiSdk } from "@outlast/providers"
 import type { ServedModel } from "#providers/aisdk/ToAiSdk"
 import type { Scope } from "effect"
-import { Duration, Effect, Record, Redacted } from "effect"
+import { Effect, Redacted } from "effect"
 import type { RawServer } from "./RawServer.ts"
-
-/** The default policy with short waits. */
-const hasty: Policy.RecoveryPolicy = {
-  ...RecoveryPolicy.interactive,
-  rows: Record.map(RecoveryPolicy.interactive.rows, (row) => ({
-    ...row,
-    backoff:
-      row.backoff._tag === "Exponential"
-        ? { ...row.backoff, initial: Duration.millis(1), cap: Duration.millis(1) }
-        : row.backoff
-  }))
-}
+import { policy as hasty } from "../services/Hasty.ts"
 
 const key = KeySource.value("K", Redacted.make("sk-0123456789abcdef"))
 

@@ -70,10 +70,12 @@ export const program = (
     let child: ChildProcess | undefined
     const start = Effect.tryPromise({
       try: async () => {
-        const server = spawn(command, args, { stdio: ["ignore", "ignore", "pipe"], ...options })
+        const server = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"], ...options })
         child = server
         let output = ""
-        server.stderr?.on("data", (chunk: Buffer) => (output = (output + chunk.toString()).slice(-2_000)))
+        const read = (chunk: Buffer) => (output = (output + chunk.toString()).slice(-2_000))
+        server.stdout?.on("data", read)
+        server.stderr?.on("data", read)
         while (!(await isOpen(port))) {
           if (server.exitCode !== null || server.signalCode !== null) throw new Error(output)
           await new Promise((resolve) => setImmediate(resolve))

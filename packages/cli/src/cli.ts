@@ -13,6 +13,7 @@ import * as Doctor from "./doctor/Doctor.ts"
 import * as Explain from "./explain/Explain.ts"
 import { presetNames } from "./explain/Preset.ts"
 import * as Guard from "./guard/Guard.ts"
+import * as JsonError from "./JsonError.ts"
 import { UsageError } from "./UsageError.ts"
 
 /** The run ended without success, and has been reported. */
@@ -31,7 +32,7 @@ const demo = Command.make(
   "demo",
   {
     json: Flag.Boolean("json").pipe(
-      Flag.withDescription("Print the summary of the second run as one JSON object on the last line"),
+      Flag.withDescription("Print only the summary of both runs, or the error, as one JSON object"),
       Flag.withDefault(false)
     ),
     plan: text("plan").pipe(
@@ -56,11 +57,11 @@ const demo = Command.make(
       })
       if (!done) return yield* new Unsuccessful()
     },
-    Effect.tapErrorTag("UsageError", (error) => Console.error(`outlast demo: ${error.message}`))
+    (effect, { json }) => Effect.tapErrorTag(effect, "UsageError", JsonError.report("demo", json))
   )
 ).pipe(
   Command.withDescription(
-    "An agent mends a failing test while its providers fail over real HTTP: without Outlast, then with it. Needs no key and no network."
+    "An agent fixes a failing test while its providers fail over real HTTP: on the AI SDK alone, then with Outlast. Needs no key and no network."
   )
 )
 
@@ -232,14 +233,11 @@ const compact = Command.make(
       Flag.optional
     ),
     json: Flag.Boolean("json").pipe(
-      Flag.withDescription("Print the report as one JSON object"),
+      Flag.withDescription("Print the report, or the error, as one JSON object"),
       Flag.withDefault(false)
     )
   },
-  Effect.fn(
-    (options) => Compact.run(options),
-    Effect.tapError((error) => Console.error(`outlast compact: ${error.message}`))
-  )
+  Effect.fn((options) => Effect.tapError(Compact.run(options), JsonError.report("compact", options.json)))
 ).pipe(
   Command.withDescription(
     "What would compaction make of this conversation? Reads a transcript, says what it found and what it cut, and keeps the result. Calls no model."

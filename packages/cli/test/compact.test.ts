@@ -41,15 +41,15 @@ const written = async (name: string, body: unknown): Promise<string> => {
 describe("outlast compact", { timeout: 60_000 }, () => {
   it("reports the format and the cuts, and writes the result in the same format", async () => {
     const out = join(folder, "out.json")
-    const run = await outlast(["compact", incident, "--window", "54000", "--out", out])
+    const run = await outlast(["compact", incident, "--window", "48000", "--out", out])
     assert.strictEqual(run.exitCode, 0, run.stderr)
     assert.strictEqual(run.stderr, "")
     const [found, window, before, after, ...rest] = linesOf(run)
     assert.strictEqual(found, `${incident}: Anthropic Messages, claude-opus-5-5`)
-    // 54,000 - 16,000 for the answer - 2 %.
+    // The answer of 16,000 gets 20 % of a window given by hand.
     assert.strictEqual(
       window,
-      "  window    54,000 tokens (16,000 of them for the answer); the conversation may have 36,920"
+      "  limit     37,440 tokens: the window of 48,000, less 9,600 for the answer and 960 in reserve"
     )
     assert.match(before ?? "", /^ {2}before {4}[\d,]+ tokens in 228 messages, estimated$/)
     assert.match(after ?? "", /^ {2}after {5}[\d,]+ tokens in 228 messages, by strip$/)
@@ -70,10 +70,7 @@ describe("outlast compact", { timeout: 60_000 }, () => {
     const path = await written("odd.json", text)
     const run = await outlast(["compact", path, "--out", out])
     assert.strictEqual(run.exitCode, 0, run.stderr)
-    assert.include(
-      run.stdout,
-      "window    200,000 tokens (1 of them for the answer); the conversation may have 180,000"
-    )
+    assert.include(run.stdout, "limit     180,000 tokens: 90 % of the window of 200,000")
     assert.include(run.stdout, "the same: it fits")
     assert.strictEqual(await readFile(out, "utf8"), text)
   })
@@ -181,6 +178,56 @@ describe("a transcript that cannot be made to fit", { timeout: 60_000 }, () => {
     assert.notInclude(run.stderr, "summariser")
     assert.notInclude(run.stderr, "word word")
     assert.strictEqual(await readFile(out, "utf8"), "before")
+  })
+})
+
+describe("an error with --json", { timeout: 60_000 }, () => {
+  const hello = [{ role: "user", content: "hello" }]
+
+  it.concurrent.each([
+    [
+      "a mistake in the JSON",
+      `{"messages":\n [nonsense]}`,
+      [],
+      { _tag: "UsageError", line: 2, column: 3 },
+      2
+    ],
+    [
+      "a broken transcript",
+      { model: "claude-sonnet-4-5", messages: [{ role: "user", content: [{ type: "tool_result" }] }] },
+      [],
+      { _tag: "UsageError", path: "messages[0].content[0].tool_use_id" },
+      2
+    ],
+    ["an unknown window", { messages: hello }, [], { _tag: "UsageError" }, 2],
+    [
+      "a conversation that cannot fit",
+      { model: "claude-sonnet-4-5", messages: [{ role: "user", content: "word ".repeat(3_000) }] },
+      ["--window", "2000"],
+      {
+        _tag: "CannotFit",
+        window: 2_000,
+        limit: 1_800,
+        arithmetic: "90 % of the window of 2,000"
+      },
+      1
+    ],
+    [
+      "a result that cannot be written",
+      { model: "claude-sonnet-4-5", messages: hello },
+      ["--out", tmpdir()],
+      { _tag: "UsageError" },
+      2
+    ]
+  ] as const)("is one JSON object with a tag: %s", async (name, body, args, expected, exitCode) => {
+    const path = await written(`${name.replaceAll(" ", "-")}.json`, body)
+    const run = await outlast(["compact", path, "--json", ...args])
+    assert.deepStrictEqual([run.exitCode, run.stderr], [exitCode, ""])
+    const lines = linesOf(run)
+    assert.lengthOf(lines, 1)
+    const { error } = JSON.parse(lines[0] ?? "")
+    assert.deepInclude(error, expected)
+    assert.isNotEmpty(error.message)
   })
 })
 

@@ -1,9 +1,9 @@
 /**
- * An event: what happened, as bytes under a subject.
+ * Events: bytes under a subject, with an id.
  *
- * Its `id` identifies it wherever it goes: in the store, in the broker's header {@link idHeader}, in a dead letter. A
- * consumer drops a repeated event by this id. The id of a broker's message (`Nats-Msg-Id`) is another one after a
- * replay, because a broker swallows a repeated id.
+ * The `id` identifies the event in the store, in the broker's header {@link idHeader} and in a dead letter. Consumers
+ * drop repeated events by this id. After a replay the broker's message has a new id (`Nats-Msg-Id`), because a broker
+ * drops a message whose id it has seen.
  */
 import { Schema } from "effect"
 import * as Options from "@outlast/resilience/Options"
@@ -33,7 +33,7 @@ export const idHeader = "Outlast-Event-Id"
 /** Longest id and longest subject, in characters. */
 const maxName = 255
 
-/** The event is larger than the broker or the outbox takes. It was not stored. */
+/** Error of an event that is larger than the broker or the outbox accepts. The event was not stored. */
 export class TooLarge extends Schema.TaggedError<TooLarge>("@outlast/delivery/TooLarge")("TooLarge", {
   subject: Schema.String,
   /** Body, headers, id and subject, in bytes. */
@@ -51,7 +51,7 @@ const headerName = /^[A-Za-z0-9-]{1,100}$/
 /** Headers that the transport sets itself. */
 const reserved = /^(?:nats-|outlast-)/i
 
-/** Throws an `InvalidOption` for an event that no broker could take; gives it an id. */
+/** Adds an id to an event. Throws an `InvalidOption` for an event that no broker would accept. */
 export const make = (event: NewEvent, module = "Outbox"): OutboxEvent => {
   const { id = globalThis.crypto.randomUUID(), subject, body, headers = none } = event
   Options.check(
@@ -100,7 +100,7 @@ const isPlain = (text: string): boolean => !/\p{Cc}/u.test(text)
 
 const encoder = new TextEncoder()
 
-/** The size of an event as it is counted everywhere: body, headers, id and subject, in bytes. */
+/** Size of an event in bytes: body, headers, id and subject. All limits count it so. */
 export const sizeOf = ({ id, subject, body, headers }: OutboxEvent): number => {
   let size = body.byteLength + lengthOf(id) + lengthOf(subject)
   for (const name in headers) size += name.length + lengthOf(headers[name] ?? "") + 4

@@ -121,7 +121,7 @@ describe.each(Object.entries(targets))("a conversation with %s", (_, { at, binds
           Compaction.layer({
             summariser,
             // A small window fills up again soon.
-            policy: { ...policies[name]!, thrash: { ...CompactionPolicy.defaults.thrash, refills: 100 } }
+            policy: { ...policies[name]!, thrash: { ...CompactionPolicy.defaults.thrash } }
           })
         )
       )

@@ -27,7 +27,7 @@ const worstOf = (
   Effect.gen(function* () {
     const { tools } = talk
     const compaction = yield* Compaction.make({
-      policy: { ...CompactionPolicy.defaults, thrash: { ...CompactionPolicy.defaults.thrash, refills: 100 } }
+      policy: { ...CompactionPolicy.defaults, thrash: { ...CompactionPolicy.defaults.thrash } }
     })
     let history: ReadonlyArray<Prompt.Message> = [talk.system]
     let [before, after, compactions] = [0, 0, 0]

@@ -2,7 +2,7 @@
  * A call of the AI SDK reaches the client and comes back without loss. The first attempt of each call fails.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
+import { Failover, KeySource } from "@outlast/agent"
 import { AiSdk, Anthropic, toAiSdk } from "@outlast/providers"
 import type {
   JSONValue,
@@ -14,21 +14,11 @@ import type {
 import { APICallError } from "@ai-sdk/provider"
 import type { ModelMessage } from "ai"
 import { dynamicTool, generateText, isStepCount, jsonSchema, streamText, tool, ToolLoopAgent } from "ai"
-import { Duration, Effect, Record, Redacted } from "effect"
+import type { Record } from "effect"
+import { Duration, Effect, Redacted } from "effect"
+import { policy } from "../../../test/services/Hasty.ts"
 
 Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false })
-
-/** The default policy with short waits. */
-const policy: RecoveryPolicy.RecoveryPolicy = {
-  ...RecoveryPolicy.interactive,
-  rows: Record.map(RecoveryPolicy.interactive.rows, (row) => ({
-    ...row,
-    backoff:
-      row.backoff._tag === "Exponential"
-        ? { ...row.backoff, initial: Duration.millis(1), cap: Duration.millis(1) }
-        : row.backoff
-  }))
-}
 
 const usage = {
   inputTokens: { total: 3, noCache: 3, cacheRead: 0, cacheWrite: 0 },

@@ -2,7 +2,7 @@
  * The package `ai` over a chain, against providers over HTTP.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Failover, KeySource, Outlast, RecoveryPolicy } from "@outlast/agent"
+import { Failover, KeySource, Outlast } from "@outlast/agent"
 import type { Chain } from "@outlast/agent"
 import { Anthropic, OpenAi, toAiSdk } from "@outlast/providers"
 import type { ServedModel } from "#providers/aisdk/ToAiSdk"
@@ -21,29 +21,18 @@ import {
   tool
 } from "ai"
 import type { Scope } from "effect"
-import { Duration, Effect, Layer, ManagedRuntime, Option, Record, Redacted, Stream } from "effect"
+import { Effect, Layer, ManagedRuntime, Option, Redacted, Stream } from "effect"
 import { AiError, LanguageModel } from "effect/ai"
 import { inspect } from "node:util"
 import { beforeAll } from "vitest"
 import type * as Spec from "../src/aisdk/Spec.ts"
 import * as Client from "./client.ts"
+import { policy as hasty } from "../../../test/services/Hasty.ts"
 
 beforeAll(() => {
   // They are asserted, not printed.
   Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false })
 })
-
-/** The default policy, in a hurry. */
-const hasty: RecoveryPolicy.RecoveryPolicy = {
-  ...RecoveryPolicy.interactive,
-  rows: Record.map(RecoveryPolicy.interactive.rows, (row) => ({
-    ...row,
-    backoff:
-      row.backoff._tag === "Exponential"
-        ? { ...row.backoff, initial: Duration.millis(1), cap: Duration.millis(1) }
-        : row.backoff
-  }))
-}
 
 const key = (name: string) => KeySource.value(name, Redacted.make(`sk-0123456789abcdef-key${name}`))
 

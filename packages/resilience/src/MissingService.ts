@@ -7,8 +7,8 @@
  * **Example** (What the error says)
  *
  * ```ts
- * MissingService.get(CircuitBreaker, "CircuitBreaker", "CircuitBreaker.layer()")
- * // MissingService: CircuitBreaker is not provided. Provide CircuitBreaker.layer().
+ * MissingService.get(CircuitBreaker.CircuitBreaker, "CircuitBreaker", "CircuitBreaker.layer()")
+ * // throws MissingService: CircuitBreaker is not provided. Provide CircuitBreaker.layer().
  * ```
  */
 import { Context, Effect } from "effect"

@@ -15,9 +15,9 @@
  *
  * ```ts
  * Options.fields("RetryBudget", { ratio: 1.2 }, { ratio: Options.is.share })
- * // InvalidOption: RetryBudget: ratio must be a finite number from 0 to 1, got 1.2
- * Options.fields("RetryBudget", { ratios: 1 }, { ratio: Options.is.share })
- * // InvalidOption: RetryBudget: "ratios" is not an option. Options: ratio
+ * // throws InvalidOption: RetryBudget: ratio must be a finite number from 0 to 1, got 1.2
+ * Options.fields<object>("RetryBudget", { ratios: 1 }, { ratio: Options.is.share })
+ * // throws InvalidOption: RetryBudget: "ratios" is not an option. Options: ratio
  * ```
  */
 import { Duration, Effect, Formatter, Layer, Option } from "effect"
@@ -119,8 +119,8 @@ export const effect = <E>(module: string, field: string, value: E): E => {
  * **Example** (What the error says)
  *
  * ```ts
- * Options.wrongReturn("Failover", "isHealthy", Promise.resolve(true), "an Effect<boolean>")
- * // InvalidOption: Failover: isHealthy must return an Effect<boolean>, got a promise
+ * throw Options.wrongReturn("Failover", "isHealthy", Promise.resolve(true), "an Effect<boolean>")
+ * // throws InvalidOption: Failover: isHealthy must return an Effect<boolean>, got a promise
  * ```
  */
 export const wrongReturn = (module: string, field: string, value: unknown, noun: string): InvalidOption =>
@@ -326,7 +326,9 @@ const unknownField = (module: string, field: string, known: ReadonlyArray<string
  * **Example** (Each field has one)
  *
  * ```ts
- * Options.fields("Alerts", options, { threshold: is.integer({ min: 1 }), window: is.duration({ min: 1 }) })
+ * const { is } = Options
+ * const checks = { threshold: is.integer({ min: 1 }), window: is.duration({ min: 1 }) }
+ * Options.fields("Alerts", { threshold: 5, window: "1 minute" }, checks)
  * ```
  */
 export const is = {

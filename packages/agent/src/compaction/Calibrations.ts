@@ -108,6 +108,16 @@ export class Calibrations {
     put(this.#anchors, key, { counted, real }, limits.anchors)
   }
 
+  /** What is known of a model; `undefined` before its first report. */
+  known(model: string): Calibration.Calibration | undefined {
+    return this.#models.get(model)
+  }
+
+  /** Takes over what is known of a model, unless a report of this process is already known. */
+  restore(model: string, calibration: Calibration.Calibration): void {
+    if (!this.#models.has(model)) put(this.#models, model, calibration, limits.models)
+  }
+
   #of(model: string | undefined): Calibration.Calibration {
     return this.#models.get(model ?? unnamed) ?? Calibration.initial
   }

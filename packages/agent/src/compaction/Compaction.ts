@@ -26,7 +26,7 @@
  * ```ts
  * const { prompt, report } = yield* Compaction.fit(history, { window: 200_000, outputLimit: 8_000, tools })
  *
- * program.pipe(Effect.provide(Compaction.layer({ summariser: { model: haiku } })))
+ * program.pipe(Effect.provide(Compaction.layer({ summariser: { model: Failover.layer([sonnet]) } })))
  * ```
  *
  * **Example** (When a provider of a chain rejects the prompt as too long)
@@ -64,6 +64,7 @@ import type { Fitted } from "./Fitting.ts"
 import * as Fitting from "./Fitting.ts"
 import * as Identifiers from "./Identifiers.ts"
 import * as Layout from "./Layout.ts"
+import * as Memory from "./Memory.ts"
 import type { RecallStore } from "./RecallStore.ts"
 import { check as isStore } from "./RecallStore.ts"
 import * as Kind from "../options/Kind.ts"
@@ -79,11 +80,11 @@ import * as Window from "./Window.ts"
 // Model
 // -----------------------------------------------------------------------------
 
-export interface Options {
+export interface Options<E = never, R = never> {
   /** Default `CompactionPolicy.defaults`. */
   readonly policy?: CompactionPolicy | undefined
   /** Model that summarises, and its bounds. Default: none; only the tiers that need no model run. */
-  readonly summariser?: Summarisers.Options | undefined
+  readonly summariser?: Summarisers.Options<E, R> | undefined
   /** Prepares a summary in the background when the window is getting full. Default false. */
   readonly prepare?: boolean | undefined
   /** Keeps the texts that are cut, for the tool `recall`. Default: none; cut texts are lost. */
@@ -150,6 +151,9 @@ export interface Service {
   readonly admit: (prompt: Prompt.Prompt, request: Request) => Effect.Effect<Prompt.Prompt>
   /** Corrects later counts of this model with the usage that a provider reported. */
   readonly learn: (usage: Usage) => Effect.Effect<void>
+  /** What is remembered of a conversation with this model, to {@link restore} it in another process. */
+  readonly remembered: (conversation: string, model: string | undefined) => Effect.Effect<Memory.Memory>
+  readonly restore: (conversation: string, memory: Memory.Memory) => Effect.Effect<void>
 }
 
 export class Compaction extends Context.Service<Compaction, Service>()(
@@ -185,6 +189,7 @@ const checks: Check.Checks<Options> = {
 const requestChecks: Check.Checks<Request> = {
   window: is.required(Kind.count),
   outputLimit: is.number({ min: 0 }),
+  modelWindow: is.flag,
   tools: Kind.tools,
   model: Kind.name,
   bindsThinking: is.flag,
@@ -194,30 +199,31 @@ const requestChecks: Check.Checks<Request> = {
 }
 
 /**
- * Creates a service with its own memory. Summaries in the background end with the scope.
+ * Creates a service with its own memory. Summaries in the background end with the scope, and so does a summariser
+ * that is given as a Layer.
  *
  * Throws an `InvalidOption` (a `RangeError`) for an option out of its range.
  */
-export const make = (options: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
-  Effect.suspend(() => {
+export const make = <E = never, R = never>(
+  options: Options<E, R> = {}
+): Effect.Effect<Service, E, R | Scope.Scope> =>
+  Effect.gen(function* () {
     Check.fields(module, options, checks)
     const { policy = Policies.defaults, summariser, prepare = false, store } = options
     const max = options.maxConversations ?? defaults.maxConversations
-    return Effect.map(FiberMap.make<string>(), (fibers) =>
-      serviceOf({
-        policy,
-        summariser,
-        prepare,
-        store,
-        fibers,
-        conversations: new Conversations(max),
-        calibrations: new Calibrations()
-      })
-    )
+    return serviceOf({
+      policy,
+      summariser: summariser === undefined ? undefined : yield* Summarisers.built(summariser),
+      prepare,
+      store,
+      fibers: yield* FiberMap.make<string>(),
+      conversations: new Conversations(max),
+      calibrations: new Calibrations()
+    })
   })
 
 /** The layer of {@link make}. */
-export const layer = (options: Options = {}): Layer.Layer<Compaction> =>
+export const layer = <E = never, R = never>(options: Options<E, R> = {}): Layer.Layer<Compaction, E, R> =>
   Layer.effect(Compaction, make(options))
 
 const asking = MissingService.get(LanguageModel.LanguageModel, "LanguageModel", "Failover.layer([...])")
@@ -235,7 +241,7 @@ export const layerModel = (
 
 interface Parts {
   readonly policy: CompactionPolicy
-  readonly summariser: Summarisers.Options | undefined
+  readonly summariser: Summarisers.Built | undefined
   readonly prepare: boolean
   readonly store: RecallStore | undefined
   readonly fibers: FiberMap.FiberMap<string>
@@ -295,7 +301,7 @@ const serviceOf = (parts: Parts): Service => {
     pinned: request.pinned,
     required: request.required ?? [],
     bindsThinking: request.bindsThinking === true,
-    refilled: Thrash.full(conversation.thrash, policy.thrash).refills > 0,
+    refilled: Thrash.isRecent(conversation.thrash, policy.thrash),
     summariser,
     prepared: conversation.prepared,
     store
@@ -311,22 +317,21 @@ const serviceOf = (parts: Parts): Service => {
     const about = { conversation: conversation.key, tokens, window: sizes.bounds.window }
     const { thrash: rules } = policy
     return Effect.gen(function* () {
-      const full = Thrash.full(conversation.thrash, rules)
-      const reason = Thrash.exhausted(full, rules)
-      if (reason !== undefined) {
-        conversation.thrash = full
+      if (Thrash.isExhausted(conversation.thrash, rules)) {
+        const reason = "poor_gains"
         yield* publish({ _tag: "CompactionGaveUp", ...about, reason })
         return yield* new ContextExhausted({
           reason,
-          times: reason === "poor_gains" ? full.poor : full.refills,
+          times: conversation.thrash.poor,
           tokens,
           window: about.window,
-          limit: sizes.bounds.limit
+          limit: sizes.bounds.limit,
+          arithmetic: sizes.bounds.arithmetic
         })
       }
       const ended = (gain: number): void => {
         // Uses the current state: other turns may have begun during the compaction.
-        conversation.thrash = Thrash.compacted(Thrash.full(conversation.thrash, rules), gain, rules)
+        conversation.thrash = Thrash.compacted(conversation.thrash, gain, rules)
         conversation.prepared = undefined
         conversation.warned = false
       }
@@ -456,7 +461,20 @@ const serviceOf = (parts: Parts): Service => {
     learn: ({ prompt, inputTokens, ...about }) =>
       Effect.map(TokenCounter, (counter) =>
         calibrations.learn(measurable(prompt, about, counter.for(about.model)), inputTokens)
-      )
+      ),
+    remembered: (conversation, model) =>
+      Effect.sync(() => {
+        const { thrash } = conversations.of(conversation)
+        const known = model === undefined ? undefined : calibrations.known(model)
+        return model === undefined || known === undefined
+          ? { thrash }
+          : { thrash, calibration: Memory.written(model, known) }
+      }),
+    restore: (conversation, { thrash, calibration }) =>
+      Effect.sync(() => {
+        conversations.of(conversation).thrash = { ...thrash, last: thrash.last }
+        if (calibration !== undefined) calibrations.restore(calibration.model, Memory.read(calibration))
+      })
   }
 }
 
@@ -468,13 +486,14 @@ const roomOf = (prompt: Prompt.Prompt, request: Request): Effect.Effect<Room> =>
   Effect.suspend(() => {
     Kind.madePrompt(module, "prompt", prompt)
     Check.fields(module, request, requestChecks)
-    const { model } = request
-    return model === undefined
-      ? Effect.succeed(request)
-      : Effect.map(
-          Effect.flatMap(ContextWindows, ({ learned }) => learned(model)),
-          (limit) => Window.within(request, limit)
-        )
+    const { model, modelWindow, window } = request
+    if (model === undefined) return Effect.succeed(request)
+    return Effect.gen(function* () {
+      const windows = yield* ContextWindows
+      const known = modelWindow === undefined ? yield* windows.of(model) : undefined
+      const own = modelWindow ?? (known !== undefined && window >= known)
+      return Window.within({ ...request, modelWindow: own }, yield* windows.learned(model))
+    })
   })
 
 const measurable = (
@@ -491,13 +510,13 @@ const sizesOf = ({ prompt, request, meter }: Case, bounds: Bounds, tokens: numbe
 
 const asItIs = (
   { prompt, conversation }: Case,
-  { window, limit, downTo }: Bounds,
+  { window, limit, downTo, arithmetic }: Bounds,
   tokens: number,
   policy: CompactionPolicy
 ): Fitted => {
   conversation.thrash = Thrash.fits(conversation.thrash, policy.thrash)
   const summaries = Fitting.nothingSpent
-  const sizes = { tokensBefore: tokens, tokensAfter: tokens, window, limit, downTo }
+  const sizes = { tokensBefore: tokens, tokensAfter: tokens, window, limit, downTo, arithmetic }
   return { prompt, report: { tier: "none", ...sizes, dropped: [], tried: [], summaries } }
 }
 

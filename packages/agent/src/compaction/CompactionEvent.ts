@@ -40,7 +40,7 @@ export interface CompactionTierFailed extends OfConversation {
 
 export interface CompactionGaveUp extends OfConversation {
   readonly _tag: "CompactionGaveUp"
-  readonly reason: "cannot_fit" | "poor_gains" | "refills"
+  readonly reason: "cannot_fit" | "poor_gains"
 }
 
 export const compactions = Metric.counter("outlast_compactions_total", {

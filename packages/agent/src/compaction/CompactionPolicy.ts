@@ -43,6 +43,11 @@ export interface CompactionPolicy {
   readonly act: number
   /** Share of the window that stays free in addition to the output limit. Default 0.02. */
   readonly reserve: number
+  /**
+   * Largest share of a window given by hand that is kept for the answer. The whole output limit stays free in a
+   * window that is the model's own. Default 0.2.
+   */
+  readonly maxAnswer: number
   /** Target size after a compaction, as a share of the window. Default 0.6. */
   readonly downTo: number
   /** Largest share of the window for one tool result. Default 0.3. */
@@ -84,10 +89,11 @@ export interface CompactionPolicy {
     readonly poorGain: number
     /** Consecutive poor gains after which compaction stops. Default 3. */
     readonly poorGains: number
-    /** Number of turns after a compaction within which a full window counts as a refill. Default 3. */
+    /**
+     * Number of turns after a compaction within which a full window counts as a refill. The next compaction then
+     * uses a stronger tier. Refills never stop compaction. Default 3.
+     */
     readonly refillTurns: number
-    /** Consecutive refills after which compaction stops. Default 3. */
-    readonly refills: number
   }
   /** Maximum compactions of one call after its provider rejected the prompt as too long. Default 2. */
   readonly maxReactive: number
@@ -98,6 +104,7 @@ export const defaults: CompactionPolicy = {
   warn: 0.8,
   act: 0.9,
   reserve: 0.02,
+  maxAnswer: 0.2,
   downTo: 0.6,
   maxResult: 0.3,
   tail: { messages: 4 },
@@ -107,7 +114,7 @@ export const defaults: CompactionPolicy = {
   chunks: { maxTokens: 12_000, overlap: 0.1, concurrency: 3 },
   messages: { maxCharacters: 10_000, omitAbove: 0.5 },
   plain: { requests: 10, characters: 80, earlier: 4_000, fill: true },
-  thrash: { poorGain: 0.1, poorGains: 3, refillTurns: 3, refills: 3 },
+  thrash: { poorGain: 0.1, poorGains: 3, refillTurns: 3 },
   maxReactive: 2,
   wording
 }
@@ -126,8 +133,7 @@ export const tokenTail = (tokens: number): CompactionPolicy => {
 export const codebuddy: CompactionPolicy = {
   ...defaults,
   downTo: 0.9,
-  plain: { ...defaults.plain, fill: false },
-  thrash: { ...defaults.thrash, refills: 20 }
+  plain: { ...defaults.plain, fill: false }
 }
 
 /**
@@ -173,6 +179,7 @@ const checks: Check.Checks<CompactionPolicy> = {
   warn: share,
   act: share,
   reserve: required(is.number({ min: 0, max: 0.9 })),
+  maxAnswer: share,
   downTo: share,
   maxResult: share,
   tail: required(tail),
@@ -201,11 +208,10 @@ const checks: Check.Checks<CompactionPolicy> = {
     })
   ),
   thrash: required(
-    Kind.object<CompactionPolicy["thrash"]>("{ poorGain, poorGains, refillTurns, refills }", {
+    Kind.object<CompactionPolicy["thrash"]>("{ poorGain, poorGains, refillTurns }", {
       poorGain: required(is.share),
       poorGains: count,
-      refillTurns: count,
-      refills: count
+      refillTurns: count
     })
   ),
   maxReactive: countOrNone,

@@ -7,7 +7,7 @@
  * already capped), so a failed tier loses nothing. There are no side effects before the end: an interrupted
  * compaction leaves no trace.
  */
-import { Effect } from "effect"
+import { Effect, Equal } from "effect"
 import type { Tool } from "effect/ai"
 import { Prompt } from "effect/ai"
 import * as Bones from "./Bones.ts"
@@ -309,7 +309,8 @@ const ready = (edit: Edit.Edit, places: ReadonlyArray<Place>, task: Task): Summa
   let covered = 0
   for (const [i, original] of places.entries()) {
     if (original.kind !== "free" || covered === prepared.covers.length) continue
-    if (original.messages.some((message, n) => message !== prepared.covers[covered + n])) return undefined
+    if (original.messages.some((message, n) => !isSame(message, prepared.covers[covered + n])))
+      return undefined
     covered += original.messages.length
     // Places keep their order when their messages change.
     const now = edit.places[i]
@@ -319,6 +320,12 @@ const ready = (edit: Edit.Edit, places: ReadonlyArray<Place>, task: Task): Summa
   if (Identifiers.missing(requiredOf(gone, edit, task), prepared.text).length > 0) return undefined
   return { gone, text: policy.wording.summary({ messages: Edit.countOf(gone), text: prepared.text }) }
 }
+
+/**
+ * Compares messages by value: a conversation that was stored and read again is the same one. The same object is the
+ * usual case and costs nothing.
+ */
+const isSame = (a: Prompt.Message, b: Prompt.Message | undefined): boolean => a === b || Equal.equals(a, b)
 
 // -----------------------------------------------------------------------------
 // Result
@@ -342,6 +349,7 @@ const finished = (
         window: sizes.bounds.window,
         limit: sizes.bounds.limit,
         downTo: sizes.bounds.downTo,
+        arithmetic: sizes.bounds.arithmetic,
         dropped: Edit.droppedOf(edit, finishing(task)),
         tried,
         summaries: summariser?.spent ?? nothingSpent
@@ -372,6 +380,7 @@ const cannotFit = (
   return new CannotFit({
     window: sizes.bounds.window,
     limit: sizes.bounds.limit,
+    arithmetic: sizes.bounds.arithmetic,
     tokens: scaled(found.before, sizes),
     smallest: scaled(found.smallest, sizes),
     uncuttable: [...kept]

@@ -1,8 +1,8 @@
 /**
  * Report of a compaction, as plain data. Contains no text of the conversation except tool names and call ids.
  */
+import { Schema } from "effect"
 import type { Tier } from "./CompactionPolicy.ts"
-import type { Kept } from "./Layout.ts"
 import type { Spent } from "./Summariser.ts"
 
 /** A removed or shortened part of the conversation. */
@@ -23,15 +23,16 @@ export interface Dropped {
 }
 
 /** Outcome of one tier. */
-export interface Tried {
-  readonly tier: Tier
+export const Tried = Schema.Struct({
+  tier: Schema.Literals(["cap", "strip", "chunks", "half", "plain"]),
   /** `enough`: reached `downTo`. `too_little`: did not. `failed`: failed or had nothing to work on. */
-  readonly outcome: "enough" | "too_little" | "failed"
+  outcome: Schema.Literals(["enough", "too_little", "failed"]),
   /** Size after the tier, in tokens. */
-  readonly tokens?: number
+  tokens: Schema.optionalKey(Schema.Finite),
   /** Reason of a failure. */
-  readonly why?: string
-}
+  why: Schema.optionalKey(Schema.String)
+})
+export type Tried = typeof Tried.Type
 
 export interface Report {
   /** The tier whose result was used; `none` when the conversation already fitted. */
@@ -42,6 +43,8 @@ export interface Report {
   readonly window: number
   readonly limit: number
   readonly downTo: number
+  /** How the limit was computed, e.g. `90 % of the window of 200,000`. */
+  readonly arithmetic: string
   readonly dropped: ReadonlyArray<Dropped>
   readonly tried: ReadonlyArray<Tried>
   /** Calls, tokens and cost of the summaries. */
@@ -59,7 +62,8 @@ export const numberOf: Readonly<Record<Tier | "none", 0 | 1 | 2 | 3 | 4>> = {
 }
 
 /** A part that cannot be cut, and its size. */
-export interface Uncuttable {
-  readonly what: Kept | "tools"
-  readonly tokens: number
-}
+export const Uncuttable = Schema.Struct({
+  what: Schema.Literals(["system", "pinned", "goal", "tail", "tools"]),
+  tokens: Schema.Finite
+})
+export type Uncuttable = typeof Uncuttable.Type

@@ -8,9 +8,9 @@
  * {@link Asking} is set during its calls, so that compaction inside them does not call the summariser again. Under a
  * `SafetyGuard` its calls count like those of the agent, but do not appear in the agent's conversation.
  */
-import { Cause, Context, Data, Duration, Effect, Option } from "effect"
-import { Prompt } from "effect/ai"
-import type { LanguageModel } from "effect/ai"
+import { Cause, Context, Data, Duration, Effect, Layer, Option } from "effect"
+import type { Scope } from "effect"
+import { LanguageModel, Prompt } from "effect/ai"
 import { Deadline } from "@outlast/resilience"
 import { Options as Check } from "@outlast/resilience"
 import { answeredBy } from "../conversation/Answered.ts"
@@ -29,9 +29,14 @@ import * as Transcribed from "./Transcribed.ts"
 // Options
 // -----------------------------------------------------------------------------
 
-export interface Options {
-  /** Model that summarises. A cheap one is enough. */
-  readonly model: Context.Service.Shape<typeof LanguageModel.LanguageModel>
+type Model = Context.Service.Shape<typeof LanguageModel.LanguageModel>
+
+export interface Options<E = never, R = never> {
+  /**
+   * Model that summarises: the service, or a Layer such as `Failover.layer([haiku])`, which is built once, with the
+   * compaction. A cheap model is enough.
+   */
+  readonly model: Model | Layer.Layer<LanguageModel.LanguageModel, E, R>
   /** Name of that model, for the counter. Default: the name of the conversation's model. */
   readonly name?: string | undefined
   /** Window of that model, in tokens. Default: the window of the conversation's model. */
@@ -55,13 +60,29 @@ const { is } = Check
 
 /** Checks of the options, by field. */
 export const checks: Check.Checks<Options> = {
-  model: is.required(Kind.languageModel),
+  model: is.required(Kind.languageModelOrLayer),
   name: Kind.name,
   window: Kind.count,
   outputLimit: Kind.count,
   deadline: Kind.finiteDuration(),
   maxTokens: Kind.count,
   maxCost: is.number({ min: 0 })
+}
+
+/** Options whose model is built. */
+export interface Built extends Options {
+  readonly model: Model
+}
+
+/** Builds the model of the options in the current scope, if it is a Layer. */
+export const built = <E, R>(options: Options<E, R>): Effect.Effect<Built, E, R | Scope.Scope> => {
+  const { model, ...rest } = options
+  return "generateText" in model
+    ? Effect.succeed({ ...rest, model })
+    : Effect.map(Layer.build(model), (context) => ({
+        ...rest,
+        model: Context.get(context, LanguageModel.LanguageModel)
+      }))
 }
 
 // -----------------------------------------------------------------------------
@@ -103,14 +124,14 @@ export interface Task {
 
 /** The summariser of one compaction. Limits apply to all its tasks together. */
 export class Summariser {
-  readonly #options: Options
+  readonly #options: Built
   readonly #policy: CompactionPolicy
   readonly #meter: Meter
   readonly #window: number
   #spent: Spent = { calls: 0, tokens: 0, costUsd: undefined }
 
   constructor(
-    options: Options,
+    options: Built,
     policy: CompactionPolicy,
     around: { readonly window: number; readonly meter: Meter }
   ) {

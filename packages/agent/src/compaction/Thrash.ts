@@ -1,9 +1,10 @@
 /**
  * Detects when compaction no longer helps. Pure state machine; its inputs are turns and compactions.
  *
- * It counts consecutive `poor` compactions, which freed too little, and consecutive `refills`, which came within a
- * few turns of a compaction. When either reaches its limit, the window is filling with parts that cannot be cut. One
- * more compaction would cost as much and help as little.
+ * It counts consecutive `poor` compactions, which freed too little: the window is filling with parts that cannot be
+ * cut, and one more compaction would cost as much and help as little. A window that is soon full again after a
+ * compaction that freed much is normal work (e.g. an agent that reads long files). It never counts as thrash; the
+ * next compaction only uses a stronger tier.
  */
 import type { CompactionPolicy } from "./CompactionPolicy.ts"
 
@@ -13,32 +14,25 @@ export interface Thrash {
   /** Turn of the last compaction; `undefined` before the first. */
   readonly last: number | undefined
   readonly poor: number
-  readonly refills: number
 }
 
-export const initial: Thrash = { turn: 0, last: undefined, poor: 0, refills: 0 }
+export const initial: Thrash = { turn: 0, last: undefined, poor: 0 }
 
 type Rules = CompactionPolicy["thrash"]
 
 /** A turn begins. */
 export const turn = (state: Thrash): Thrash => ({ ...state, turn: state.turn + 1 })
 
-/** The conversation fits without a compaction. After some such turns the counters start again at 0. */
+/** The conversation fits without a compaction. After some such turns the count starts again at 0. */
 export const fits = (state: Thrash, rules: Rules): Thrash =>
-  isRecent(state, rules) ? state : { ...state, poor: 0, refills: 0 }
+  isRecent(state, rules) ? state : { ...state, poor: 0 }
 
-/** The window is full. Counts as a refill when the last compaction was recent. An exhausted state does not change. */
-export const full = (state: Thrash, rules: Rules): Thrash => {
-  if (exhausted(state, rules) !== undefined) return state
-  return { ...state, refills: isRecent(state, rules) ? state.refills + 1 : 0 }
-}
-
-const isRecent = ({ turn, last }: Thrash, { refillTurns }: Rules): boolean =>
+/** True when the last compaction was a few turns ago. A window that is full now was refilled quickly. */
+export const isRecent = ({ turn, last }: Thrash, { refillTurns }: Rules): boolean =>
   last !== undefined && turn - last <= refillTurns
 
-/** Reason to stop compacting; `undefined` while it may continue. */
-export const exhausted = ({ poor, refills }: Thrash, rules: Rules): "poor_gains" | "refills" | undefined =>
-  poor >= rules.poorGains ? "poor_gains" : refills >= rules.refills ? "refills" : undefined
+/** True when compaction must stop. */
+export const isExhausted = ({ poor }: Thrash, { poorGains }: Rules): boolean => poor >= poorGains
 
 /** A compaction freed `gain`, a share of the limit. Use 0 for a failed one. */
 export const compacted = (state: Thrash, gain: number, { poorGain }: Rules): Thrash => ({

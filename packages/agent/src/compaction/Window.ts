@@ -11,6 +11,12 @@ export interface Room {
   readonly window: number
   /** Tokens reserved for the answer. Default 0. */
   readonly outputLimit?: number | undefined
+  /**
+   * True when `window` is the model's own, so that the whole output limit must stay free. False for a window given
+   * by hand, of which at most `policy.maxAnswer` (20 %) is kept for the answer. Default: true when `ContextWindows`
+   * knows no larger window of the model.
+   */
+  readonly modelWindow?: boolean | undefined
 }
 
 /** Limits of a window, in tokens. */
@@ -21,6 +27,8 @@ export interface Bounds {
   /** Maximum size of the conversation. */
   readonly limit: number
   readonly downTo: number
+  /** How the limit was computed, e.g. `the window of 30,000, less 6,000 for the answer and 600 in reserve`. */
+  readonly arithmetic: string
 }
 
 /** The bounds in tokens of the meter. */
@@ -37,28 +45,38 @@ export interface Sizes {
 }
 
 /**
- * Limits for a window: the limit is min(act, window - output limit - reserve). When the output limit lowers the
- * limit, `downTo` falls by the same share. Throws an `InvalidOption` (a `RangeError`) for an impossible window or
- * output limit.
+ * Limits for a window: the limit is min(act, window - answer - reserve). The answer gets the output limit, but at
+ * most `maxAnswer` of a window given by hand. When the answer lowers the limit, `downTo` falls by the same share.
+ * Throws an `InvalidOption` (a `RangeError`) for an impossible window or output limit.
  */
-export const boundsOf = (policy: CompactionPolicy, { window, outputLimit = 0 }: Room): Bounds => {
+export const boundsOf = (policy: CompactionPolicy, room: Room): Bounds => {
+  const { window, outputLimit = 0, modelWindow = false } = room
   Check.positiveInteger("Compaction", "window", window)
   Check.number("Compaction", "outputLimit", outputLimit, { min: 0 })
-  const left = Math.floor(window - outputLimit - policy.reserve * window)
+  const answer = modelWindow ? outputLimit : Math.min(outputLimit, Math.floor(policy.maxAnswer * window))
+  const left = Math.floor(window - answer - policy.reserve * window)
   Check.check(
     left > 0,
     "Compaction",
-    "outputLimit",
-    outputLimit,
-    `below the window (${window}) and its reserve`
+    modelWindow ? "outputLimit" : "window",
+    modelWindow ? outputLimit : window,
+    modelWindow ? `below the window (${window}) and its reserve` : "large enough for an answer and a reserve"
   )
-  const limit = Math.min(Math.floor(policy.act * window), left)
+  const acting = Math.floor(policy.act * window)
+  const limit = Math.min(acting, left)
   const downTo = Math.min(
     Math.floor(policy.downTo * window),
     Math.floor((limit * policy.downTo) / policy.act)
   )
-  return { window, warn: Math.min(Math.floor(policy.warn * window), limit), limit, downTo }
+  const arithmetic =
+    acting <= left
+      ? `${percent(policy.act)} of the window of ${count(window)}`
+      : `the window of ${count(window)}, less ${count(answer)} for the answer and ${count(window - answer - left)} in reserve`
+  return { window, warn: Math.min(Math.floor(policy.warn * window), limit), limit, downTo, arithmetic }
 }
+
+const count = (n: number): string => n.toLocaleString("en-US")
+const percent = (share: number): string => `${count(Math.round(share * 1_000) / 10)} %`
 
 /** Scales the bounds to the tokens of a meter that counts `counted` instead of `real`. */
 export const sizesOf = (bounds: Bounds, fixed: number, counted: number, real: number): Sizes => {
@@ -72,7 +90,11 @@ export const sizesOf = (bounds: Bounds, fixed: number, counted: number, real: nu
 export const within = (room: Room, limit: number | undefined): Room => {
   if (limit === undefined || limit >= room.window) return room
   // The output limit may exceed this smaller window. The answer then gets half of it.
-  return { window: limit, outputLimit: Math.min(room.outputLimit ?? 0, Math.floor(limit / 2)) }
+  return {
+    window: limit,
+    outputLimit: Math.min(room.outputLimit ?? 0, Math.floor(limit / 2)),
+    modelWindow: true
+  }
 }
 
 /** The bounds after a rejection, and the number of tokens that the conversation must have had. */
@@ -88,11 +110,16 @@ export const refused = (
   const input = requested === undefined ? 0 : requested - (output ?? 0)
   // Without a reported size, only the lower bound is known.
   const real = input > 0 ? input : Math.max(counted, window)
+  const rejected = Math.floor(real * policy.act)
   return {
     real,
     bounds: {
       ...bounds,
-      limit: Math.min(bounds.limit, Math.floor(real * policy.act)),
+      limit: Math.min(bounds.limit, rejected),
+      arithmetic:
+        rejected < bounds.limit
+          ? `${percent(policy.act)} of the ${count(real)} that the provider rejected`
+          : bounds.arithmetic,
       downTo: Math.min(bounds.downTo, Math.floor(real * policy.downTo))
     }
   }

@@ -11,7 +11,7 @@
  * **Example** (A name with a dot)
  *
  * ```ts
- * ToolNames.of([Tool.make("weather.get")], Dialect.defaults)?.there.get("weather.get") // tool_weatherget_…
+ * ToolNames.of([Tool.make("weather.get")], Dialect.defaults)?.there.get("weather.get") // => /^tool_weatherget_/
  * ```
  */
 import { Hash } from "effect"

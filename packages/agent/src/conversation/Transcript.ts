@@ -2,10 +2,10 @@
  * A conversation that does not print itself.
  *
  * Errors and outcomes carry the transcript, so that a run can continue from it. Logs and JSON show only its length.
- * `prompt` returns the conversation.
+ * `prompt` returns the conversation. Only the codec {@link schema} writes it, for a program that stores it on purpose.
  */
-import { Inspectable } from "effect"
-import type { Prompt } from "effect/ai"
+import { Inspectable, Schema, SchemaTransformation } from "effect"
+import { Prompt } from "effect/ai"
 
 export class Transcript {
   readonly #prompt: Prompt.Prompt
@@ -31,3 +31,14 @@ export class Transcript {
     return this.toString()
   }
 }
+
+/** Codec of a transcript. The encoded form is the whole conversation, as JSON. */
+export const schema: Schema.Codec<Transcript, Prompt.PromptEncoded> = Prompt.Prompt.pipe(
+  Schema.decodeTo(
+    Schema.instanceOf(Transcript),
+    SchemaTransformation.transform({
+      decode: (prompt: Prompt.Prompt) => new Transcript(prompt),
+      encode: (transcript: Transcript) => transcript.prompt
+    })
+  )
+)

@@ -1,6 +1,7 @@
 /**
  * Layer 1: a model over a chain of targets, with its policies, orders and events.
  */
+export * as Alarm from "./target/Alarm.ts"
 export * as AnswerEnd from "./decide/AnswerEnd.ts"
 export * as CallState from "./decide/CallState.ts"
 export * as Chain from "./chain/Chain.ts"

@@ -3,17 +3,27 @@
  *
  * `Outcome` and `SafetyStop` contain them, so that a successful run does not hide the calls that did not run.
  */
-import type { Pattern } from "./LoopDetector.ts"
+import { Schema } from "effect"
 
-export interface BlockedCall {
-  readonly tool: string
+export const BlockedCall = Schema.Struct({
+  tool: Schema.String,
   /** Turn of the agent that requested the call, from 1. */
-  readonly turn: number
-  /** The loop pattern, or `permission` when the host's hook refused the call. */
-  readonly pattern: Pattern | "permission"
+  turn: Schema.Finite,
+  /** The loop pattern, `permission` when the guard's hook refused the call, or `hook` when a hook of the run did. */
+  pattern: Schema.Literals([
+    "identical",
+    "poll",
+    "cycle",
+    "same_failure",
+    "same_finding",
+    "text",
+    "permission",
+    "hook"
+  ]),
   /** The text that the model read, cut after {@link maxMessage} characters. */
-  readonly message: string
-}
+  message: Schema.String
+})
+export type BlockedCall = typeof BlockedCall.Type
 
 export interface BlockedCalls {
   readonly count: number

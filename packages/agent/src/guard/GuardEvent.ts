@@ -1,5 +1,6 @@
 /** Events of a guard: plain data, with names of tools and files but no arguments, results or texts. */
 import { EventDefinition } from "@outlast/resilience"
+import type { BlockedCall } from "./BlockedCalls.ts"
 import { maxTool } from "./BlockedCalls.ts"
 import type { Pattern } from "./LoopDetector.ts"
 import type { Extension } from "./Limits.ts"
@@ -37,7 +38,7 @@ export interface GuardBlocked {
   readonly at: number
   readonly tool: string
   /** The loop pattern, or `permission` when the host's hook refused the call. */
-  readonly pattern: Pattern | "permission"
+  readonly pattern: BlockedCall["pattern"]
   /** The text that the model read. The reason of a permission hook is left out, because it may quote arguments. */
   readonly message: string
 }

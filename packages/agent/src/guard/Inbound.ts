@@ -5,7 +5,7 @@
  *
  * ```ts
  * const inbound = yield* Inbound.make
- * messages.pipe(Stream.filterEffect(inbound.accept), Stream.runForEach(answer))
+ * messages.pipe(Stream.filterEffect(inbound.accept), Stream.runForEach(reply))
  * ```
  */
 import { Effect, MutableRef } from "effect"

@@ -25,6 +25,7 @@
  * const verdict = LoopDetector.before(detector, state, { turn: 0, tool: "grep", arguments: { pattern: "a" } })
  * ```
  */
+import { Schema } from "effect"
 import * as Failure from "./loops/Failure.ts"
 import * as Fingerprint from "./loops/Fingerprint.ts"
 import * as Hash from "./loops/Hash.ts"
@@ -42,6 +43,10 @@ export type { Input as Options, Ladder, Mode, ToolOptions } from "./loops/LoopOp
 export type { Finding, Kind, Pattern, Step, Verdict, Wording } from "./loops/LoopVerdict.ts"
 export type { Hints, ToolNature } from "./loops/ToolNature.ts"
 export { State } from "./loops/LoopState.ts"
+
+/** Schema of what a state keeps of one result. */
+export const Evidence = Schema.Union([LoopState.Done, Schema.Literal("pause")])
+export type Evidence = typeof Evidence.Type
 
 /** A call that a model asks for. */
 export interface Call {
@@ -203,15 +208,17 @@ export const observe = (
   detector: LoopDetector,
   state: LoopState.State,
   observation: Observation
-): LoopState.State => {
-  const { tool, turn, result, failed } = observation
+): LoopState.State => record(detector, state, observation.turn, evidence(detector, observation))
+
+/** Returns what {@link record} needs of a result: a few hashes, as JSON. `"pause"` for a tool that lets time pass. */
+export const evidence = (detector: LoopDetector, observation: Observation): Evidence => {
+  const { tool, result, failed } = observation
   const named = detector.toolOf(tool)
   const nature = natureOf(named, observation)
-  const current = turn === state.turn ? state : detector.settled(state)
-  if (nature === "pause") return LoopState.pause(current, turn)
+  if (nature === "pause") return "pause"
   const asked = Fingerprint.ofArguments(observation.arguments)
   const { hash, noise, shape, words } = Fingerprint.ofResult(result, asked.words)
-  return LoopState.add(current, turn, {
+  return {
     id: idOf(named, observation, asked.hash),
     tool: named.id,
     frame: asked.frame,
@@ -222,7 +229,18 @@ export const observe = (
     failed: failed || Failure.is(result),
     reads: nature === "read",
     waits: Nature.isPausing(asked.words)
-  })
+  }
+}
+
+/** Records the evidence of a call, as {@link observe} does. */
+export const record = (
+  detector: LoopDetector,
+  state: LoopState.State,
+  turn: number,
+  evidence: Evidence
+): LoopState.State => {
+  const current = turn === state.turn ? state : detector.settled(state)
+  return evidence === "pause" ? LoopState.pause(current, turn) : LoopState.add(current, turn, evidence)
 }
 
 /** Records a call that did not run. */

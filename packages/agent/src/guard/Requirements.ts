@@ -11,7 +11,7 @@
  * **Example** (No token, no tool)
  *
  * ```ts
- * const Issues = Requirements.requires(Tool.make("list_issues", { … }), { env: ["GITHUB_TOKEN"] })
+ * const Issues = Requirements.requires(Tool.make("list_issues", { description: "Lists the open issues." }), { env: ["GITHUB_TOKEN"] })
  * const { toolkit, skipped } = yield* Requirements.offered(Toolkit.make(Issues, ReadFile))
  * // skipped => [{ name: "list_issues", reason: "GITHUB_TOKEN is not set" }]
  * ```

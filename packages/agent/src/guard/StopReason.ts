@@ -4,25 +4,10 @@
  * Besides limits and loops there is `guard_failed`: a function that the guard had to call (an identity function, a
  * permission hook) failed. A guard that cannot decide admits nothing.
  */
-import { Duration } from "effect"
+import { Duration, Schema } from "effect"
 import { Options as Check } from "@outlast/resilience"
 
-export type StopReason =
-  | "max_events"
-  | "max_tool_calls"
-  | "tool_limit"
-  | "timeout"
-  | "tool_loop"
-  | "file_loop"
-  | "cycle"
-  | "no_progress"
-  | "money"
-  | "tokens"
-  | "turns"
-  | "subagents"
-  | "guard_failed"
-
-export const reasons: ReadonlyArray<StopReason> = [
+export const StopReason = Schema.Literals([
   "max_events",
   "max_tool_calls",
   "tool_limit",
@@ -36,38 +21,43 @@ export const reasons: ReadonlyArray<StopReason> = [
   "turns",
   "subagents",
   "guard_failed"
-]
+])
+export type StopReason = typeof StopReason.Type
+
+export const reasons: ReadonlyArray<StopReason> = StopReason.literals
 
 /** The reason for a stop, with its facts. */
-export interface Tripped {
-  readonly reason: StopReason
+export const Tripped = Schema.Struct({
+  reason: StopReason,
   /** The limit in the unit of the reason: a count, milliseconds, tokens, US dollars. `undefined` for loops. */
-  readonly limit?: number | undefined
+  limit: Schema.optional(Schema.Finite),
   /** The tool, the file or the time (`active`, `total`) whose limit was reached; `undefined` for other limits. */
-  readonly subject?: string | undefined
+  subject: Schema.optional(Schema.String),
   /** Description in words, when the numbers are not enough. */
-  readonly detail?: string | undefined
-}
+  detail: Schema.optional(Schema.String)
+})
+export type Tripped = typeof Tripped.Type
 
 /** Amounts that a run has used so far. */
-export interface Counts {
-  readonly events: number
-  readonly toolCalls: number
-  readonly turns: number
-  readonly tokens: number
+export const Counts = Schema.Struct({
+  events: Schema.Finite,
+  toolCalls: Schema.Finite,
+  turns: Schema.Finite,
+  tokens: Schema.Finite,
   /** US dollars, of answers with a known price. */
-  readonly costUsd: number
-  readonly subagents: number
+  costUsd: Schema.Finite,
+  subagents: Schema.Finite,
   /** Tool calls that were blocked or not permitted. */
-  readonly blocked: number
+  blocked: Schema.Finite,
   /** Active time in milliseconds. */
-  readonly elapsed: number
+  elapsed: Schema.Finite,
   /** All time since the start of the run, in milliseconds. */
-  readonly totalElapsed: number
+  totalElapsed: Schema.Finite,
   /** Number of edited files, and the names of the last ones, oldest first. */
-  readonly files: number
-  readonly lastFiles: ReadonlyArray<string>
-}
+  files: Schema.Finite,
+  lastFiles: Schema.Array(Schema.String)
+})
+export type Counts = typeof Counts.Type
 
 /** All facts of a stop, for a text. */
 export interface StopFacts extends Tripped {

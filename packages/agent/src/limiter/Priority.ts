@@ -5,7 +5,7 @@
  * **Example** (A summary that can wait)
  *
  * ```ts
- * summarise.pipe(Effect.provideService(Priority, "background"))
+ * summarise.pipe(Effect.provideService(Priority.Priority, "background"))
  * ```
  */
 import { Context } from "effect"

@@ -5,8 +5,11 @@
  * after a complete answer: all calls of a turn concurrently, each with a time limit. Their results are in the
  * transcript in the order of the calls. `run` asks for complete answers, `stream` shows them as they arrive.
  *
+ * **States.** The run is a pure step machine, `RunState`; this module and `Interpreter` carry out its actions.
+ *
  * **Composition.** Inside `SafetyGuard.run` the guard checks every model call and tool call first. A run that a
- * tool of another run starts is a sub-agent of that run.
+ * tool of another run starts is a sub-agent of that run. The option `limits` puts limits and loop evidence into the
+ * state of the run itself.
  *
  * **Compaction.** Inside `Compaction.layer` a run shortens its conversation before each call if it does not fit the
  * window, and once more if a provider still rejects it. The compacted conversation becomes the transcript. No type
@@ -15,8 +18,8 @@
  * or the one that `ContextWindows` knows. If the window is unknown, the run warns once and compacts only after a
  * rejection. A chain with its own `compact` handles rejections itself.
  *
- * **Limits.** Without these layers the loop has no guard against repetition and no compaction. A run does not
- * survive its process.
+ * **Limits.** Without these layers and options the loop has no guard against repetition and no compaction. A run
+ * does not survive its process; {@link replay} continues one whose events were stored.
  *
  * **Gotcha** In a cut answer (`finish: length`) no tool runs. The model is informed, and may repeat the call.
  *
@@ -24,7 +27,7 @@
  *
  * ```ts
  * const outcome = yield* Agent.run({ prompt: "Fix the failing test.", toolkit: Workspace })
- * outcome.models // => [{ target: "anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY", turns: 6, share: 1, ... }]
+ * outcome.models // e.g. [{ target: "anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY", turns: 6, share: 1, ... }]
  * ```
  *
  * **Example** (An agent with compaction)
@@ -33,41 +36,41 @@
  * program.pipe(Effect.provide(Compaction.layer({ summariser: { model: haiku } })))
  * ```
  */
-import { Cause, Clock, Duration, Effect, Option, Queue, Stream } from "effect"
+import { Duration, Effect, Queue, Stream } from "effect"
 import { LanguageModel, Prompt, Toolkit } from "effect/ai"
 import type { AiError, Response, Tool } from "effect/ai"
-import { ErrorText, ResilienceEvents } from "@outlast/resilience"
+import { ResilienceEvents } from "@outlast/resilience"
 import { MissingService, Options as Check } from "@outlast/resilience"
-import type { CannotFit, ContextExhausted } from "../compaction/CompactionError.ts"
-import * as OutputLimit from "../failover/decide/OutputLimit.ts"
-import { answeredBy } from "../conversation/Answered.ts"
-import { failureOf } from "../failure/reasons/CallFailed.ts"
-import { texts } from "../failover/call/Conversation.ts"
-import type { Notice } from "../failover/decide/Notice.ts"
-import type { MidStream } from "../failover/decide/RecoveryPolicy.ts"
-import type { Rewind } from "../failover/call/Surface.ts"
-import * as Surface from "../failover/call/Surface.ts"
-import type { CallFailure } from "../failure/reasons/CallFailure.ts"
-import * as Classifier from "../failure/Classifier.ts"
 import * as ActiveTime from "../conversation/ActiveTime.ts"
-import * as BlockedCalls from "../guard/BlockedCalls.ts"
-import { current } from "../guard/Branch.ts"
+import type { Transcript } from "../conversation/Transcript.ts"
+import type { Rewind } from "../failover/call/Surface.ts"
+import * as Surfaces from "../failover/call/Surface.ts"
+import type { Notice } from "../failover/decide/Notice.ts"
+import * as OutputLimit from "../failover/decide/OutputLimit.ts"
+import type { MidStream } from "../failover/decide/RecoveryPolicy.ts"
 import * as GuardedModel from "../guard/GuardedModel.ts"
+import * as Limits from "../guard/Limits.ts"
+import type * as LoopDetector from "../guard/LoopDetector.ts"
 import * as Requirements from "../guard/Requirements.ts"
 import * as Subagent from "../guard/Subagent.ts"
 import * as Kind from "../options/Kind.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
-import { AgentFailed, isTooLong, leaving } from "./AgentFailed.ts"
-import type { Reason } from "./AgentFailed.ts"
-import * as Handlers from "./Handlers.ts"
+import type { AgentFailed } from "./AgentFailed.ts"
 import * as Compacting from "./Compacting.ts"
-import type { Outcome, Tally } from "./Outcome.ts"
-import { count, emptyTally, totals } from "./Outcome.ts"
-import type { Kit, Running, Settings } from "./ToolCalls.ts"
-import { runCalls } from "./ToolCalls.ts"
-import { Transcript } from "../conversation/Transcript.ts"
-import type { Bounds, Transition } from "./Transition.ts"
-import { transition } from "./Transition.ts"
+import * as Handlers from "./Handlers.ts"
+import * as Hooks from "./Hooks.ts"
+import { interpret } from "./Interpreter.ts"
+import type { Outcome } from "./Outcome.ts"
+import type * as RunEvent from "./RunEvent.ts"
+import * as RunSettings from "./RunSettings.ts"
+import * as RunState from "./RunState.ts"
+import * as RunTranscript from "./RunTranscript.ts"
+import type { Surface } from "./RunWorld.ts"
+import * as RunWorld from "./RunWorld.ts"
+import * as Share from "./Share.ts"
+import { SuspendedRun } from "./Suspended.ts"
+import type { Kit, Settings } from "./ToolCalls.ts"
+import type { Cause, Transition } from "./Transition.ts"
 
 export interface Options<Tools extends Record<string, Tool.Any>> {
   /** The task, or a conversation to continue. */
@@ -90,8 +93,30 @@ export interface Options<Tools extends Record<string, Tool.Any>> {
    * layer decides.
    */
   readonly midStream?: MidStream | undefined
-  /** Approves or rejects calls of tools that need approval. Default: they are rejected. */
-  readonly approve?: Settings["approve"]
+  /**
+   * Limits of the run and its sub-agents, as in `SafetyGuard`. The run ends with the status `guard_stopped` when it
+   * reaches one. Default: no limits beside `maxTurns`, `maxCost` and those of a guard around the run.
+   */
+  readonly limits?: Limits.Limits | undefined
+  /**
+   * Reaction to loops, as in `SafetyGuard`; they count as limits. Default: `"strict"` with `limits`, otherwise
+   * `false`.
+   */
+  readonly loops?: LoopDetector.Mode | false | undefined
+  /**
+   * Output tokens that the run should produce. A model that stops below 90 % is asked to go on, until three answers
+   * in a row add less than 500 tokens. Default: the model decides when it ends.
+   */
+  readonly tokenBudget?: number | undefined
+  /** Hooks of the host. Default: none. */
+  readonly hooks?: Hooks.Hooks | undefined
+  /**
+   * Approves or rejects calls of tools that need approval. `"suspend"`: the run ends with the status `suspended`, and
+   * {@link resume} continues it. Default: they are rejected.
+   */
+  readonly approve?: Settings["approve"] | "suspend"
+  /** Cancels the run when it ends. The outcome has the conversation so far. Default: none. */
+  readonly cancel?: Effect.Effect<unknown> | undefined
   /**
    * Compacts the conversation when it does not fit: with the `Compaction` around the run, otherwise with the run's
    * own model as the summariser. Default: only with a surrounding `Compaction`. `false`: never.
@@ -110,7 +135,12 @@ export type Part =
   | Notice
   | Rewind
   | Response.ToolResultPart<string, unknown, unknown>
-  | { readonly type: "transition"; readonly turn: number; readonly transition: Transition }
+  | {
+      readonly type: "transition"
+      readonly turn: number
+      readonly transition: Transition
+      readonly cause: Cause | undefined
+    }
   | { readonly type: "outcome"; readonly outcome: Outcome }
 
 /** Failures that tools declare. An `AiError` is excluded, because the model gets it as a result. */
@@ -136,15 +166,19 @@ export type Services<Tools extends Record<string, Tool.Any>> =
 export const run = <Tools extends Record<string, Tool.Any> = {}>(
   options: Options<Tools>
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
-  loop(options, {
-    ask: (prompt, toolkit) =>
-      Effect.map(
-        LanguageModel.generateText({ prompt, toolkit, ...unresolved }),
-        (response): ReadonlyArray<Response.AnyPart> => response.content
-      ),
-    emit: () => Effect.void,
-    hasShown: () => false
-  })
+  loop(options, whole, () => Effect.void)
+
+/** Asks for complete answers. */
+const whole: Surface = {
+  ask: (prompt, toolkit) =>
+    Effect.map(
+      LanguageModel.generateText({ prompt, toolkit, ...unresolved }),
+      (response): ReadonlyArray<Response.AnyPart> => response.content
+    ),
+  emit: () => Effect.void,
+  hasShown: () => false,
+  partial: () => []
+}
 
 /**
  * Runs an agent and shows it as it works. The last part is the outcome. Errors as {@link run}.
@@ -166,23 +200,29 @@ export const stream = <Tools extends Record<string, Tool.Any> = {}>(
         )
       /** True when a part of the current answer was shown. */
       let shown = false
-      return loop(options, {
+      let parts: Array<Response.AnyPart> = []
+      const surface: Surface = {
         ask: (prompt, toolkit) =>
           Effect.suspend(() => {
             shown = false
+            parts = []
             return LanguageModel.streamText({ prompt, toolkit, ...unresolved }).pipe(
-              Surface.offered({ rewindable: true, midStream: options.midStream }),
-              Stream.map((part) => Surface.carriedBy(part) ?? part),
-              Stream.tap((part) => {
+              Surfaces.offered({ rewindable: true, midStream: options.midStream }),
+              Stream.map((part) => Surfaces.carriedBy(part) ?? part),
+              Stream.runForEach((part) => {
                 shown = part.type !== "rewind" && (shown || !preamble.has(part.type))
+                if (part.type === "rewind") parts = []
+                else if (part.type !== "notice") parts.push(part)
                 return emit(part)
               }),
-              Stream.runFold(nothing, said)
+              Effect.map(() => parts)
             )
           }),
         emit,
-        hasShown: () => shown
-      }).pipe(
+        hasShown: () => shown,
+        partial: () => parts
+      }
+      return loop(options, surface, emit).pipe(
         Effect.andThen((outcome) => emit({ type: "outcome", outcome })),
         Effect.andThen(Queue.end(queue))
       )
@@ -190,6 +230,43 @@ export const stream = <Tools extends Record<string, Tool.Any> = {}>(
     { bufferSize }
   )
 }
+
+/** The stored events of a run, and how to store more. */
+export interface History {
+  /** Events of this run so far, in order. Empty for a run that begins. */
+  readonly events: ReadonlyArray<RunEvent.RunEvent>
+  /** Stores an event. It is called once for each new event, before the next action. */
+  readonly record: (event: RunEvent.RunEvent) => Effect.Effect<void>
+}
+
+/**
+ * Runs an agent from stored events: they are folded, no action of theirs is repeated, and nothing is published again.
+ * Without events it runs from the beginning. Pass the options with which the events were made. Errors as {@link run}.
+ *
+ * **Gotcha** An action that was under way when the process ended is performed again, tool calls included.
+ */
+export const replay = <Tools extends Record<string, Tool.Any> = {}>(
+  options: Options<Tools>,
+  history: History
+): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
+  loop(options, whole, () => Effect.void, undefined, history)
+
+/**
+ * Continues a run: from the conversation that an outcome or a failure has left, or from a run that is suspended because
+ * calls need approval. `decisions` has one entry for each of `suspended.pending`, in order; a missing one rejects.
+ * Usage and limits begin again with a conversation, and continue with a suspended run. Errors as {@link run}.
+ */
+export const resume = <Tools extends Record<string, Tool.Any> = {}>(
+  options: Omit<Options<Tools>, "prompt">,
+  from: Transcript | SuspendedRun,
+  decisions: ReadonlyArray<boolean> = []
+): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
+  from instanceof SuspendedRun
+    ? loop({ ...options, prompt: Prompt.fromMessages(from.transcript.messages) }, whole, () => Effect.void, {
+        suspended: from,
+        decisions
+      })
+    : run({ ...options, prompt: from.prompt })
 
 export const bufferSize = 64
 
@@ -199,229 +276,89 @@ const unresolved = { disableToolCallResolution: true, toolCallValidation: "defer
 /** Part types without content of the answer. */
 const preamble: ReadonlySet<string> = new Set(["response-metadata", "notice"])
 
-const nothing = (): Array<Response.AnyPart> => []
-
-/** The parts of a turn's answer after one more part of the stream. */
-const said = (
-  parts: Array<Response.AnyPart>,
-  part: Response.AnyPart | Notice | Rewind
-): Array<Response.AnyPart> => {
-  if (part.type === "rewind") return []
-  if (part.type !== "notice") parts.push(part)
-  return parts
-}
-
-/** The difference between `run` and `stream`: how the model is asked, and who receives the parts. */
-interface Surface {
-  readonly ask: (
-    prompt: Prompt.Prompt,
-    toolkit: Toolkit.WithHandler<{}>
-  ) => Effect.Effect<ReadonlyArray<Response.AnyPart>, AiError.AiError, LanguageModel.LanguageModel>
-  readonly emit: (part: Part) => Effect.Effect<void>
-  /** True when the consumer has seen a part of the current answer, which then cannot be requested again. */
-  readonly hasShown: () => boolean
-}
-
-/** An answer and its prompt. */
-interface Asked {
-  readonly parts: ReadonlyArray<Response.AnyPart>
-  readonly prompt: Prompt.Prompt
-}
-
 const loop = <Tools extends Record<string, Tool.Any>>(
   options: Options<Tools>,
-  { ask, emit, hasShown }: Surface
+  surface: Surface,
+  emit: (part: Part) => Effect.Effect<void>,
+  resumed?: { readonly suspended: SuspendedRun; readonly decisions: ReadonlyArray<boolean> },
+  history?: History
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
-  const bounds = boundsOf(options)
-
+  const { bounds, settings } = boundsOf(options)
   const running = Effect.gen(function* () {
-    const clock = yield* Clock.Clock
     const own = yield* MissingService.get(
       LanguageModel.LanguageModel,
       "LanguageModel",
       "Failover.layer([...])"
     )
     const model = GuardedModel.ambient(own)
-    const branch = yield* current
-    /** Publishes the transition of an interrupted run: stopped by the guard, or `transition`. */
-    const aborted = (turn: number, transition: Transition) =>
-      Effect.suspend(() =>
-        publish({
-          _tag: "AgentTransition",
-          turn,
-          transition: branch?.isStopped === true ? "guard_stopped" : transition
-        })
+    const { offered, handlers: kit } = yield* handlersOf(options.toolkit)
+    const prompt = Prompt.make(options.prompt)
+    const tools = Object.values(kit.tools)
+    const compacting = yield* Compacting.open(options.compaction, tools, prompt, own)
+    const from = resumed?.suspended ?? { state: RunState.initial, transcript: RunTranscript.empty }
+    const memory = history?.events.findLast((event) => "memory" in event && event.memory !== undefined)
+    if (compacting !== undefined) {
+      yield* compacting.restore(
+        memory !== undefined && "memory" in memory ? memory.memory : from.state.memory
       )
-    const events = yield* ResilienceEvents.ResilienceEvents
-    const kit = yield* handlersOf(options.toolkit)
-    const publish = ResilienceEvents.publisher(events, clock)<AgentEvent>
-    const moved = (turn: number, transition: Transition) =>
-      Effect.andThen(
-        publish({ _tag: "AgentTransition", turn, transition }),
-        emit({ type: "transition", turn, transition })
-      )
-
-    let prompt = Prompt.make(options.prompt)
-    let tally: Tally = emptyTally
-    let toolCalls = 0
-    let blocked = BlockedCalls.none
-    let answeredLast: string | undefined
-    const limit = new OutputLimit.Raised()
-    const compacting = yield* Compacting.open(
-      options.compaction,
-      Object.values(kit.handlers.tools),
-      prompt,
-      own
-    )
-
-    let isSaid = false
-    const unknown = (turn: number) => (model: string | undefined) =>
-      Effect.suspend(() => {
-        if (isSaid) return Effect.void
-        isSaid = true
-        return Effect.andThen(
-          publish({ _tag: "ContextWindowUnknown", turn, model }),
-          // A program may have no consumer of events.
-          Effect.logWarning(unknownWindow(model))
-        )
-      })
-    const failed = (turn: number, prompt: Prompt.Prompt) => (reason: Reason) =>
-      Effect.andThen(
-        moved(
-          turn,
-          isTooLong(reason) ? "context_exhausted" : isRefused(reason) ? "answer_refused" : "model_failed"
-        ),
-        Effect.fail(
-          ErrorText.brief(
-            new AgentFailed({ reason, turn, transcript: new Transcript(prompt) }),
-            "reason",
-            "transcript"
-          )
-        )
-      )
-    /** Runs a compaction, and publishes `compacted` if it changed the prompt. */
-    const replaced = <P extends Prompt.Prompt | undefined>(
-      turn: number,
-      before: Prompt.Prompt,
-      made: Effect.Effect<P, CannotFit | ContextExhausted>
-    ): Effect.Effect<P, AgentFailed> =>
-      Effect.catch(made, failed(turn, before)).pipe(
-        Effect.tap((after) =>
-          after === undefined || after === before ? Effect.void : moved(turn, "compacted")
-        )
-      )
-    const answer = (turn: number, prompt: Prompt.Prompt): Effect.Effect<Asked, AgentFailed> =>
-      ask(prompt, kit.offered).pipe(
-        Effect.provideService(LanguageModel.LanguageModel, model),
-        Effect.provideService(OutputLimit.RunLimit, limit),
-        Effect.map((parts) => ({ parts, prompt })),
-        Effect.catch((error) =>
-          Effect.gen(function* () {
-            const reason = yield* toFailure(error, prompt)
-            const smaller =
-              compacting === undefined || hasShown()
-                ? undefined
-                : yield* replaced(turn, prompt, compacting.shrink(prompt, reason))
-            return yield* smaller === undefined ? failed(turn, prompt)(reason) : answer(turn, smaller)
-          })
-        )
-      )
-
-    for (let turn = 1; ; turn++) {
-      const fit = compacting === undefined ? Effect.succeed(prompt) : compacting.fit(prompt, unknown(turn))
-      const { parts, prompt: before } = yield* replaced(turn, prompt, fit).pipe(
-        Effect.flatMap((prompt) => answer(turn, prompt)),
-        Effect.tap(({ parts, prompt }) => compacting?.answered(prompt, parts) ?? Effect.void),
-        Effect.onInterrupt(() => aborted(turn, "aborted_streaming")),
-        keeping(prompt)
-      )
-      tally = count(tally, parts)
-      const by = Option.getOrUndefined(answeredBy(parts))
-      if (by !== undefined) {
-        const answering = `${by.provider}/${by.model}`
-        if (answeredLast !== undefined && answeredLast !== answering) yield* moved(turn, "model_switched")
-        answeredLast = answering
-      }
-
-      const finish = parts.findLast((part) => part.type === "finish")?.reason ?? "unknown"
-      const calls = parts.filter((part) => part.type === "tool-call").filter((call) => !call.providerExecuted)
-      const running: Running = {
-        kit: kit.handlers,
-        whole: complete.has(finish),
-        messages: before.content,
-        settings: bounds,
-        blocked: (call) => {
-          blocked = BlockedCalls.add(blocked, { turn, ...call })
-        },
-        finished: (result, elapsed) =>
-          Effect.andThen(
-            publish({ _tag: "ToolFinished", turn, tool: result.name, isFailure: result.isFailure, elapsed }),
-            emit(result)
-          )
-      }
-      const results = yield* runCalls<ToolFailure<Tools>, Services<Tools>>(calls, running, (cause, all) => {
-        const left = Prompt.concat(before, Prompt.fromResponseParts([...parts, ...all]))
-        const ended = Effect.failCause(leaving(cause, new Transcript(left)))
-        return Cause.hasInterruptsOnly(cause) ? ended : Effect.andThen(moved(turn, "tool_failed"), ended)
-      }).pipe(Effect.onInterrupt(() => aborted(turn, "aborted_tools")))
-      toolCalls += results.length
-      const came = Prompt.fromResponseParts([...parts, ...results])
-      prompt = Prompt.concat(before, came)
-      if (compacting !== undefined) {
-        const admitted = yield* compacting.admit(came).pipe(
-          Effect.onInterrupt(() => aborted(turn, "aborted_tools")),
-          keeping(prompt)
-        )
-        prompt = Prompt.concat(before, admitted)
-      }
-
-      const so = totals(tally, compacting?.taken ?? Compacting.none)
-      const next = transition(bounds, {
-        number: turn,
-        finish,
-        toolCalls: calls.length,
-        costUsd: so.costUsd ?? 0
-      })
-      yield* moved(turn, next)
-      if (next !== "next_turn") {
-        return {
-          status: statuses[next] ?? "completed",
-          text: textOf(parts),
-          finishReason: finish,
-          toolCalls,
-          blockedCalls: blocked.count,
-          blocked: blocked.last,
-          ...so,
-          transcript: new Transcript(prompt)
-        }
-      }
     }
+    const share = yield* Share.Current
+    const hold = share?.begin()
+    const first: RunEvent.RunEvent =
+      resumed === undefined
+        ? {
+            _tag: "Started",
+            settings: within(settings(compacting?.maxReactive), hold?.limits),
+            messages: prompt.content,
+            ...(hold?.refused === undefined ? {} : { refused: hold.refused })
+          }
+        : { _tag: "Approved", decisions: resumed.decisions }
+    let isSaid = false
+    const world = new RunWorld.RunWorld({
+      surface,
+      offered,
+      kit,
+      settings: bounds,
+      hooks: options.hooks,
+      compacting,
+      limit: new OutputLimit.Raised(from.state.raised),
+      withModel: Effect.provideService(LanguageModel.LanguageModel, model),
+      unknownWindow: (turn, model) =>
+        Effect.suspend(() => {
+          if (isSaid) return Effect.void
+          isSaid = true
+          return Effect.andThen(
+            ResilienceEvents.publishNow<AgentEvent>({ _tag: "ContextWindowUnknown", turn, model }),
+            // A program may have no consumer of events.
+            Effect.logWarning(unknownWindow(model))
+          )
+        })
+    })
+    return yield* interpret<ToolFailure<Tools>, Services<Tools>>({
+      world,
+      from,
+      first,
+      replayed: history?.events ?? [],
+      record: history?.record,
+      emit: ({ turn, transition, cause }) => emit({ type: "transition", turn, transition, cause }),
+      cancel: options.cancel,
+      hold
+    })
   })
   return Subagent.run(running)
 }
 
-/** True when the provider rejected the content, in the request or in the answer. */
-const isRefused = (reason: Reason): boolean =>
-  reason._tag === "ProviderFailure" && reason.reason._tag === "ContentPolicy"
+/** The settings of a run, narrowed to the limits that another run has left for it. */
+const within = (
+  settings: RunSettings.RunSettings,
+  limits: RunSettings.RunLimits | undefined
+): RunSettings.RunSettings =>
+  limits === undefined
+    ? settings
+    : { ...settings, limits: RunSettings.narrower(settings.limits ?? {}, limits) }
 
 const unknownWindow = (model: string | undefined): string =>
   `Agent: the context window of ${model ?? "the model"} is unknown, so the conversation is compacted only when a provider rejects it. Set compaction.window, or provide ContextWindows.`
-
-/** Adds the conversation so far to the cause of a defect, because it shows which tools have run. */
-const keeping =
-  (prompt: Prompt.Prompt) =>
-  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    Effect.catchCause(self, (cause) =>
-      Effect.failCause(Cause.hasDies(cause) ? leaving(cause, new Transcript(prompt)) : cause)
-    )
-
-/** Status of a run for the transitions that end it. */
-const statuses: Partial<Record<Transition, Outcome["status"]>> = {
-  answer_cut: "cut",
-  answer_refused: "refused",
-  turn_limit: "turn_limit",
-  guard_stopped: "cost_limit"
-}
 
 /**
  * The tools of a run: `offered` to the model, whose calls come back unchecked, and `handlers`, which are found by
@@ -445,34 +382,33 @@ const handlersOf = <Tools extends Record<string, Tool.Any>>(
         return { offered: kit as unknown as Toolkit.WithHandler<{}>, handlers: kit as unknown as Kit }
       })
 
-/** Finish reasons of a complete answer. After any other reason its tool calls may be cut. */
-const complete: ReadonlySet<Response.FinishReason> = new Set<Response.FinishReason>([
-  "stop",
-  "tool-calls",
-  "pause"
-])
+interface Resolved {
+  readonly bounds: Settings
+  /** The settings of the run, with the reactive compactions of a turn where it has compaction. */
+  readonly settings: (maxReactive: number | undefined) => RunSettings.RunSettings
+}
 
-const textOf = (parts: ReadonlyArray<Response.AnyPart>): string =>
-  parts
-    .map((part) => (part.type === "text" ? part.text : part.type === "text-delta" ? part.delta : ""))
-    .join("")
-
-const toFailure = (error: AiError.AiError, prompt: Prompt.Prompt): Effect.Effect<CallFailure> =>
-  Option.match(failureOf(error), {
-    onNone: () => Classifier.failure(error, { secrets: { prompt: texts(prompt) } }),
-    onSome: (failure) => Effect.succeed(failure)
-  })
-
-const boundsOf = <Tools extends Record<string, Tool.Any>>(options: Options<Tools>): Bounds & Settings => {
+const boundsOf = <Tools extends Record<string, Tool.Any>>(options: Options<Tools>): Resolved => {
   Kind.carrier("options such as { prompt, toolkit }")("Agent", "options", options)
   Check.fields<Options<Tools>>("Agent", options, checks)
-  const {
-    maxTurns = defaults.maxTurns,
-    maxCost,
-    toolConcurrency: concurrency = defaults.toolConcurrency
-  } = options
+  const { maxTurns = defaults.maxTurns, maxCost, limits, tokenBudget, hooks, approve } = options
+  const { toolConcurrency: concurrency = defaults.toolConcurrency } = options
   const timeout = Duration.fromInputUnsafe(options.toolTimeout ?? defaults.toolTimeout)
-  return { maxTurns, maxCost, timeout, concurrency, approve: options.approve }
+  const loops = options.loops === false ? undefined : (options.loops ?? (limits && "strict"))
+  const bounded = limits === undefined ? undefined : RunSettings.limitsOf(Limits.make(limits))
+  return {
+    bounds: { timeout, concurrency, approve: approve === "suspend" ? undefined : approve },
+    settings: (maxReactive) => ({
+      maxTurns,
+      hooks: Hooks.pointsOf(hooks),
+      suspends: approve === "suspend",
+      ...(maxCost === undefined ? {} : { maxCost }),
+      ...(bounded === undefined ? {} : { limits: bounded }),
+      ...(loops === undefined ? {} : { loops }),
+      ...(tokenBudget === undefined ? {} : { tokenBudget }),
+      ...(maxReactive === undefined ? {} : { maxReactive })
+    })
+  }
 }
 
 const { is } = Check
@@ -482,9 +418,16 @@ const checks: Check.Checks<Options<{}>> = {
   toolkit: Kind.toolkit,
   maxTurns: Kind.count,
   maxCost: Kind.dollars,
+  limits: Kind.object("limits such as { toolCalls: 100 }", Limits.checks),
+  loops: is.falseOr(is.oneOf("strict", "soft", "tell")),
+  tokenBudget: Kind.count,
   toolTimeout: Kind.positiveDuration,
   toolConcurrency: Kind.count,
   midStream: is.oneOf("continue", "fail", "restart"),
-  approve: is.fn("(call) => Effect<boolean>"),
+  approve: (module, field, value) => {
+    if (value !== "suspend") is.fn('(call) => Effect<boolean>, or "suspend"')(module, field, value)
+  },
+  hooks: Kind.object("hooks such as { beforeTool }", Hooks.checks),
+  cancel: (module, field, value) => Check.check(Effect.isEffect(value), module, field, value, "an Effect"),
   compaction: Kind.orFalse(Kind.object("false, or options such as { window: 200_000 }", Compacting.checks))
 }

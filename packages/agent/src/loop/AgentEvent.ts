@@ -1,38 +1,43 @@
 /**
  * The loop's part of the resilience events. No event has content of the conversation.
  */
+import { Schema } from "effect"
 import { EventDefinition } from "@outlast/resilience"
-import type { Transition } from "./Transition.ts"
+import { Cause, Transition } from "./Transition.ts"
 
-export interface AgentTransition {
-  readonly _tag: "AgentTransition"
+export const AgentTransition = Schema.TaggedStruct("AgentTransition", {
   /** Unix time in milliseconds. */
-  readonly at: number
+  at: Schema.Finite,
   /** Number of the turn, from 1. */
-  readonly turn: number
-  readonly transition: Transition
-}
+  turn: Schema.Finite,
+  transition: Transition,
+  /** Separates transitions that share a name; `undefined` for the others. */
+  cause: Schema.optional(Cause)
+})
+export type AgentTransition = typeof AgentTransition.Type
 
-export interface ToolFinished {
-  readonly _tag: "ToolFinished"
-  readonly at: number
-  readonly turn: number
-  readonly tool: string
+export const ToolFinished = Schema.TaggedStruct("ToolFinished", {
+  at: Schema.Finite,
+  turn: Schema.Finite,
+  tool: Schema.String,
   /** True when the result is an error for the model. */
-  readonly isFailure: boolean
+  isFailure: Schema.Boolean,
   /** Duration of the call in milliseconds. */
-  readonly elapsed: number
-}
+  elapsed: Schema.Finite
+})
+export type ToolFinished = typeof ToolFinished.Type
 
-export interface ContextWindowUnknown {
-  readonly _tag: "ContextWindowUnknown"
-  readonly at: number
-  readonly turn: number
-  /** Name of the model; `undefined` if unknown. */
-  readonly model: string | undefined
-}
+export const ContextWindowUnknown = Schema.TaggedStruct("ContextWindowUnknown", {
+  at: Schema.Finite,
+  turn: Schema.Finite,
+  /** Name of the model; absent if unknown. */
+  model: Schema.optional(Schema.String)
+})
+export type ContextWindowUnknown = typeof ContextWindowUnknown.Type
 
-export type AgentEvent = AgentTransition | ToolFinished | ContextWindowUnknown
+/** Schema of every event of the loop. */
+export const AgentEvent = Schema.Union([AgentTransition, ToolFinished, ContextWindowUnknown])
+export type AgentEvent = typeof AgentEvent.Type
 
 /** When each event is published, its line and its metrics. */
 export const definitions: EventDefinition.EventDefinitions<AgentEvent> = {

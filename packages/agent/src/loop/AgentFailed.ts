@@ -17,26 +17,41 @@
  * )
  * ```
  */
-import { Cause, Context, Data, Option } from "effect"
+import { Cause, Context, Option, Schema } from "effect"
 import { ErrorText } from "@outlast/resilience"
-import type { CannotFit, ContextExhausted } from "../compaction/CompactionError.ts"
+import { CannotFit, ContextExhausted } from "../compaction/CompactionError.ts"
+import { AllTargetsOut } from "../failure/reasons/CallFailure.ts"
 import type { CallFailure } from "../failure/reasons/CallFailure.ts"
-import { overflowOf } from "./Compacting.ts"
+import type { ContextOverflow } from "../failure/reasons/FailoverReason.ts"
+import { ProviderFailure } from "../failure/reasons/ProviderFailure.ts"
 import type { Transcript } from "../conversation/Transcript.ts"
+import { schema as transcriptSchema } from "../conversation/Transcript.ts"
 
-export type Reason = CallFailure | CannotFit | ContextExhausted
+export const Reason = Schema.Union([ProviderFailure, AllTargetsOut, CannotFit, ContextExhausted])
+export type Reason = typeof Reason.Type
+
+/** The overflow with its sizes, if a call failed because its prompt was too long. */
+export const overflowOf = (failure: CallFailure): ContextOverflow | undefined =>
+  failure._tag === "ProviderFailure" && failure.reason._tag === "ContextOverflow" ? failure.reason : undefined
+
+/** True when the provider rejected the content, in the request or in the answer. */
+export const isRefused = (reason: Reason): boolean =>
+  reason._tag === "ProviderFailure" && reason.reason._tag === "ContentPolicy"
 
 /** True when the conversation does not fit. Running it again unchanged would fail again. */
 export const isTooLong = (reason: Reason): boolean =>
   reason._tag === "CannotFit" || reason._tag === "ContextExhausted" || overflowOf(reason) !== undefined
 
-export class AgentFailed extends Data.TaggedError("AgentFailed")<{
-  readonly reason: Reason
-  /** The turn that failed, from 1. */
-  readonly turn: number
-  /** The conversation so far, usable as a prompt: every tool call in it has its result. */
-  readonly transcript: Transcript
-}> {
+export class AgentFailed extends Schema.TaggedError<AgentFailed>("@outlast/agent/loop/AgentFailed")(
+  "AgentFailed",
+  {
+    reason: Reason,
+    /** The turn that failed, from 1. */
+    turn: Schema.Finite,
+    /** The conversation so far, usable as a prompt: every tool call in it has its result. */
+    transcript: transcriptSchema
+  }
+) {
   override get message(): string {
     const next = isTooLong(this.reason) ? "." : "; to continue, run again with it as the prompt."
     return `The run failed in turn ${this.turn}. ${this.reason.message}\nThe conversation so far is in \`transcript\`${next}`

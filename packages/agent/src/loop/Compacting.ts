@@ -14,9 +14,9 @@ import { Options as Check } from "@outlast/resilience"
 import * as Compaction from "../compaction/Compaction.ts"
 import type { CannotFit, ContextExhausted } from "../compaction/CompactionError.ts"
 import type { Fitted } from "../compaction/Fitting.ts"
-import { nothingSpent, tokensOf } from "../compaction/Fitting.ts"
+import { tokensOf } from "../compaction/Fitting.ts"
 import type * as Summariser from "../compaction/Summariser.ts"
-import type { Spent } from "../compaction/Summariser.ts"
+import type { Memory } from "../compaction/Memory.ts"
 import { TokenCounter } from "../compaction/TokenCounter.ts"
 import type { Answered } from "../conversation/Answered.ts"
 import { answeredBy } from "../conversation/Answered.ts"
@@ -24,6 +24,7 @@ import * as ConversationKey from "../failover/call/ConversationKey.ts"
 import type { CallFailure } from "../failure/reasons/CallFailure.ts"
 import type { ContextOverflow } from "../failure/reasons/FailoverReason.ts"
 import * as Kind from "../options/Kind.ts"
+import { overflowOf } from "./AgentFailed.ts"
 import type { NextModel } from "./NextModel.ts"
 import * as NextModels from "./NextModel.ts"
 
@@ -51,14 +52,6 @@ export const checks: Check.Checks<Options> = {
   summarise: is.flag
 }
 
-/** Number of compactions of a run, and the usage of their summaries. */
-export interface Compactions {
-  readonly times: number
-  readonly summaries: Spent
-}
-
-export const none: Compactions = { times: 0, summaries: nothingSpent }
-
 /** Number of runs by compaction service. Counting by service gives the same run names in each run of a test. */
 const runs = new WeakMap<Compaction.Service, number>()
 
@@ -81,18 +74,16 @@ export const open = (
     return new Compacting(compaction, options ?? {}, tools, `${ConversationKey.of(prompt)}/${run}`)
   })
 
+/** The target that answered last: `undefined` before the first answer, `none` for a model that is not Outlast's. */
+export type Last = Option.Option<NextModels.Asked> | undefined
+
 export class Compacting {
   readonly #compaction: Compaction.Service
   readonly #options: Options
   readonly #tools: ReadonlyArray<Tool.Any>
   readonly #conversation: string
-  /** Target of the last answer; `undefined` before the first. */
-  #answered: Option.Option<Answered> | undefined
   /** Context window of the current turn, in tokens. */
   #window: number | undefined
-  /** Compactions left in this turn after a rejection. */
-  #left = 0
-  #taken = none
 
   constructor(
     compaction: Compaction.Service,
@@ -106,66 +97,79 @@ export class Compacting {
     this.#conversation = conversation
   }
 
-  /** Compactions of the run so far. */
-  get taken(): Compactions {
-    return this.#taken
+  /** Compactions of a turn after a rejection, at most. */
+  get maxReactive(): number {
+    return this.#compaction.policy.maxReactive
+  }
+
+  /** Restores what another process remembered of this run. */
+  restore(memory: Memory | undefined): Effect.Effect<void> {
+    return memory === undefined ? Effect.void : this.#compaction.restore(this.#conversation, memory)
+  }
+
+  /** What is remembered of this run with the model that answered last. */
+  remembered(last: Last): Effect.Effect<Memory> {
+    return Effect.flatMap(NextModels.nameOf(last ?? Option.none()), (model) =>
+      this.#compaction.remembered(this.#conversation, model)
+    )
   }
 
   /**
-   * Compacts the prompt of a turn if it does not fit; otherwise returns the same object. `unknown` runs if the
-   * window is unknown.
+   * Compacts the prompt of a turn if it does not fit. `undefined`: it fits, or the window is unknown; then `unknown`
+   * runs.
    */
   fit(
     prompt: Prompt.Prompt,
+    last: Last,
     unknown: (model: string | undefined) => Effect.Effect<void>
-  ): Effect.Effect<Prompt.Prompt, CannotFit | ContextExhausted> {
+  ): Effect.Effect<Fitted | undefined, CannotFit | ContextExhausted> {
     return Effect.gen({ self: this }, function* () {
-      this.#left = this.#compaction.policy.maxReactive
-      const next = yield* NextModels.of(this.#answered)
+      const next = yield* NextModels.of(last)
       const window = this.#options.window ?? next.window
       this.#window = window
       if (window !== undefined) {
-        return this.#counted(yield* this.#compaction.fit(prompt, this.#request(next, window)))
+        const fitted = yield* this.#compaction.fit(prompt, this.#request(next, window))
+        return fitted.report.tier === "none" ? undefined : fitted
       }
       yield* unknown(next.name)
-      return prompt
+      return undefined
     })
   }
 
-  /**
-   * Returns a smaller prompt after a provider rejected this one as too long. `undefined` if the call failed for
-   * another reason, if the chain has already compacted, or if the turn has used up its compactions.
-   */
+  /** True when the chain of the target that rejected a prompt compacts by itself. */
+  leavesToChain(failure: CallFailure, last: Last): Effect.Effect<boolean> {
+    return Effect.map(NextModels.of(refusing(failure) ?? last), ({ compacts }) => compacts)
+  }
+
+  /** Returns a smaller prompt after a provider rejected this one as too long. */
   shrink(
     prompt: Prompt.Prompt,
-    failure: CallFailure
-  ): Effect.Effect<Prompt.Prompt | undefined, CannotFit | ContextExhausted> {
+    failure: CallFailure,
+    last: Last
+  ): Effect.Effect<Fitted | undefined, CannotFit | ContextExhausted> {
     return Effect.gen({ self: this }, function* () {
       const overflow = overflowOf(failure)
-      if (overflow === undefined || this.#left === 0) return undefined
-      const next = yield* NextModels.of(refusing(failure) ?? this.#answered)
-      if (next.compacts) return undefined
-      this.#left--
+      if (overflow === undefined) return undefined
+      const next = yield* NextModels.of(refusing(failure) ?? last)
       const window = this.#options.window ?? next.window ?? (yield* this.#sizeOf(prompt, next, overflow))
-      return this.#counted(yield* this.#compaction.shrink(prompt, this.#request(next, window), overflow))
+      return yield* this.#compaction.shrink(prompt, this.#request(next, window), overflow)
     })
   }
 
   /** Shortens the results of a turn that are larger than the policy allows. */
-  admit(messages: Prompt.Prompt): Effect.Effect<Prompt.Prompt> {
+  admit(messages: Prompt.Prompt, last: Last): Effect.Effect<Prompt.Prompt> {
     return Effect.gen({ self: this }, function* () {
       const window = this.#window
       if (window === undefined) return messages
-      const model = yield* NextModels.nameOf(this.#answered ?? Option.none())
+      const model = yield* NextModels.nameOf(last ?? Option.none())
       return yield* this.#compaction.admit(messages, { window, model })
     })
   }
 
-  /** Records the target that answered. Learns its token count if it is for exactly this prompt. */
+  /** Learns the token count of an answer if it is for exactly this prompt. */
   answered(prompt: Prompt.Prompt, parts: ReadonlyArray<Response.AnyPart>): Effect.Effect<void> {
     return Effect.gen({ self: this }, function* () {
       const by = answeredBy(parts)
-      this.#answered = by
       const inputTokens = parts.findLast((part) => part.type === "finish")?.usage.inputTokens.total
       if (inputTokens === undefined || !isOfOnePrompt(by, parts)) return
       const model = yield* NextModels.nameOf(by)
@@ -173,12 +177,16 @@ export class Compacting {
     })
   }
 
-  #request({ name, outputLimit = 0, bindsThinking }: NextModel, window: number): Compaction.Request {
+  #request(
+    { name, window: own, outputLimit = 0, bindsThinking }: NextModel,
+    window: number
+  ): Compaction.Request {
     const { pinned, required } = this.#options
     return {
       window,
       // Some models may answer as long as their window. Half of the window is kept for the conversation.
       outputLimit: Math.min(outputLimit, Math.floor(window / 2)),
+      modelWindow: own !== undefined && window >= own,
       tools: this.#tools,
       model: name,
       bindsThinking,
@@ -201,19 +209,7 @@ export class Compacting {
       Math.ceil(Math.max(1, limit, requested, tokensOf(content, this.#tools, counter.for(name))))
     )
   }
-
-  #counted({ prompt, report: { tier, summaries } }: Fitted): Prompt.Prompt {
-    if (tier !== "none") {
-      const { times, summaries: before } = this.#taken
-      this.#taken = { times: times + 1, summaries: sum(before, summaries) }
-    }
-    return prompt
-  }
 }
-
-/** The overflow with its sizes, if a call failed because its prompt was too long. */
-export const overflowOf = (failure: CallFailure): ContextOverflow | undefined =>
-  failure._tag === "ProviderFailure" && failure.reason._tag === "ContextOverflow" ? failure.reason : undefined
 
 /** The target that rejected the prompt. */
 const refusing = (failure: CallFailure): Option.Option<NextModels.Asked> | undefined =>
@@ -225,9 +221,3 @@ const refusing = (failure: CallFailure): Option.Option<NextModels.Asked> | undef
 const isOfOnePrompt = (by: Option.Option<Answered>, parts: ReadonlyArray<Response.AnyPart>): boolean =>
   !Option.exists(by, ({ attempts }) => attempts > 1) &&
   !parts.some((part) => part.type === "tool-call" && part.providerExecuted === true)
-
-const sum = (a: Spent, b: Spent): Spent => ({
-  calls: a.calls + b.calls,
-  tokens: a.tokens + b.tokens,
-  costUsd: a.costUsd === undefined ? b.costUsd : a.costUsd + (b.costUsd ?? 0)
-})

@@ -2,22 +2,22 @@
  * Runs the tool calls of one complete answer.
  *
  * Every call gets a result, so that the transcript stays valid. An unknown tool, invalid arguments, a timeout, a
- * rejected approval and a call that the guard blocks become error results, which the model reads. A failure that a
+ * rejected approval and a blocked call become error results, which the model reads. A failure that a
  * tool declares with `failureMode: "error"` ends the run, as in effect/ai.
  */
-import type { Cause } from "effect"
 import { Clock, Duration, Effect, Option, Stream, Tracer } from "effect"
 import { AiError, Response } from "effect/ai"
 import type { Prompt, Tool, Toolkit } from "effect/ai"
 import { Options as Check } from "@outlast/resilience"
 import * as ActiveTime from "../conversation/ActiveTime.ts"
-import type { BlockedCall } from "../guard/BlockedCalls.ts"
+import type { Refusal } from "../guard/Branch.ts"
 import * as GuardedTool from "../guard/GuardedTool.ts"
 import * as CallCheck from "./CallCheck.ts"
+import type { Verdict } from "./RunAction.ts"
+import type { Call } from "./RunTranscript.ts"
 
 export type Kit = Toolkit.WithHandler<Record<string, Tool.Any>>
-type Call = Response.ToolCallPart<string, unknown>
-type Result = Response.ToolResultPart<string, unknown, unknown>
+export type Result = Response.ToolResultPart<string, unknown, unknown>
 
 export interface Settings {
   /** Time limit of each call. */
@@ -33,15 +33,15 @@ export interface Settings {
 /** A turn whose tools run. */
 export interface Running {
   readonly kit: Kit
-  /** True when the answer is complete, so that its calls may run. */
-  readonly whole: boolean
-  /** The conversation before the answer. */
-  readonly messages: ReadonlyArray<Prompt.Message>
+  /** What happens to each call. */
+  readonly verdicts: ReadonlyArray<Verdict>
   readonly settings: Settings
-  /** Called for every call that the guard blocks. */
-  readonly blocked: (call: Omit<BlockedCall, "turn">) => void
+  /** Called for every call that a guard around the run blocks. */
+  readonly blocked: (at: number, why: Refusal) => void
   /** Called for every result as it arrives, with its duration in milliseconds. */
-  readonly finished: (result: Result, elapsed: number) => Effect.Effect<void>
+  readonly finished: (at: number, result: Result, elapsed: number) => Effect.Effect<void>
+  /** Wraps the run of one call. */
+  readonly around: <A, E, R>(at: number, run: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 
 /** The call as the guard sees it. */
@@ -52,53 +52,45 @@ const guarded = (kit: Kit, { id, name, params }: Call) => ({
   hints: GuardedTool.hintsOf(kit.tools[name])
 })
 
-/**
- * Returns the results of all calls of an answer, in the order of the calls. When a tool ends the run, `ended` gets
- * the results that the transcript needs: the finished ones, and an error for each of the others.
- */
+/** Returns the results of all calls of an answer, in the order of the calls. */
 export const runCalls = <E, R>(
   calls: ReadonlyArray<Call>,
-  running: Running,
-  ended: (cause: Cause.Cause<E>, results: ReadonlyArray<Result>) => Effect.Effect<never, E>
+  running: Running
 ): Effect.Effect<ReadonlyArray<Result>, E, R> => {
-  const done = new Map<string, Result>()
-  const one = (call: Call): Effect.Effect<Result, E, R> =>
+  const one = (call: Call, at: number): Effect.Effect<Result, E, R> =>
     Effect.gen(function* () {
       const startedAt = yield* Clock.monotonicTimeNanos
-      const result = yield* running.whole
-        ? GuardedTool.run(guarded(running.kit, call), {
-            run: runCall<E, R>(running.kit, call, running.messages, running.settings),
-            refused: (message) => refused(call, "execution-denied", message),
-            blocked: (refusal) => running.blocked({ tool: call.name, ...refusal }),
-            resultOf: ({ encodedResult, isFailure }) => ({ encoded: encodedResult, isFailure })
-          })
-        : Effect.succeed(refused(call, "execution-interrupted", "The answer was cut: the call was not run."))
+      const verdict = running.verdicts[at]
+      const result =
+        verdict?._tag === "Block"
+          ? refused(call, verdict.type, verdict.message)
+          : yield* GuardedTool.run(guarded(running.kit, call), {
+              run: running.around(
+                at,
+                runCall<E, R>(running.kit, call, running.settings, verdict?._tag === "Approve")
+              ),
+              refused: (message) => refused(call, "execution-denied", message),
+              blocked: (why) => running.blocked(at, why),
+              resultOf: ({ encodedResult, isFailure }) => ({ encoded: encodedResult, isFailure })
+            })
       const elapsed = Number((yield* Clock.monotonicTimeNanos) - startedAt) / 1_000_000
-      done.set(call.id, result)
-      yield* running.finished(result, elapsed)
+      yield* running.finished(at, result, elapsed)
       return result
     })
-  return Effect.forEach(calls, one, { concurrency: running.settings.concurrency }).pipe(
-    Effect.catchCause((cause) =>
-      ended(
-        cause,
-        calls.map((call) => done.get(call.id) ?? refused(call, "execution-failed", "A tool ended the run."))
-      )
-    )
-  )
+  return Effect.forEach(calls, one, { concurrency: running.settings.concurrency })
 }
 
 /** Runs one call. `E` are the failures that the tools declare. */
 const runCall = <E, R>(
   kit: Kit,
   call: Call,
-  messages: ReadonlyArray<Prompt.Message>,
-  settings: Settings
+  settings: Settings,
+  approval: boolean
 ): Effect.Effect<Result, E, R> =>
   Effect.gen(function* () {
     const checked = yield* Effect.result(CallCheck.check(kit.tools, call))
     if (checked._tag === "Failure") return refused(call, "invalid-call", checked.failure)
-    if (yield* needsApproval(checked.success, call, messages)) {
+    if (approval) {
       const approved = yield* ActiveTime.parked(asked(settings, call))
       if (!approved) return refused(call, "execution-denied", "This call was not approved.")
     }
@@ -181,18 +173,29 @@ const withoutParameters = (span: Tracer.Span): Tracer.Span =>
     }
   })
 
-/** Runs the tool's approval check. A check that dies rejects the call. */
-const needsApproval = (
-  { tool: { needsApproval }, params }: CallCheck.Checked,
+/**
+ * True for a call that needs approval, by its tool. An invalid call needs none, because it does not run. A check that
+ * dies asks for approval.
+ */
+export const needsApproval = (
+  kit: Kit,
   call: Call,
   messages: ReadonlyArray<Prompt.Message>
 ): Effect.Effect<boolean> => {
-  if (typeof needsApproval !== "function") return Effect.succeed(needsApproval === true)
-  return Effect.suspend(() => {
-    const answer = needsApproval(params, { toolCallId: call.id, messages })
-    return Effect.isEffect(answer) ? answer : Effect.succeed(answer)
-  }).pipe(
-    Effect.catchDefect(() => Effect.succeed(true))
-    // The services of the check are those of the handler, which the type of `Agent.run` requires.
-  ) as Effect.Effect<boolean>
+  const tool = Object.hasOwn(kit.tools, call.name) ? kit.tools[call.name] : undefined
+  const check = tool?.needsApproval
+  if (check === undefined || check === false) return Effect.succeed(false)
+  return Effect.matchEffect(CallCheck.check(kit.tools, call), {
+    onFailure: () => Effect.succeed(false),
+    onSuccess: ({ params }) =>
+      typeof check !== "function"
+        ? Effect.succeed(true)
+        : Effect.suspend(() => {
+            const answer = check(params, { toolCallId: call.id, messages })
+            return Effect.isEffect(answer) ? answer : Effect.succeed(answer)
+          }).pipe(
+            Effect.catchDefect(() => Effect.succeed(true))
+            // The services of the check are those of the handler, which the type of `Agent.run` requires.
+          )
+  }) as Effect.Effect<boolean>
 }

@@ -1,47 +1,81 @@
 /**
- * Decides what happens after a turn. Pure.
- *
- * A turn is one call and the tools that it asked for. A `Transition` names what comes next, and is published as an
- * event of the run.
+ * Transitions of a run: each names what comes next, and is published as an event. `RunState` decides about them.
  */
+import { Schema } from "effect"
 import type { Response } from "effect/ai"
 
-export type Transition =
+export const Transition = Schema.Literals([
   /** The model ended by itself, without asking for a tool. */
-  | "completed"
+  "completed",
   /** The answer is incomplete: the output limit cut it, or the provider gave no finish reason. */
-  | "answer_cut"
+  "answer_cut",
   /** The provider rejected the content, in the request or in the answer. */
-  | "answer_refused"
+  "answer_refused",
   /** Tools have run, or the provider paused. The model is asked again. */
-  | "next_turn"
+  "next_turn",
+  /** The output limit cut an answer. The call was repeated with a raised limit. */
+  "output_limit_raised",
+  /** The output limit cut an answer. The model continued it. */
+  "output_continued",
+  /** The model goes on, but each of the last answers added too little. The run does not ask for more. */
+  "diminishing_returns",
+  /** The model stopped long before its token budget, and is asked to go on. */
+  "budget_nudged",
   /** The answer came from another model than the one before. Published in addition to the next transition. */
-  | "model_switched"
+  "model_switched",
+  /** Images or files that the model refused were replaced with a note. Published in addition. */
+  "media_dropped",
   /**
    * The conversation was compacted, before the call or after a rejection. Published in addition to the next
    * transition.
    */
-  | "compacted"
+  "compacted",
   /** The conversation does not fit: nothing more may be cut, or a provider still rejects it. */
-  | "context_exhausted"
+  "context_exhausted",
   /** The run has used all its turns. */
-  | "turn_limit"
-  /** The run has used up its budget, or the surrounding guard has stopped it. */
-  | "guard_stopped"
+  "turn_limit",
+  /** The run has used up its budget, or a guard has stopped it. */
+  "guard_stopped",
+  /** A hook blocked a tool call, or the end of the run. The model reads why. */
+  "hook_blocked",
+  /** A hook stopped the run. */
+  "hook_stopped",
   /** The call failed, and so did all recovery. */
-  | "model_failed"
+  "model_failed",
   /** A tool failed with a failure that ends the run, or with a defect. */
-  | "tool_failed"
+  "tool_failed",
   /** The run was interrupted while the model answered or the conversation was compacted. */
-  | "aborted_streaming"
+  "aborted_streaming",
   /** The run was interrupted while tools ran. */
-  | "aborted_tools"
+  "aborted_tools"
+])
+export type Transition = typeof Transition.Type
+
+/**
+ * Separates transitions that share a name.
+ *
+ * - of `compacted`: `before` the call, with a summary that was `prepared`, or after a provider `refused`
+ * - of `context_exhausted`: `before` the call, or after a provider `refused`
+ * - of `hook_blocked` and `hook_stopped`: at a `tool`, or at the `end`
+ */
+export const Cause = Schema.Literals(["before", "prepared", "refused", "tool", "end"])
+export type Cause = typeof Cause.Type
+
+/** A transition of a turn. */
+export const Passed = Schema.Struct({
+  turn: Schema.Finite,
+  transition: Transition,
+  cause: Schema.optional(Cause),
+  /** A text for the model, which becomes a message of the user. */
+  message: Schema.optional(Schema.String)
+})
+export type Passed = typeof Passed.Type
 
 /** Limits of the run. */
 export interface Bounds {
   readonly maxTurns: number
   /** US dollars. Calls without a known price count as 0. */
-  readonly maxCost: number | undefined
+  readonly maxCost?: number | undefined
 }
 
 /** A turn that ended. */

@@ -197,6 +197,11 @@ export const languageModel: Options.Check = where(
   "a LanguageModel, as `yield* LanguageModel.LanguageModel` gives it"
 )
 
+export const languageModelOrLayer: Options.Check = where(
+  (value) => isModel(value) || Layer.isLayer(value),
+  "a LanguageModel, as `yield* LanguageModel.LanguageModel` gives it, or a Layer of one"
+)
+
 export const layer = (noun: string): Options.Check => where(Layer.isLayer, noun)
 
 export const toolkit: Options.Check = where(isToolkit, "a Toolkit, for example Toolkit.make(tool)")

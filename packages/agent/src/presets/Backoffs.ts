@@ -69,6 +69,14 @@ export const nexoServerError: Backoff.Backoff = Backoff.exponential({
   jitter: "decorrelated"
 })
 
+/** nexo-rs: an extension that died is started again after 1 s, twice as long each time, at most 16 s, without jitter. */
+export const nexoProcess: Backoff.Backoff = Backoff.exponential({
+  initial: "1 second",
+  factor: 2,
+  cap: "16 seconds",
+  jitter: 0
+})
+
 /** nexo-rs: a circuit is open for 10 s, twice as long each time, at most 120 s, without jitter. */
 export const nexoCircuit: Backoff.Backoff = Backoff.exponential({
   initial: "10 seconds",

@@ -73,11 +73,15 @@ export const climb = (rule: Truncation, rungs: Rungs, room: Room): Rung => {
   const isRaise =
     room.mayRaise && rungs.raises < rule.raises && room.limit !== undefined && raised > room.limit
   if (isRaise && room.mayRepeat) return { _tag: "Raise", limit: raised }
-  const last = rungs.gains.slice(-rule.poorGains)
-  const poor = last.length === rule.poorGains && last.every((gain) => gain < rule.minGain)
-  return room.mayContinue && rungs.continuations < rule.continuations && !poor
+  return room.mayContinue && rungs.continuations < rule.continuations && !isDiminishing(rule, rungs)
     ? { _tag: "Continue", limit: isRaise ? raised : undefined }
     : { _tag: "Stop" }
+}
+
+/** True when each of the last continuations has added too little. */
+export const isDiminishing = ({ poorGains, minGain }: Truncation, { gains }: Rungs): boolean => {
+  const last = gains.slice(-poorGains)
+  return last.length === poorGains && last.every((gain) => gain < minGain)
 }
 
 /** Checks of the options, by field. `RecoveryPolicy.validate` runs them. */

@@ -23,7 +23,7 @@
  * **Example** (Searches are retried, payments are not)
  *
  * ```ts
- * const Search = Resilient.readonly(Tool.make("search", { … }))
+ * const Search = Resilient.readonly(Tool.make("search", { parameters, success }))
  * const Kit = Toolkit.make(Search, Pay)
  *
  * const Tools = Resilient.toolkit(Kit, { timeout: "20 seconds", tools: { pay: { timeout: "1 minute" } } }).pipe(

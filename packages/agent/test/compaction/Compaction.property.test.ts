@@ -27,7 +27,7 @@ const summarisers: Readonly<Record<string, () => Effect.Effect<Scripted | undefi
   failing: () => scripted((_, n) => (n % 2 === 0 ? "SUMMARY" : Effect.die("broken")), { window: 1_200 })
 }
 
-const unlimited = { ...CompactionPolicy.defaults.thrash, poorGains: 1_000, refills: 1_000 }
+const unlimited = { ...CompactionPolicy.defaults.thrash, poorGains: 1_000 }
 const meter = TokenCounter.estimate.for(undefined)
 const tokensOf = (prompt: Prompt.Prompt) => prompt.content.reduce((sum, one) => sum + meter.message(one), 0)
 const printed = (prompt: Prompt.Prompt) => JSON.stringify(prompt.content, undefined, 1)

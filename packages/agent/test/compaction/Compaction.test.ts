@@ -4,7 +4,7 @@ import { Effect, Option } from "effect"
 import { Prompt, Tool } from "effect/ai"
 import { InvalidOption } from "@outlast/resilience"
 import { Compaction, CompactionPolicy } from "@outlast/agent"
-import { Marks, RecallStore, Report } from "@outlast/agent/compaction"
+import { ContextWindows, Marks, RecallStore, Report } from "@outlast/agent/compaction"
 import type { CompactionWording } from "@outlast/agent/compaction"
 import {
   assistant,
@@ -63,8 +63,42 @@ describe("thresholds", () => {
   it.effect("compacts earlier when the answer needs room: window - output limit - 2 %", () =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
-      const { report } = yield* compaction.fit(working(9), { window, outputLimit: 1_000 })
-      assert.deepInclude(report, { tier: "strip", limit: 960, downTo: 640 })
+      const { report } = yield* compaction.fit(working(9), {
+        window,
+        outputLimit: 1_000,
+        modelWindow: true
+      })
+      assert.deepInclude(report, {
+        tier: "strip",
+        limit: 960,
+        downTo: 640,
+        arithmetic: "the window of 2,000, less 1,000 for the answer and 40 in reserve"
+      })
+    })
+  )
+
+  it.effect("keeps at most 20 % of a window given by hand for the answer", () =>
+    Effect.gen(function* () {
+      const compaction = yield* Compaction.make()
+      const boundsOf = (request: Omit<Compaction.Request, "window">) =>
+        Effect.map(
+          compaction.fit(working(2), { window: 30_000, outputLimit: 16_000, ...request }),
+          ({ report: { limit, arithmetic } }) => [limit, arithmetic]
+        )
+      const given = [23_400, "the window of 30,000, less 6,000 for the answer and 600 in reserve"]
+      const own = [13_400, "the window of 30,000, less 16,000 for the answer and 600 in reserve"]
+      const known = ContextWindows.layer((model) => (model === "small" ? 30_000 : 200_000))
+      assert.deepStrictEqual(yield* boundsOf({}), given)
+      assert.deepStrictEqual(yield* boundsOf({ modelWindow: true }), own)
+      assert.deepStrictEqual(
+        yield* boundsOf({ model: "large", outputLimit: 4_000 }).pipe(Effect.provide(known)),
+        [25_400, "the window of 30,000, less 4,000 for the answer and 600 in reserve"]
+      )
+      assert.deepStrictEqual(yield* boundsOf({ model: "large" }).pipe(Effect.provide(known)), given)
+      assert.deepStrictEqual(yield* boundsOf({ model: "small" }).pipe(Effect.provide(known)), own)
+      const half = yield* Compaction.make({ policy: { ...policy, maxAnswer: 0.5 } })
+      const { report } = yield* half.fit(working(2), { window: 30_000, outputLimit: 16_000 })
+      assert.strictEqual(report.limit, 14_400)
     })
   )
 
@@ -105,7 +139,11 @@ describe("thresholds", () => {
       })
       const { report } = yield* eager.fit(working(9), { window })
       assert.deepInclude(report, { tier: "strip", limit: 1_000, downTo: 800 })
-      const { report: second } = yield* eager.fit(working(7), { window, outputLimit: 1_200 })
+      const { report: second } = yield* eager.fit(working(7), {
+        window,
+        outputLimit: 1_200,
+        modelWindow: true
+      })
       assert.deepInclude(second, { limit: 600 })
       const { events, layer } = recording()
       yield* eager.fit(working(6), { window }).pipe(Effect.provide(layer))
@@ -124,7 +162,8 @@ describe("thresholds", () => {
       { ...policy, tail: { tokens: 0 } },
       { ...policy, chunks: { ...policy.chunks, overlap: 0.9 } },
       { ...policy, tiers: ["magic" as CompactionPolicy.Tier] },
-      { ...policy, thrash: { ...policy.thrash, refills: 0 } }
+      { ...policy, thrash: { ...policy.thrash, poorGains: 0 } },
+      { ...policy, maxAnswer: 0 }
     ]) {
       assert.throws(() => Effect.runSync(Effect.scoped(Compaction.make({ policy: wrong }))), InvalidOption)
     }
@@ -137,7 +176,9 @@ describe("thresholds", () => {
         Effect.scoped(Effect.flatMap(Compaction.make(), (made) => made.fit(working(1), request)))
       )
     assert.throws(() => fit({ window: 0 }), /window must be an integer of at least 1/)
-    assert.throws(() => fit({ window, outputLimit: 2_000 }), /outputLimit must be below the window/)
+    const hard = { window, outputLimit: 2_000, modelWindow: true }
+    assert.throws(() => fit(hard), /outputLimit must be below the window/)
+    assert.throws(() => fit({ window: 1, outputLimit: 1 }), /window must be large enough/)
   })
 })
 
@@ -553,7 +594,7 @@ describe("protected messages", () => {
       )
       assert.match(
         error.message,
-        /must not have more than 1,800\. [^]*the first message of the user \(1,004 tokens\), the system messages/
+        /must not have more than 1,800: 90 % of the window of 2,000\. [^]*the first message of the user \(1,004 tokens\), the system messages/
       )
       assert.isFalse(error.isRetryable)
       assert.deepInclude(events.at(-1), { _tag: "CompactionGaveUp", reason: "cannot_fit" })

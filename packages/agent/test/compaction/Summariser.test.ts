@@ -1,6 +1,6 @@
 /** The summarising model: its input, its limits, and its failures. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Effect, Fiber, Layer } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { InvalidOption } from "@outlast/resilience"
@@ -208,6 +208,58 @@ describe("input of the summariser", () => {
       assert.strictEqual(textOf(prompts[0]?.content[0]), "Fasse zusammen.")
       assert.include(textOf(prompts[0]?.content[1]), "Hier: <transcript>")
       assert.include(textOf(prompt.content[1]), "Bisher: S")
+    })
+  )
+})
+
+describe("a summariser that is a Layer", () => {
+  const built = Effect.gen(function* () {
+    const model = yield* scripted(() => "SUMMARY")
+    const log: Array<string> = []
+    const layer = Layer.effect(
+      LanguageModel.LanguageModel,
+      Effect.acquireRelease(
+        Effect.sync(() => {
+          log.push("built")
+          return model.options.model
+        }),
+        () => Effect.sync(() => void log.push("released"))
+      )
+    )
+    return { layer, log, asked: model.asked }
+  })
+
+  it.effect("is built once, summarises, and is released with the compaction", () =>
+    Effect.gen(function* () {
+      const { layer, log, asked } = yield* built
+      yield* Effect.gen(function* () {
+        for (const conversation of ["a", "b"]) {
+          const { report } = yield* Compaction.fit(talking(20), { window, conversation })
+          assert.strictEqual(report.tier, "chunks")
+        }
+      }).pipe(Effect.provide(Compaction.layer({ summariser: { model: layer } })))
+      assert.isAbove(asked.length, 1)
+      assert.deepStrictEqual(log, ["built", "released"])
+    })
+  )
+
+  it.effect("may be a chain; the error of a layer that cannot be built is the error of the compaction", () =>
+    Effect.gen(function* () {
+      const model = yield* ScriptedModel.make({
+        provider: "anthropic",
+        model: "haiku",
+        plan: { answers: [{ text: "SUMMARY" }], faults: [{ fault: { type: "status", status: 529 } }] }
+      })
+      const chain = Failover.layer([model], { policy: support.policy })
+      const fiber = yield* Compaction.fit(talking(20), { window }).pipe(
+        Effect.provide(Compaction.layer({ summariser: { model: chain, window: 50_000 } })),
+        Effect.forkChild
+      )
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual((yield* Fiber.join(fiber)).report.tier, "chunks")
+      assert.isAbove((yield* model.requests).length, 1)
+      const missing = Layer.effect(LanguageModel.LanguageModel, Effect.fail("no key" as const))
+      assert.strictEqual(yield* Effect.flip(Compaction.make({ summariser: { model: missing } })), "no key")
     })
   )
 })

@@ -5,12 +5,14 @@ import { Prompt } from "effect/ai"
 import * as fc from "fast-check"
 import { Compaction, CompactionPolicy } from "@outlast/agent"
 import { CompactionEvent, RecallStore } from "@outlast/agent/compaction"
+import { Dialect, Portable } from "@outlast/agent/conversation"
 import { conversation } from "./generated.ts"
 import {
   assistant,
   lorem,
   scripted,
   talking,
+  terse,
   textOf,
   tokensOf,
   turn,
@@ -62,6 +64,29 @@ describe("choice of the tier", () => {
       const content = yield* Compaction.make({ policy: { ...policy, thrash } })
       assert.strictEqual((yield* content.fit(before, { window })).report.tier, "strip")
     }).pipe(Effect.scoped)
+  )
+
+  it.effect.each(["strip", "chunks", "half", "plain"] as const)(
+    "%s gives a conversation that is legal where roles must alternate, with goal and summary in one message",
+    (tier) =>
+      Effect.gen(function* () {
+        const { options } = yield* terse({ window: 50_000 })
+        const compaction = yield* Compaction.make({
+          summariser: options,
+          policy: { ...policy, tiers: [tier] }
+        })
+        const { prompt, report } = yield* compaction.fit(working(20), { window })
+        assert.strictEqual(report.tier, tier)
+        const roles = ({ content }: Prompt.Prompt) => content.map(({ role }) => role).join()
+        const ref = { id: "local/qwen", provider: "local", model: "qwen", endpoint: "", key: "" }
+        const adapted = Portable.adapt(prompt, { ref, dialect: Dialect.defaults })
+        assert.notInclude(roles(adapted), "user,user")
+        if (tier === "strip") return
+        assert.include(roles(prompt), "user,user")
+        const first = adapted.content.find(({ role }) => role === "user")
+        assert.include(textOf(first), "Build it.")
+        assert.include(textOf(first), tier === "plain" ? "earlier messages" : "SUMMARY")
+      }).pipe(Effect.scoped)
   )
 
   it.effect("uses a stronger tier after a recent refill", () =>

@@ -55,7 +55,7 @@ export const lorem = (tokens: number): string => "word ".repeat(Math.ceil((token
 /** A model with scripted replies, and the prompts it received. */
 export interface Scripted {
   readonly asked: ReadonlyArray<Prompt.Prompt>
-  readonly options: Summariser.Options
+  readonly options: Summariser.Built
 }
 
 export type Reply = (

@@ -37,10 +37,23 @@ interface Setting {
   readonly call?: Partial<CallState.CallFacts>
 }
 
+/** Three attempts and a minute, so that the expected steps stay short. */
+const short: RecoveryPolicy.RecoveryPolicy["rows"] = {
+  ...exact.rows,
+  ServerError: { ...exact.rows.ServerError, attempts: 3 },
+  RateLimit: {
+    ...exact.rows.RateLimit,
+    cooldown: exact.rows.RateLimit.cooldown && {
+      ...exact.rows.RateLimit.cooldown,
+      initial: Duration.minutes(1)
+    }
+  }
+}
+
 const changed = (rows: Rows): RecoveryPolicy.RecoveryPolicy["rows"] =>
   // Object.entries forgets the key type; the keys are those of the rows.
   Object.fromEntries(
-    Object.entries(exact.rows).map(([name, row]) => [name, { ...row, ...rows[name as keyof Rows] }])
+    Object.entries(short).map(([name, row]) => [name, { ...row, ...rows[name as keyof Rows] }])
   ) as RecoveryPolicy.RecoveryPolicy["rows"]
 
 const entriesOf = (turns: ReadonlyArray<Turn>, setting: Setting): ReadonlyArray<Entry> => {
@@ -53,7 +66,10 @@ const told = ({ action, snapshot: { now } }: Entry): string => {
   const words: Array<string> = [action._tag]
   const say = (is: boolean, word: string) => void (is && words.push(word))
   if ("target" in action) words.push(action.target.id)
-  if (action._tag === "Wait") words.push(`${action.until - now} for ${action.soonest.target.id}`)
+  if (action._tag === "Wait") {
+    const what = action.forBudget ? "the budget" : action.soonest.target.id
+    words.push(`${action.until - now} for ${what}`)
+  }
   if (action._tag === "GiveUp")
     words.push(action.failure._tag === "ProviderFailure" ? action.failure.reason._tag : action.failure._tag)
   if (isSending(action)) {
@@ -569,6 +585,40 @@ describe("the retry budget", () => {
     [fails(limited)],
     "Attempt m1 free; Switch m2 free (key+model cools 60000); GiveUp RateLimit",
     { ...budget(0), rows: { RateLimit: { attempts: 1 } } }
+  )
+  does(
+    "empty, waits for the budget while another call is answered, at most until the deadline",
+    [calm, calm, { ...calm, answered: [1] }, calm],
+    "Attempt m1 free; Switch m2 (model cools 30000); Wait 120000 for the budget; GiveUp ServerError",
+    budget(0)
+  )
+  does(
+    "empty, waits for the budget while an attempt is in flight for longer than the failure took",
+    [0, 1, 2].map(() => ({ ...calm, elapsed: 1_000, asked: [0] })),
+    "Attempt m1 free; Wait 119000 for the budget; GiveUp ServerError",
+    { ...budget(0), views: viewsOf("m1") }
+  )
+  for (const [what, setting] of [
+    ["where no wait is worth it", { rows: { ServerError: { worthWaiting: false } } }],
+    ["where the policy does not wait", { policy: { whenAllOut: "fail" } }],
+    ["where its attempts are used up", { rows: { ServerError: { attempts: 1 } } }],
+    ["where all its attempts are used up", { policy: { maxAttempts: 1 } }]
+  ] as const satisfies ReadonlyArray<readonly [string, Setting]>) {
+    does(
+      `empty, does not wait for the budget ${what}`,
+      [calm, { ...calm, answered: [0] }],
+      "Attempt m1 free; GiveUp ServerError",
+      { ...budget(0), views: viewsOf("m1"), ...setting }
+    )
+  }
+  does(
+    "empty, does not wait for the budget where the provider says that a repeat is no use",
+    [
+      { ...calm, failure: failedWith({ shouldRetry: false }) },
+      { ...calm, answered: [0] }
+    ],
+    "Attempt m1 free; GiveUp ServerError",
+    { ...budget(0), views: viewsOf("m1") }
   )
   does(
     "with two tokens, allows two repeats",
@@ -1226,6 +1276,46 @@ describe("single events", () => {
     const [, waiting] = step(begun(), failedBy(server), at(0, { deadline: 10_000 }))
     const [action] = step(waiting, { _tag: "TakenAway" }, at(10_000, { deadline: 10_000 }))
     assert.deepInclude(action, { _tag: "GiveUp", failure: failed(server) })
+  })
+
+  describe("of a call that waits for the retry budget", () => {
+    const empty = { mayRetry: false, answered: new Map([[second.id, 0]]) }
+    const queued = () => {
+      const [, elsewhere] = step(begun(), failedBy(server), at(0, empty))
+      const [action, after] = step(elsewhere, failedBy(server), at(0, empty))
+      assert.deepInclude(action, { _tag: "Wait", forBudget: true })
+      return after
+    }
+
+    it("ask the target that answered another call", () => {
+      for (const to of [first, second]) {
+        const [action] = step(queued(), { _tag: "Woke", early: 1_000, to }, at(60_000))
+        assert.strictEqual("target" in action && action.target.id, to.id)
+      }
+    })
+
+    it("do not count its attempts against those of the row", () => {
+      let state = queued()
+      let attempts = state.ledger.attempts
+      for (; attempts < exact.maxAttempts; attempts++) {
+        const [action, sent] = step(state, { _tag: "Woke", early: 100_000, to: second }, at(0))
+        assert.deepInclude(action, { _tag: "Attempt", target: second })
+        state = step(sent, failedBy(server), at(0, empty))[1]
+      }
+      assert.isAbove(attempts, exact.rows.ServerError.attempts + 1)
+      assert.strictEqual(state.phase, "done")
+    })
+
+    it("give up when no call is answered any more", () => {
+      const [action] = step(queued(), { _tag: "Woke", early: 100_000 }, at(20_000, empty))
+      isFailure(action, "test", server)
+      assert.strictEqual(step(queued(), { _tag: "Woke", early: 100_000 }, at(19_999, empty))[0]._tag, "Wait")
+    })
+
+    it("send nothing when the time is over", () => {
+      const [action] = step(queued(), { _tag: "Woke", early: 0, to: second }, at(0))
+      isFailure(action, "test", server)
+    })
   })
 
   it("end a remedy when the retry budget is empty meanwhile", () => {

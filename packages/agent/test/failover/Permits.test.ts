@@ -410,7 +410,7 @@ describe("the retry budget", () => {
       assert.deepStrictEqual(counts(one, two), [2, 1])
       const free = played({ answers: [fails] })
       yield* inTime(Effect.exit(ask.pipe(over([free], { circuits: false, retryBudget: false }))))
-      assert.deepStrictEqual(counts(free), [3])
+      assert.deepStrictEqual(counts(free), [5])
     })
   )
 

@@ -6,7 +6,7 @@ import { Context, Effect, Exit, Layer, Scope } from "effect"
 import { Redis } from "effect/persistence"
 import { contract } from "./ChainStoreContract.ts"
 import { a, b, pass, quiet, start, until, watched } from "./chainProcess.ts"
-import * as RedisServer from "./redisServer.ts"
+import * as RedisServer from "../../../../test/services/Redis.ts"
 
 const hour = 3_600_000
 const connection = ({ port }: RedisServer.RedisServer) =>

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Effect, Option, Stream } from "effect"
+import { Clock, Duration, Effect, Fiber, Option, Stream } from "effect"
 import { Chat, LanguageModel } from "effect/ai"
+import { vi } from "vitest"
 import { Failover, FailoverReason, Outlast } from "@outlast/agent"
 import type { RecoveryPolicy } from "@outlast/agent"
 import type { Chain, Part } from "../support.ts"
@@ -176,7 +177,7 @@ describe("the end of an attempt", () => {
     Effect.gen(function* () {
       const price = { input: 0, output: 1 }
       for (const [maxCost, attempts] of [
-        [undefined, 3],
+        [undefined, 5],
         [1.5, 2],
         [0.5, 1]
       ] as const) {
@@ -329,6 +330,80 @@ describe("the time limits", () => {
       ]
       const stream = say(...pieces.flatMap((parts) => [50_000, ...parts]))
       assert.deepStrictEqual((yield* limited(stream)).failed, [])
+    })
+  )
+
+  it.effect("a shorter limit between tokens holds from the first token on", () =>
+    Effect.gen(function* () {
+      const { layer, of } = recording()
+      const limits = { ...policy.limits, idle: Duration.seconds(5) }
+      const stream = Stream.concat(say(30_000, text.start(), text.delta("a")), silent)
+      const chain: Chain = [played({ streams: [stream, hello] })]
+      yield* Effect.provide(read(chain, { limits }), layer)
+      assert.deepStrictEqual(
+        of("AttemptFailed").map(({ rule, elapsed }) => [rule, elapsed]),
+        [["limit/idle", 35_000]]
+      )
+    })
+  )
+
+  it.effect("the limits hold on the clock of the call, whichever fiber reads the stream", () =>
+    Effect.gen(function* () {
+      const { layer, of } = recording()
+      const stream = Stream.concat(
+        say(50_000, text.start(), text.delta("a"), 50_000, text.delta("b")),
+        silent
+      )
+      const chain: Chain = [played({ streams: [stream, hello] })]
+      const byOthers = Effect.gen(function* () {
+        const pull = yield* Stream.toPull(asked)
+        // Each part is read by a fiber that ends with it.
+        const next = Effect.flatMap(Effect.forkChild(pull), Fiber.join)
+        while (true) yield* next
+      })
+      yield* inTime(Effect.exit(Effect.scoped(byOthers)).pipe(over(chain))).pipe(Effect.provide(layer))
+      assert.deepStrictEqual(
+        of("AttemptFailed").map(({ rule, elapsed }) => [rule, elapsed]),
+        [["limit/idle", 160_000]]
+      )
+    })
+  )
+
+  it("no timer is left of a stream that has ended, failed or was abandoned", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
+    const begun = say(text.start(), text.delta("a"))
+    const waiting = Stream.concat(begun, silent)
+    const streams = [
+      say(text.start(), text.delta("a"), text.end(), finish()),
+      Stream.concat(begun, say(finish("error"))),
+      waiting
+    ]
+    for (const stream of streams) {
+      const chain: Chain = [played({ streams: [stream] })]
+      const drained = Effect.exit(Stream.runDrain(asked)).pipe(over(chain, { maxAttempts: 1 }))
+      const fiber = Effect.runFork(drained)
+      if (stream === waiting) {
+        while (vi.getTimerCount() === 0) await new Promise((resume) => setImmediate(resume))
+        await Effect.runPromise(Fiber.interrupt(fiber))
+      }
+      await Effect.runPromise(Fiber.await(fiber))
+      assert.strictEqual(vi.getTimerCount(), 0)
+    }
+    vi.useRealTimers()
+  })
+
+  it.effect("a silence of the provider counts only while the consumer waits", () =>
+    Effect.gen(function* () {
+      const { layer, tags } = recording()
+      const [a, b, c] = [text.delta("a"), text.delta("b"), text.delta("c")]
+      const target = played({
+        streams: [say(1_000, text.start(), a, 1_000, b, 630_000, c, text.end(), finish())]
+      })
+      const busy = Stream.tap(asked, (part) =>
+        part.type === "text-delta" && part.delta === "b" ? Effect.sleep("10 minutes") : Effect.void
+      )
+      yield* inTime(Stream.runDrain(busy).pipe(over([target]))).pipe(Effect.provide(layer))
+      assert.notInclude(tags(), "AttemptFailed")
     })
   )
 

@@ -9,7 +9,7 @@ import * as CallLimiter from "#agent/limiter/CallLimiter"
 import type { LimiterEvent } from "#agent/limiter/LimiterEvent"
 import type { Limits } from "#agent/limiter/LimitState"
 import * as LimitStore from "#agent/limiter/LimitStore"
-import * as RedisServer from "../failover/redisServer.ts"
+import * as RedisServer from "../../../../test/services/Redis.ts"
 import { ask, timed } from "./support.ts"
 
 /** Limiters of several processes over one store. */

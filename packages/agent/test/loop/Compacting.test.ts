@@ -100,6 +100,30 @@ describe("a run in a window", () => {
     }).pipe(Effect.provide(windows()))
   )
 
+  it.effect("reads twelve log files that fill a window of 30,000 tokens again and again", () =>
+    Effect.gen(function* () {
+      const { layer, of } = recording()
+      const answers: FaultPlan.FaultPlan["answers"] = ({ turn }) =>
+        turn < 12 ? { toolCalls: [{ name: "look", params: { page: turn } }] } : { text: "Read." }
+      const model = yield* ScriptedModel.make({
+        provider: "anthropic",
+        model: "m",
+        plan: { answers },
+        info: { contextWindow: 200_000, maxOutputTokens: 64_000 }
+      })
+      const outcome = yield* Agent.run({
+        prompt: goal,
+        toolkit: Kit,
+        compaction: { window: 30_000, summarise: false }
+      }).pipe(Effect.provide([looking(12_000), chain(model), layer]))
+      assert.deepStrictEqual([outcome.status, outcome.text, outcome.toolCalls], ["completed", "Read.", 12])
+      const compacted = of("ContextCompacted")
+      assert.isAtLeast(compacted.length, 4)
+      for (const { tokens, tokensAfter } of compacted) assert.isAtLeast((tokens - tokensAfter) / 23_400, 0.25)
+      for (const { prompt } of yield* model.requests) assert.isAtMost(tokensOf(prompt), 23_400)
+    })
+  )
+
   it.effect("keeps the messages that the options pin, and the identifiers that they require", () =>
     Effect.gen(function* () {
       const model = yield* named("m", { contextWindow: 1_000 })
@@ -254,21 +278,22 @@ describe.each(Object.entries(ways))("Agent.%s", (_, run) => {
   it.effect("stops when compaction no longer helps, with a valid transcript", () =>
     Effect.gen(function* () {
       const { layer, of, transitions } = recording()
-      // Each result takes half of the free tokens, so the window is full again after every other turn.
+      // The goal takes most of the window, so each compaction frees less than a tenth of the limit.
       const model = yield* endless({ info: { contextWindow: 2_000 } })
-      const failed = yield* run({ prompt: goal, toolkit: Kit, maxTurns: 200 }).pipe(
+      const prompt = `${goal} ${lorem(1_400)}`
+      const failed = yield* run({ prompt, toolkit: Kit, maxTurns: 200 }).pipe(
         Effect.flip,
-        Effect.provide([looking(500), chain(model), Compaction.layer(), layer])
+        Effect.provide([looking(90), chain(model), Compaction.layer(), layer])
       )
       if (failed._tag !== "AgentFailed" || failed.reason._tag !== "ContextExhausted") assert.fail(failed._tag)
-      assert.strictEqual(failed.reason.times, CompactionPolicy.defaults.thrash.refills)
+      assert.strictEqual(failed.reason.times, CompactionPolicy.defaults.thrash.poorGains)
       assert.include(failed.message, "begin a new conversation")
       assert.strictEqual(transitions().at(-1), "context_exhausted")
       const { content } = failed.transcript.prompt
       assert.deepStrictEqual(brokenPairs(failed.transcript.prompt), [])
-      assert.deepStrictEqual(content[0], Prompt.make(goal).content[0])
+      assert.deepStrictEqual(content[0], Prompt.make(prompt).content[0])
       // The transcript has the compacted conversation, not the original one.
-      assert.isBelow(tokensOf(failed.transcript.prompt), 500 * (failed.turn - 1))
+      assert.isBelow(tokensOf(failed.transcript.prompt), 1_400 + 110 * (failed.turn - 1))
       assert.isAbove(of("ContextCompacted").length, 2)
     }).pipe(Effect.provide(windows()))
   )

@@ -195,8 +195,13 @@ describe("Agent.run that is interrupted", () => {
       })
       const once = (scheduler?: Interrupting) =>
         Effect.gen(function* () {
-          const { model } = yield* plain(() =>
-            Effect.as(Effect.yieldNow, [{ type: "text", text: "done" } as const, finish()])
+          const { model } = yield* plain((_, n) =>
+            Effect.as(Effect.yieldNow, [
+              n === 0
+                ? ({ type: "tool-call", name: "look", params: { page: 1 }, id: "a" } as const)
+                : ({ type: "text", text: "done" } as const),
+              finish(n === 0 ? "tool-calls" : "stop")
+            ])
           )
           const run = Agent.run({ prompt: long, toolkit: Kit, compaction: { window: 1_000 } }).pipe(
             Effect.provide([

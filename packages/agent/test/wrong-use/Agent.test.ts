@@ -185,7 +185,7 @@ describe("rejects compaction that", () => {
     [
       "has an unknown field of the policy",
       withPolicy({ window: 1_000 }),
-      'InvalidOption: CompactionPolicy: "window" is not an option. Options: warn, act, reserve, downTo, maxResult, tail, tiers, minMessages, large, chunks, messages, plain, thrash, maxReactive, wording'
+      'InvalidOption: CompactionPolicy: "window" is not an option. Options: warn, act, reserve, maxAnswer, downTo, maxResult, tail, tiers, minMessages, large, chunks, messages, plain, thrash, maxReactive, wording'
     ],
     [
       "has one tier in place of a list",
@@ -223,11 +223,6 @@ describe("rejects compaction that", () => {
       'InvalidOption: CompactionPolicy: wording.plain must be a function that gives a text, got "gone"'
     ],
     [
-      "has the layer of a summariser",
-      made({ summariser: { model } }),
-      "InvalidOption: Compaction: summariser.model must be a LanguageModel, as `yield* LanguageModel.LanguageModel` gives it, got a Layer"
-    ],
-    [
       "has a model in place of options",
       () =>
         Effect.flatMap(Effect.provide(Effect.service(LanguageModel.LanguageModel), model), (summariser) =>
@@ -238,7 +233,7 @@ describe("rejects compaction that", () => {
     [
       "has the name of a summariser",
       made({ summariser: { model: "haiku" } }),
-      'InvalidOption: Compaction: summariser.model must be a LanguageModel, as `yield* LanguageModel.LanguageModel` gives it, got "haiku"'
+      'InvalidOption: Compaction: summariser.model must be a LanguageModel, as `yield* LanguageModel.LanguageModel` gives it, or a Layer of one, got "haiku"'
     ],
     [
       "has a store that was not called",
@@ -254,7 +249,7 @@ describe("rejects compaction that", () => {
     [
       "fits with a misspelt window",
       fitted({ contextWindow: 1_000 }),
-      'InvalidOption: Compaction: "contextWindow" is not an option. Options: window, outputLimit, tools, model, bindsThinking, pinned, required, conversation'
+      'InvalidOption: Compaction: "contextWindow" is not an option. Options: window, outputLimit, modelWindow, tools, model, bindsThinking, pinned, required, conversation'
     ],
     [
       "fits a text",

@@ -9,6 +9,7 @@ import { Console, Data, Effect, FileSystem, Option, Result, Runtime, Stdio, Stre
 import type { Path } from "effect"
 import { Compaction, CompactionPolicy } from "@outlast/agent"
 import { TokenCounter } from "@outlast/agent/compaction"
+import type { CompactionError } from "@outlast/agent/compaction"
 import { Catalogue, Tokenizers } from "@outlast/providers"
 import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
@@ -32,7 +33,10 @@ export interface Options {
 }
 
 /** The transcript was read, but cannot be made to fit. Exit code 1. */
-export class Unfit extends Data.TaggedError("Unfit")<{ readonly message: string }> {
+export class Unfit extends Data.TaggedError("CannotFit")<{
+  readonly message: string
+  readonly details: Readonly<Record<string, unknown>>
+}> {
   override readonly [Runtime.errorExitCode] = 1
   override readonly [Runtime.errorReported] = false
 }
@@ -72,7 +76,8 @@ export const run = (
     )
   })
 
-const wrong = (message: string) => Effect.fail(new UsageError({ message }))
+const wrong = (message: string, details?: UsageError["details"]) =>
+  Effect.fail(new UsageError({ message, details }))
 
 // -----------------------------------------------------------------------------
 // Reading
@@ -107,14 +112,14 @@ const transcriptOf = (text: string, shown: string): Effect.Effect<Transcript, Us
       ended: `is not JSON: it ends too early, at ${where}`,
       deep: "is nested too deeply"
     }
-    return wrong(`${shown} ${said[problem]}.`)
+    return wrong(`${shown} ${said[problem]}.`, { line, column })
   }
   const read = Detection.read(body.success)
   if (Result.isSuccess(read)) return Effect.succeed(read.success)
   const { path, problem } = read.failure
-  return wrong(
-    path === "" ? `${shown} is not a transcript. ${problem}` : `${shown} is broken at ${path}: ${problem}.`
-  )
+  return path === ""
+    ? wrong(`${shown} is not a transcript. ${problem}`)
+    : wrong(`${shown} is broken at ${path}: ${problem}.`, { path })
 }
 
 // -----------------------------------------------------------------------------
@@ -134,8 +139,12 @@ const requestOf = (
   }
   if (window < 1) return wrong(`--window must be at least 1, got ${window}.`)
   const answer = outputLimit?.tokens ?? 0
+  const { maxAnswer, reserve } = CompactionPolicy.defaults
+  // A smaller window than the model's own is a budget, of which the answer gets only a share.
+  const modelWindow = info?.contextWindow !== undefined && window >= info.contextWindow
+  const kept = modelWindow ? answer : Math.min(answer, Math.floor(maxAnswer * window))
   // Counted like in compaction, in whole tokens.
-  if (Math.floor(window - answer - CompactionPolicy.defaults.reserve * window) < 1) {
+  if (Math.floor(window - kept - reserve * window) < 1) {
     const beside =
       outputLimit === undefined
         ? "for a conversation"
@@ -145,6 +154,7 @@ const requestOf = (
   return Effect.succeed({
     window,
     outputLimit: answer,
+    modelWindow,
     tools,
     model,
     bindsThinking: info?.capabilities.bindsThinking
@@ -182,8 +192,18 @@ const fitted = (transcript: Transcript, request: Compaction.Request, shown: stri
         const meter = (yield* TokenCounter.TokenCounter).for(transcript.model)
         const where = LargestMessages.largest(transcript, policyFor(transcript), meter)
         return yield* new Unfit({
-          message: [`${shown} cannot be made to fit. ${error.message}`, ...where].join("\n")
+          message: [`${shown} cannot be made to fit. ${error.message}`, ...where].join("\n"),
+          details: detailsOf(error)
         })
       })
     )
   )
+
+/** The numbers of an error. Its message has them as text. */
+const detailsOf = (error: CompactionError.CannotFit | CompactionError.ContextExhausted): Unfit["details"] => {
+  const { window, limit, arithmetic, tokens } = error
+  const sizes = { window, limit, arithmetic, tokens }
+  return error._tag === "CannotFit"
+    ? { ...sizes, smallest: error.smallest, uncuttable: error.uncuttable }
+    : { ...sizes, times: error.times }
+}

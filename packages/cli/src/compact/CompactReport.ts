@@ -68,17 +68,16 @@ export interface Written {
 /** The report as lines of text. */
 export const lines = (
   shown: string,
-  { format, model, outputLimit, size, prompt, sources }: Transcript,
+  { format, model, size, prompt, sources }: Transcript,
   report: Report.Report,
   after: Written
 ): ReadonlyArray<string> => {
-  const { tokensBefore, tokensAfter, window, limit, tier } = report
-  const answer = outputLimit === undefined ? "" : ` (${count(outputLimit.tokens)} of them for the answer)`
+  const { tokensBefore, tokensAfter, limit, arithmetic, tier } = report
   const fits = tier === "none"
   const how = after.tokenizer === undefined ? "estimated" : `counted with ${after.tokenizer}`
   return [
     `${shown}: ${names[format]}${model === undefined ? "" : `, ${model}`}`,
-    `  window    ${count(window)} tokens${answer}; the conversation may have ${count(limit)}`,
+    `  limit     ${count(limit)} tokens: ${arithmetic}`,
     `  before    ${plural(tokensBefore, "token")} in ${plural(size, "message")}, ${how}`,
     ...(fits
       ? ["  after     the same: it fits"]

@@ -1,5 +1,5 @@
 /**
- * The error of an event bus. Its reason decides what becomes of the event.
+ * Errors of an event bus. The reason decides whether the event is retried or becomes a dead letter.
  *
  * - `unavailable`: the broker did not take the event now: no connection, no answer, a full stream, a change of leader.
  *   It may have stored the event although the publish failed. Never counts towards the dead letters.
@@ -10,15 +10,15 @@ import { ErrorText } from "@outlast/resilience"
 
 export class BusError extends Schema.TaggedError<BusError>("@outlast/delivery/bus/BusError")("BusError", {
   reason: Schema.Literals(["rejected", "unavailable"]),
-  /** What happened and what to do, without credentials and without the event's body. */
+  /** Says what happened and what to do, without credentials and without the event's body. */
   detail: Schema.String,
   /** The subject of the event, or of the subscription. */
   subject: Schema.optional(Schema.String),
   /** No later attempt can succeed. Only with `rejected`. Default false. */
   permanent: Schema.optional(Schema.Boolean),
   /**
-   * What is unavailable: the whole broker, or only what stores this subject (a full stream). Only the former counts
-   * for the circuit. Default: the broker.
+   * Extent of the outage: the whole broker, or only the stream of this subject (e.g. a full stream). Only the former
+   * counts for the circuit. Default: the broker.
    */
   scope: Schema.optional(Schema.Literals(["broker", "subject"])),
   /** The broker's code, for example `10077`. */

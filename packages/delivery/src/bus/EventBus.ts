@@ -1,14 +1,14 @@
 /**
- * Events to a broker and from it, with acknowledgements.
+ * Publishes events to a broker and consumes them, with acknowledgements.
  *
- * A service with two implementations: {@link layerMemory} in one process, for tests, and `layerNats` of
+ * A service with two implementations: `MemoryBus.layer` in one process, for tests, and `NatsBus.layer` of
  * `@outlast/delivery/nats`. `publish` succeeds when the broker has acknowledged the event; programs publish through
  * `Outbox`, which survives a broker that is down. {@link subscribe} gives the events of a durable consumer, at least
  * once each.
  *
- * **Limit of deliveries.** A message that was delivered more often than `maxDeliveries` becomes a dead letter: it is
- * written first, then the broker is told to deliver it no more, and the program never sees it. So a message that kills
- * its process leaves one dead letter and not an endless loop.
+ * **Limit of deliveries.** A message that was delivered more often than `maxDeliveries` becomes a dead letter. The dead
+ * letter is written first. Then the broker stops delivering the message, and the program never sees it. A message that
+ * kills its process therefore leaves one dead letter instead of an endless loop.
  *
  * **Example** (A consumer)
  *
@@ -90,7 +90,7 @@ export interface Service {
 export class EventBus extends Context.Service<EventBus, Service>()("@outlast/delivery/bus/EventBus") {}
 
 const module = "EventBus"
-const provider = "EventBus.layerMemory() or layerNats()"
+const provider = "MemoryBus.layer() or NatsBus.layer()"
 const { is } = Options
 
 export const sourceChecks: Options.Checks<Source> = {
@@ -112,8 +112,9 @@ export const sourceChecks: Options.Checks<Source> = {
 // -----------------------------------------------------------------------------
 
 /**
- * The deliveries of a durable consumer. One beyond `maxDeliveries` is written to the dead letters instead; where that
- * fails it stays with the broker and is tried again. Whoever reads the stream acknowledges each delivery.
+ * Streams the deliveries of a durable consumer. The reader of the stream acknowledges each delivery. A delivery beyond
+ * `maxDeliveries` is written to the dead letters instead. If that fails, the message stays with the broker and is
+ * delivered again.
  */
 export const subscribe = (options: Subscription): Stream.Stream<Delivery, BusError, EventBus | DeadLetters> =>
   Stream.unwrap(
@@ -170,9 +171,9 @@ export interface ConsumeOptions extends Subscription {
 }
 
 /**
- * Handles each event: a handler that succeeds acknowledges it, one that fails or dies has it delivered again after a
- * wait. A handler that is interrupted says nothing: the broker delivers again after `ackWait`. A long handler keeps its
- * delivery as long as it runs. Runs until it is interrupted or the broker ends the consumer.
+ * Runs a handler for each event, until interrupted or until the broker ends the consumer. Success acknowledges the
+ * event. After a failure or a defect the event is delivered again after a wait. After an interruption the broker
+ * delivers it again when `ackWait` is over. A long handler keeps its delivery while it runs.
  */
 export const consume = <E, R>(
   options: ConsumeOptions,

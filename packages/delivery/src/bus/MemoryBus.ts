@@ -1,10 +1,9 @@
 /**
- * An event bus in this process, with the rules of a JetStream stream, for tests and demonstrations.
+ * Event bus in this process, with the rules of a JetStream stream, for tests and demonstrations.
  *
- * It keeps a message until every consumer that wants it has acknowledged it; without a consumer it keeps all, up to
- * `capacity`. A repeated broker id within the dedupe window is acknowledged and not stored. When it is full it is
- * unavailable for that event. {@link MemoryBus} is the handle with which a test takes the broker down or makes it
- * answer with errors.
+ * A message is kept until every consumer of its subject has acknowledged it. Without a consumer all messages are kept,
+ * up to `capacity`. A repeated broker id within the dedupe window is acknowledged and not stored. A full bus is
+ * unavailable for the event. Tests use {@link MemoryBus} to take the broker down or to make it answer with errors.
  *
  * A restart of the process loses everything.
  */
@@ -39,11 +38,11 @@ export interface Kept {
   readonly brokerId: string
 }
 
-/** What a test does with the bus. */
+/** Controls of the bus, for tests. */
 export interface Control {
   /** Down: every publish is unavailable, and consumers get nothing. */
   readonly set: (status: Status) => Effect.Effect<void>
-  /** What each publish is answered with from now on: an error, before or after the message was stored, or nothing. */
+  /** Sets the answer to each later publish: an error, before or after the message was stored, or `undefined` for success. */
   readonly answer: (
     answer: (event: OutboxEvent) => { readonly error: BusError; readonly stored?: boolean } | undefined
   ) => Effect.Effect<void>

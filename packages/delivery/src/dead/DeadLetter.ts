@@ -2,7 +2,7 @@
 import type { OutboxEvent } from "../Event.ts"
 
 /**
- * Why it is dead:
+ * Reason why an event could not be delivered:
  *
  * - `rejected`: the broker rejected it several times, or permanently
  * - `shed`: the outbox was full, and it was the oldest
@@ -12,12 +12,12 @@ export type Reason = "rejected" | "shed" | "deliveries"
 
 export const reasons: ReadonlyArray<Reason> = ["rejected", "shed", "deliveries"]
 
-/** What happened to it before, the oldest first: at most {@link maxHistory}. */
+/** Earlier deaths and replays of the event, oldest first: at most {@link maxHistory}. */
 export type Entry =
   | { readonly at: number; readonly what: "died"; readonly reason: Reason; readonly detail: string }
   | { readonly at: number; readonly what: "replayed"; readonly by: string; readonly brokerId: string }
 
-/** Entries of a history; the oldest go. */
+/** Maximum number of entries in a history. The oldest are dropped. */
 const maxHistory = 20
 
 export interface NewDeadLetter extends OutboxEvent {
@@ -34,7 +34,7 @@ export interface NewDeadLetter extends OutboxEvent {
 }
 
 export interface DeadLetter extends NewDeadLetter {
-  /** Its number in the store. */
+  /** Number of the dead letter in the store. */
   readonly number: number
   /** Replays so far. */
   readonly replays: number
@@ -43,7 +43,7 @@ export interface DeadLetter extends NewDeadLetter {
   readonly history: ReadonlyArray<Entry>
 }
 
-/** Which dead letters. Everything that is given must hold; replayed ones belong to it only with `replayed`. */
+/** Selects dead letters that match all given fields. Replayed ones match only with `replayed`. */
 export interface Filter {
   /** Number, or id of the event. */
   readonly ids?: ReadonlyArray<string> | undefined
@@ -68,7 +68,7 @@ export interface Page {
 export const append = (history: ReadonlyArray<Entry>, entry: Entry): ReadonlyArray<Entry> =>
   [...history, entry].slice(-maxHistory)
 
-/** The broker's id of a replay. A broker swallows an id that it has seen, so each replay has another one. */
+/** The broker's id of a replay. A broker drops an id that it has seen, so each replay has a new one. */
 export const replayId = (letter: Pick<DeadLetter, "id" | "number" | "replays">): string =>
   `${letter.id}#replay-${letter.number}-${letter.replays + 1}`
 

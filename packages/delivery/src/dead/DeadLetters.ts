@@ -1,13 +1,13 @@
 /**
- * Events that could not be delivered: kept with the reason, to be looked at, replayed or removed.
+ * Keeps events that could not be delivered, with the reason, so that they can be listed, replayed or removed.
  *
- * The outbox writes an event here that the broker rejected, or that had to make room; `EventBus.subscribe` one that no
- * handler acknowledged. Their number and age are limited by the store (`deadLetters` of its options); the oldest go.
+ * The outbox adds events that the broker rejected, or that were dropped to make room. `EventBus.subscribe` adds events
+ * that no handler acknowledged. The store limits their number and age (option `deadLetters`) and removes the oldest.
  *
- * **Replay.** A replayed letter becomes an event of the outbox again, behind what its subject has stored, in one
- * transaction for all that are meant. It keeps its id, which consumers drop it by, and gets a new broker id, because a
- * broker acknowledges a repeated one without delivering it. An outbox on the same store publishes it at its next sweep.
- * The letter stays as `replayed`, with its history; if the event dies again it is `dead` again.
+ * **Replay.** A replayed letter becomes an event of the outbox again, behind the stored events of its subject. One
+ * transaction replays all selected letters. The event keeps its id, so that consumers can drop repetitions. It gets a
+ * new broker id, because a broker does not deliver a repeated one. An outbox on the same store publishes it at its next
+ * sweep. The letter stays as `replayed`, with its history. If delivery fails again, it is `dead` again.
  */
 import { Clock, Context, Effect, Layer } from "effect"
 import type { Option } from "effect"
@@ -21,30 +21,30 @@ import * as Letter from "./DeadLetter.ts"
 import type { DeadLetter, Filter, NewDeadLetter, Page } from "./DeadLetter.ts"
 
 export interface Service {
-  /** The newest first, a page at a time. */
+  /** Lists dead letters page by page, newest first. */
   readonly list: (
     filter?: Filter,
     page?: Partial<Page>
   ) => Effect.Effect<ReadonlyArray<DeadLetter>, StoreError.StoreError>
-  /** By number, or by the event's id: then the latest. */
+  /** Finds a dead letter by its number, or the latest one of an event's id. */
   readonly show: (id: string) => Effect.Effect<Option.Option<DeadLetter>, StoreError.StoreError>
-  /** How many a filter means. */
+  /** Counts the dead letters that match a filter. */
   readonly count: (filter?: Filter) => Effect.Effect<number, StoreError.StoreError>
-  /** Stores all that are meant as events again, or none. An empty filter means all. */
+  /** Stores all matching letters as events again, or none. An empty filter matches all. */
   readonly replay: (
     filter: Filter,
     options?: ReplayOptions
   ) => Effect.Effect<ReadonlyArray<Replayed>, StoreError.StoreError>
-  /** Removes all that are meant; returns how many. An empty filter means all. */
+  /** Removes all matching letters and returns their number. An empty filter matches all. */
   readonly purge: (filter: Filter) => Effect.Effect<number, StoreError.StoreError>
-  /** Writes one. False: its key is known, and it is left as it is. */
+  /** Adds a dead letter. Returns false if its key exists; the existing letter stays unchanged. */
   readonly write: (letter: NewDeadLetter) => Effect.Effect<boolean, StoreError.StoreError>
 }
 
 export interface ReplayOptions {
-  /** At most so many, the oldest first. Default 10,000. */
+  /** Maximum number of letters, oldest first. Default 10,000. */
   readonly limit?: number | undefined
-  /** Who replays, for the history. Default `program`. */
+  /** Name of the person or program that replays, for the history. Default `program`. */
   readonly by?: string | undefined
 }
 

@@ -111,7 +111,7 @@ const answerOf = (message: Msg): Answer => {
     return Exit.fail(new errors.NoRespondersError(message.subject))
   }
   try {
-    // What JetStream answers to a publish.
+    // The answer of JetStream to a publish.
     const answer = message.json<{
       readonly error?: ApiError
       readonly stream?: string

@@ -1,9 +1,9 @@
 /**
  * The event bus over NATS JetStream.
  *
- * - **Publish** waits for the acknowledgement of a stream. Errors are judged by `NatsErrors`; for a subject without a
- *   stream the server is asked before the event is rejected. Without a connection it fails at once.
- * - **Connection.** Made in the background, so that the layer never waits or fails for it, and for ever.
+ * - **Publish** waits for the acknowledgement of a stream, and fails at once without a connection. `NatsErrors` judges
+ *   errors. For a subject without a stream, the server is asked before the event is rejected.
+ * - **Connection.** Made and repeated in the background without limit, so that the layer never waits or fails for it.
  * - **Consumers** are durable pull consumers with explicit acknowledgements and no limit of deliveries at the broker:
  *   `EventBus.subscribe` has the limit, and writes the dead letter first. One message is pulled at a time, so that none
  *   waits in a buffer while its time to acknowledge runs.
@@ -41,9 +41,9 @@ export interface NatsOptions {
 
 export const defaults = { timeout: "5 seconds" } as const
 
-/** What only NATS has. */
+/** Operations that only NATS offers. */
 export interface Nats {
-  /** What is wrong with the streams of these subjects. Fails when there is no connection. */
+  /** Reports problems with the streams of these subjects. Fails without a connection. */
   readonly check: (options: Streams.CheckOptions) => Effect.Effect<ReadonlyArray<Streams.Finding>, BusError>
 }
 
@@ -51,7 +51,7 @@ export class NatsChecks extends Context.Service<NatsChecks, Nats>()("@outlast/de
 
 const module = "NatsBus"
 
-/** What is wrong with the streams of these subjects. */
+/** Reports problems with the streams of these subjects. */
 export const check = (
   options: Streams.CheckOptions
 ): Effect.Effect<ReadonlyArray<Streams.Finding>, BusError, NatsChecks> =>
@@ -141,7 +141,7 @@ const send = (
     return Effect.sync(forget)
   })
 
-/** Nobody answered. Only a server with JetStream that knows no stream of the subject rejects the event. */
+/** Asks the server after a publish without an answer. Only JetStream without a stream for the subject rejects the event. */
 const ask = (live: Live, subject: string, error: unknown): Effect.Effect<never, BusError> =>
   Effect.flatMap(
     Effect.tryPromise({
@@ -220,7 +220,7 @@ const deliveriesOf = (
   )
 }
 
-/** One message, or none. A message that arrives for nobody goes back at once. */
+/** Pulls one message, or none. A message that arrives after an interruption goes back at once. */
 const next = (consumer: Consumer): Effect.Effect<JsMsg | undefined, BusError> =>
   Effect.callback((resume) => {
     let wanted = true

@@ -1,8 +1,8 @@
 /**
- * One connection to NATS that is always wanted: made in the background, made again when it closes, for ever.
+ * Keeps one connection to NATS: connects in the background, and reconnects without limit when it closes.
  *
- * It says whether the server can be reached now. What is under way when the connection goes fails at once, instead of
- * after its own time limit.
+ * Tells whether the server can be reached now. Requests in flight fail at once when the connection is lost, instead of
+ * after their own time limit.
  */
 import { jetstream, jetstreamManager } from "@nats-io/jetstream"
 import type { JetStreamClient, JetStreamManager } from "@nats-io/jetstream"
@@ -16,7 +16,7 @@ import type { Status } from "../bus/EventBus.ts"
 import * as Acks from "./NatsAcks.ts"
 import * as Errors from "./NatsErrors.ts"
 
-/** What is usable while the server can be reached. */
+/** Clients that work while the server can be reached. */
 export interface Live {
   readonly nc: NatsConnection
   readonly js: JetStreamClient
@@ -31,7 +31,7 @@ export interface Connection {
   readonly whenUp: Effect.Effect<Live>
   /** Ends when the connection is gone. */
   readonly whenDown: Effect.Effect<void>
-  /** Why nothing can be sent now. */
+  /** The reason why nothing can be sent now. */
   readonly unavailable: (subject?: string) => BusError
   readonly status: Stream.Stream<Status>
 }
@@ -105,7 +105,7 @@ export const make = (
     const session = Effect.scoped(
       Effect.gen(function* () {
         const nc = yield* Effect.acquireRelease(open, (nc) =>
-          // What was sent, such as acknowledgements, still leaves.
+          // Sends buffered messages, such as acknowledgements, before it closes.
           Effect.promise(() => nc.drain().catch(() => nc.close())).pipe(
             Effect.timeoutOption(closeWithin),
             Effect.andThen(Effect.promise(() => nc.close().catch(() => {})))

@@ -1,5 +1,5 @@
 /**
- * What an error of the NATS client means for an event: rejected, or unavailable.
+ * Maps errors of the NATS client to verdicts on the event: rejected, or unavailable.
  *
  * | error                                            | verdict                                                        |
  * | ------------------------------------------------ | -------------------------------------------------------------- |
@@ -16,7 +16,7 @@ import { JetStreamApiError } from "@nats-io/jetstream"
 import { errors } from "@nats-io/transport-node"
 import { BusError } from "../bus/BusError.ts"
 
-/** Nobody answered: only a question to the server tells why. */
+/** No answer arrived. The server must be asked for the reason. */
 export type Verdict = BusError | "ask"
 
 /** The message is larger than its stream takes. */
@@ -70,7 +70,7 @@ export const unavailable = (error: unknown, subject?: string, detail?: string): 
     ...(error === undefined ? {} : { cause: error })
   })
 
-/** Nobody listens: the client also wraps it as "jetstream is not enabled", in a class that it does not export. */
+/** No responders. The client also wraps this as "jetstream is not enabled", in a class that it does not export. */
 export const isNoResponders = (error: unknown): boolean =>
   error instanceof errors.NoRespondersError ||
   (error instanceof errors.RequestError && error.isNoResponders()) ||

@@ -1,6 +1,6 @@
 /**
- * Whether the streams of a server keep what they acknowledge. A list of findings for a person, for example in
- * `outlast doctor`; the bus itself works with any stream.
+ * Checks whether the streams of a server keep messages that they acknowledge. Returns findings for people, for example
+ * in `outlast doctor`. The bus itself works with any stream.
  */
 import { DiscardPolicy, RetentionPolicy, StorageType } from "@nats-io/jetstream"
 import type { JetStreamManager, StreamConfig } from "@nats-io/jetstream"
@@ -27,7 +27,7 @@ export interface Finding {
   readonly subject: string
   readonly stream: string | undefined
   readonly problem: Problem
-  /** What it means and what to do. */
+  /** Says what the finding means and what to do. */
   readonly message: string
 }
 

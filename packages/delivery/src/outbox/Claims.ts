@@ -1,5 +1,5 @@
 /**
- * Whose backlog may be taken over. Pure.
+ * Decides which backlogs of other processes may be taken over. Pure.
  *
  * Each process that uses a store raises the beat of its publishers from time to time. A publisher whose beat has not
  * changed for the length of a lease, as one observer sees it, may be claimed. So no two clocks are compared: only
@@ -25,7 +25,7 @@ interface Sighting {
   readonly since: number
 }
 
-/** What was seen of other publishers. */
+/** The last sighting of each other publisher. */
 export type Claims = ReadonlyMap<string, Sighting>
 
 export const none: Claims = new Map()

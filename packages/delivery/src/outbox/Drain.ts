@@ -1,5 +1,5 @@
 /**
- * Publishes what is stored, subject by subject, in order.
+ * Publishes stored events, subject by subject, in order.
  *
  * A drain is a fiber of one subject. It reads a batch, publishes it one event at a time, removes what was acknowledged,
  * and ends when the store has nothing more of its subject. Unavailability costs waiting time only. A rejection counts.

@@ -1,5 +1,5 @@
 /**
- * One subject's way to the broker: the rules of its order. Pure.
+ * Keeps the events of one subject in order on their way to the broker. Pure.
  *
  * A lane keeps the order of one subject within one publisher. Its rules:
  *
@@ -37,7 +37,7 @@ export const empty: LaneState = {
   draining: false
 }
 
-/** What a publish does: go straight to the broker, wait for the turn, or be stored. */
+/** The next step of a publish: go straight to the broker, wait for the turn, or be stored. */
 export type Arrival = "go" | "wait" | "store"
 
 /**
@@ -62,7 +62,7 @@ export const leave = (lane: LaneState): LaneState => ({ ...lane, waiting: lane.w
  */
 export type TurnEnd = "acknowledged" | "failed" | "dropped"
 
-/** Who is next: nobody, the first that waits, or all that wait, which are stored in order. */
+/** The next step of waiting publishes: none, the first one goes, or all are stored in order. */
 export type Next = "none" | "go" | "store"
 
 /** The turn ends. After a failure the event itself is handed to the writer before those that wait. */
@@ -75,11 +75,11 @@ export const turnEnded = (lane: LaneState, end: TurnEnd): readonly [Next, LaneSt
   return ["go", { ...lane, waiting: lane.waiting - 1, writing }]
 }
 
-/** The store has committed events of the lane. True: a drain has to begin. */
+/** Records a commit of events of the lane. Returns true when a drain must begin. */
 export const committed = (lane: LaneState, events: number): readonly [boolean, LaneState] =>
   found({ ...lane, writing: lane.writing - events })
 
-/** The store has not taken them; their publishers are told. */
+/** A commit failed. The publishes of its events fail, too. */
 export const notCommitted = (lane: LaneState, events: number): LaneState => ({
   ...lane,
   writing: lane.writing - events

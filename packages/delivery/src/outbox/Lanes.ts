@@ -63,6 +63,6 @@ export class Lanes {
   }
 }
 
-/** Whether a bus error says something about the whole broker. */
+/** True when the whole broker is unavailable, and not only the stream of one subject. */
 export const isOfBroker = (error: BusError): boolean =>
   error.reason === "unavailable" && error.scope !== "subject"

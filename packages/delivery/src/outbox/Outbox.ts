@@ -1,9 +1,9 @@
 /**
- * Publishes events so that none is lost while the broker is down or the process dies.
+ * Publishes events without losing any while the broker is down or the process dies.
  *
- * `publish` returns when the event is safe, and says where: acknowledged by the broker, or committed to the store. It
- * goes straight to the broker while that works and nothing of its subject is stored; otherwise it is stored, and
- * drained in order when the broker is back. `publishIn` stores the event in the caller's own transaction.
+ * `publish` returns when the event is safe, and says where: acknowledged by the broker, or committed to the store. An
+ * event goes straight to the broker while that works and no event of its subject is stored. Otherwise it is stored, and
+ * published in order when the broker is back. `publishIn` stores the event in the caller's own transaction.
  *
  * **States.** `LaneState` has the rules of order for one subject, `Pressure` those of a full outbox, `Claims` those of
  * shared stores; this module carries them out. A circuit over the broker keeps an outage from costing every publish a
@@ -20,7 +20,7 @@
  *
  * ```ts
  * const program = Outbox.publish({ subject: "orders.created", body })
- * program.pipe(Effect.provide(Outbox.layer().pipe(Layer.provide([EventBus.layerMemory(), DeliveryStore.layerMemory()]))))
+ * program.pipe(Effect.provide(Outbox.layer().pipe(Layer.provide([MemoryBus.layer(), DeliveryStore.layerMemory()]))))
  * ```
  */
 import { Context, Effect, Layer, Option, Stream } from "effect"

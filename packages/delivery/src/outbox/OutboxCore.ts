@@ -1,5 +1,5 @@
 /**
- * What the parts of one outbox share: its options, its services, and what it knows at the moment.
+ * Shared state of the parts of one outbox: options, services, and present knowledge.
  *
  * `OutboxState` is plain mutable data of one process. Only synchronous steps change it, so a fiber never sees half a
  * change.
@@ -65,7 +65,7 @@ const settingsOf = (module: string, options: OutboxOptions) => {
 }
 
 export class OutboxState {
-  /** Name under which this process stores events. It changes when another process takes the backlog. */
+  /** Publisher name under which this process stores events. Changes when another process takes the backlog. */
   publisher: string
   /** Publishers whose backlog this process drains, its own first. */
   owned: ReadonlyArray<string>
@@ -79,7 +79,7 @@ export class OutboxState {
   closed = false
   /** The last use of the store failed, and that was reported. */
   storeFailed = false
-  /** What the store holds, as this process counts it. */
+  /** Number and size of stored events, as this process counts them. */
   load = Pressure.none
   /** Dead letters that were not replayed. */
   dead = 0

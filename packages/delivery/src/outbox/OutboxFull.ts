@@ -1,11 +1,11 @@
-/** The outbox holds as much as it may. The event was not stored: the caller decides what becomes of it. */
+/** Error of a publish to a full outbox. The event was not stored. The caller decides whether to retry or drop it. */
 import { Schema } from "effect"
 import { ErrorText } from "@outlast/resilience"
 
 export class OutboxFull extends Schema.TaggedError<OutboxFull>("@outlast/delivery/outbox/OutboxFull")(
   "OutboxFull",
   {
-    /** What has reached its limit: stored events, their bytes, or publishes under way. */
+    /** The limit that is reached: stored events, their bytes, or publishes in flight. */
     what: Schema.Literals(["events", "bytes", "inFlight"]),
     limit: Schema.Number
   }

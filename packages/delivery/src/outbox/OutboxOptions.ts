@@ -12,12 +12,12 @@ export interface OutboxOptions {
    */
   readonly mode?: "brokerFirst" | "alwaysStore" | undefined
   /**
-   * A fixed name, such as `orders-1`. Its backlog is taken over at once at the start, and order holds across restarts.
-   * Only one process at a time may use a name. Default: a new name for each life; a backlog is then taken over after
-   * `lease`.
+   * Fixed name of this publisher, such as `orders-1`. A restarted process takes over its backlog at once, and order holds
+   * across restarts. Only one process at a time may use a name. Default: a new name in each process; a backlog is then
+   * taken over after `lease`.
    */
   readonly publisher?: string | undefined
-  /** What the outbox may hold. */
+  /** Limits of the stored events. */
   readonly cap?:
     | {
         /** Default 1,000,000. */
@@ -32,7 +32,7 @@ export interface OutboxOptions {
   readonly waitForRoom?: Duration.Input | undefined
   /** Largest event in bytes, as long as the broker does not say less. Default 1 MiB. */
   readonly maxBytes?: number | undefined
-  /** Publishes under way at a time; the next one fails with `OutboxFull`. Default 10,000. */
+  /** Maximum number of publishes in flight; the next one fails with `OutboxFull`. Default 10,000. */
   readonly maxInFlight?: number | undefined
   /** Rejections after which an event is a dead letter. Default 3. */
   readonly rejections?: number | undefined

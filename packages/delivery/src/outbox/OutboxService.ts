@@ -1,4 +1,4 @@
-/** What an outbox offers. */
+/** The interface of an outbox. */
 import type { Duration, Effect, Option } from "effect"
 import type { CircuitState, StoreError } from "@outlast/resilience"
 import type { SqlClient } from "effect/sql"
@@ -19,15 +19,15 @@ export interface Status {
 
 export interface Service {
   /**
-   * Publishes an event. When it is interrupted on its way the event may be published or not: `PublishUndecided` says
-   * so. Publishing it again with the same id is safe.
+   * Publishes an event. After an interruption the event may be published or not, which `PublishUndecided` reports.
+   * Publishing it again with the same id is safe.
    *
    * Dies with {@link InsideTransaction} in a transaction of the store's client: use {@link Service.publishIn} there.
    */
   readonly publish: (event: NewEvent) => Effect.Effect<Receipt, OutboxFull | TooLarge | StoreError.StoreError>
   /**
-   * Stores an event in the transaction of the `SqlClient`, which must be one of the store's database. It is published
-   * after the commit, and never after a rollback. Outside a transaction it is one of its own.
+   * Stores an event in the open transaction of the `SqlClient`, which must belong to the store's database. The event is
+   * published after the commit, and never after a rollback. Without an open transaction it gets its own.
    */
   readonly publishIn: (
     event: NewEvent

@@ -19,7 +19,7 @@ export const none: Load = { events: 0, bytes: 0 }
 
 export type Verdict = "room" | "tight" | "full"
 
-/** What storing one more event of this size would mean. */
+/** The verdict on one more event of a given size. */
 export const judge = (cap: Cap, load: Load, bytes: number): Verdict => {
   if (exceeded(cap, load, bytes) !== undefined) return "full"
   return load.events * 2 >= cap.events || load.bytes * 2 >= cap.bytes ? "tight" : "room"

@@ -1,7 +1,7 @@
 /**
- * The one fiber that commits events to the store, in groups, and makes room in a full outbox.
+ * Commits events to the store in groups, from one fiber, and makes room in a full outbox.
  *
- * What arrives during a commit is the next group. The commit runs in a fiber of the layer, so the interruption or the
+ * Events that arrive during a commit form the next group. The commit runs in a fiber of the layer, so the interruption or the
  * transaction of a caller does not reach it.
  */
 import { Clock, Effect, Exit } from "effect"
@@ -124,7 +124,7 @@ export const make = (core: Core, { drain }: Drain) => {
     )
   }
 
-  /** The one writer. What arrives while it commits is the next group. */
+  /** The only writer. Events that arrive during a commit form the next group. */
   const loop: Effect.Effect<never> = Effect.gen(function* () {
     while (true) {
       yield* writable.await

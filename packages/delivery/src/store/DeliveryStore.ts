@@ -1,11 +1,11 @@
 /**
- * Where the outbox keeps events and dead letters.
+ * Stores the events and dead letters of the outbox.
  *
  * An interface with two implementations, {@link layerMemory} for tests and {@link layerSql} over any `SqlClient` of
  * `effect/sql`, and one suite of tests for both. `Outbox` and `DeadLetters` use it; programs only provide it.
  *
- * Every operation is one statement or one transaction. What `insert` returned for is there after a crash, as far as
- * the database keeps what it has committed: see `docs/delivery.md`.
+ * Every operation is one statement or one transaction. Events are there after a crash once `insert` has returned, as far
+ * as the database keeps what it has committed: see `docs/delivery.md`.
  */
 import { Context } from "effect"
 import type { Duration, Effect, Option } from "effect"
@@ -62,7 +62,7 @@ export const deadChecks: Options.Checks<DeadOptions> = {
   ttl: Options.is.seconds(Options.is.duration({ min: "1 second" }))
 }
 
-/** What a burial did. */
+/** The result of turning events into dead letters. */
 interface Buried {
   /** Events that are dead letters now. */
   readonly events: number
@@ -99,7 +99,7 @@ export interface Service {
     which: { readonly seqs: ReadonlyArray<number> } | { readonly oldest: number },
     why: Burial
   ) => Effect.Effect<Buried, StoreError.StoreError>
-  /** Subjects of which a publisher has stored events, at most `limit`. */
+  /** Returns the subjects with stored events of a publisher, at most `limit`. */
   readonly subjects: (
     publisher: string,
     limit: number
@@ -109,11 +109,11 @@ export interface Service {
   /** When the oldest stored event was published, in Unix milliseconds. */
   readonly oldest: Effect.Effect<Option.Option<number>, StoreError.StoreError>
 
-  /** Makes `holder` the holder of a publisher, whoever held it. */
+  /** Makes `holder` the holder of a publisher, also if another process holds it. */
   readonly hold: (publisher: string, holder: string) => Effect.Effect<void, StoreError.StoreError>
   /** Raises the beat of all publishers of the holder, and returns them. */
   readonly beat: (holder: string) => Effect.Effect<ReadonlyArray<string>, StoreError.StoreError>
-  /** Publishers of others, also those that were released, and those of whom only events are left. */
+  /** Returns publishers of other holders, including released ones and those with events but no row. */
   readonly others: (holder: string) => Effect.Effect<ReadonlyArray<Publisher>, StoreError.StoreError>
   /** Takes a publisher over unless it has changed since it was seen. True: it is ours. */
   readonly claim: (seen: Publisher, holder: string) => Effect.Effect<boolean, StoreError.StoreError>
@@ -129,7 +129,7 @@ export interface Service {
     filter: Filter,
     page: Page
   ) => Effect.Effect<ReadonlyArray<DeadLetter>, StoreError.StoreError>
-  /** By its number, or the latest of an event's id. */
+  /** Finds a dead letter by its number, or the latest one of an event's id. */
   readonly showDead: (id: string) => Effect.Effect<Option.Option<DeadLetter>, StoreError.StoreError>
   /** Stores dead letters again as events, in one transaction. */
   readonly replayDead: (

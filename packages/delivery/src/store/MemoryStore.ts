@@ -35,7 +35,7 @@ const make = (options: MemoryOptions = {}): Service => {
   Options.fields("DeliveryStore", options, { deadLetters: Options.is.object(deadChecks) })
   const { cap = deadDefaults.cap, ttl: kept = deadDefaults.ttl } = options.deadLetters ?? {}
   const ttl = Duration.toMillis(kept)
-  /** By `seq`, which only grows: the order of insertion. */
+  /** Rows by `seq`, in the order of insertion, because `seq` only grows. */
   const rows = new Map<number, Stored>()
   const ids = new Set<string>()
   /** Sequences of a publisher's subject, in order. */

@@ -1,5 +1,5 @@
 /**
- * The store over a `SqlClient` of `effect/sql`: SQLite or PostgreSQL.
+ * Stores events and dead letters by a `SqlClient` of `effect/sql`: SQLite or PostgreSQL.
  *
  * Three tables, made when the layer is built: `<prefix>_outbox`, `<prefix>_publishers` and `<prefix>_dead_letters`. All
  * statements run outside of the caller's transaction, except that of `insertIn`. Several processes may share the
@@ -26,7 +26,7 @@ export interface SqlOptions {
   readonly prefix?: string | undefined
   /** The store's name in errors. Default `outbox`. */
   readonly name?: string | undefined
-  /** Its file or address in errors; credentials in it are not shown. */
+  /** File or address of the database, for errors. Credentials in it are not shown. */
   readonly file?: string | undefined
   /** How many dead letters are kept, and for how long. */
   readonly deadLetters?: DeadOptions | undefined

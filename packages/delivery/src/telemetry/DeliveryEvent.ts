@@ -1,5 +1,5 @@
 /**
- * What delivery publishes on `ResilienceEvents`: plain data, without bodies and headers.
+ * Events that delivery publishes on `ResilienceEvents`: plain data, without bodies and headers.
  *
  * Single events are not published: an outbox takes thousands a second. {@link OutboxProgress} has their counts.
  */

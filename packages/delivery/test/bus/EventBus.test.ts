@@ -181,7 +181,7 @@ describe("wrong use", () => {
   )
   it.effect("says which layer is missing", () =>
     Effect.gen(function* () {
-      // What a program in JavaScript does.
+      // A program in JavaScript can do this.
       const bare = Stream.runDrain(EventBus.subscribe(source)) as Effect.Effect<void, never>
       const said = yield* Effect.flip(Effect.catchDefect(bare, (defect) => Effect.fail(String(defect))))
       assert.include(said, "EventBus is not provided")

@@ -12,7 +12,7 @@ describe("a lane", () => {
     assert.deepStrictEqual([first, second], ["go", "wait"])
     assert.deepStrictEqual(two, lane({ turn: true, waiting: 1 }))
   })
-  it("stores what arrives behind stored events, behind a commit under way, or when it is told to", () => {
+  it("stores what arrives behind stored events, behind a commit under way, or with `storeFirst`", () => {
     assert.strictEqual(Lane.arrive(lane({ stored: true }), false)[0], "store")
     assert.strictEqual(Lane.arrive(lane({ writing: 2 }), false)[0], "store")
     assert.strictEqual(Lane.arrive(Lane.empty, true)[0], "store")
@@ -20,7 +20,7 @@ describe("a lane", () => {
   it("lets a publish wait for the turn even when events are to be stored first", () => {
     assert.strictEqual(Lane.arrive(lane({ turn: true, stored: true }), true)[0], "wait")
   })
-  it("gives the turn to the next after an acknowledgement, and to nobody without one", () => {
+  it("gives the turn to the next after an acknowledgement, and to none without one", () => {
     assert.deepStrictEqual(Lane.turnEnded(lane({ turn: true, waiting: 2 }), "acknowledged"), [
       "go",
       lane({ turn: true, waiting: 1 })

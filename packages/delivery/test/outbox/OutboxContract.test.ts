@@ -1,4 +1,4 @@
-/** What an outbox promises on every store: one suite in memory, on SQLite and on PostgreSQL. */
+/** Promises of the outbox on every store: one suite in memory, on SQLite and on PostgreSQL. */
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Effect, Exit, Fiber, Layer, Option, Scope } from "effect"
 import { TestClock } from "effect/testing"
@@ -408,7 +408,7 @@ onEach((subject) => {
         yield* Outbox.publish(event("7"))
       }).pipe(Effect.provide(layer({ cap, waitForRoom: 0 })))
     )
-    it.effect("makes the oldest events dead letters where it is told to, counted and reported", () =>
+    it.effect("makes the oldest events dead letters if the option says so, and counts and reports them", () =>
       Effect.gen(function* () {
         const events = yield* recorded
         yield* fill

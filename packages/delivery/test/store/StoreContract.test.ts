@@ -1,4 +1,4 @@
-/** What every store promises: one suite in memory, on SQLite and on PostgreSQL. */
+/** Promises of every store: one suite in memory, on SQLite and on PostgreSQL. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { DeliveryStore } from "@outlast/delivery"

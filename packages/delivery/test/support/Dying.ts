@@ -10,7 +10,7 @@ export interface Death {
   readonly when: "before" | "after"
 }
 
-/** What is known of such a client. */
+/** The known facts of such a client. */
 export class Life extends Context.Service<
   Life,
   { readonly statements: () => number; readonly isDead: () => boolean }

@@ -69,7 +69,7 @@ export const outbox = (
   rest?: { readonly bus?: MemoryBus.MemoryOptions }
 ) => Outbox.layer(options).pipe(Layer.provideMerge(ground(subject, rest)))
 
-/** What is published from here on. */
+/** The events published from here on. */
 export const recorded = Effect.gen(function* () {
   const events: Array<DeliveryEvent> = []
   yield* ResilienceEvents.tap((event) => Effect.sync(() => void events.push(event as DeliveryEvent)))

@@ -6,7 +6,7 @@
  * stopped by SIGSTOP. It is released as soon as the process ends, also after SIGKILL. No file has to be cleaned up.
  *
  * The empty file remains after a release: deleting it would let two processes lock two files of one name. The file
- * `<path>.holder` next to it has the process, host and time of the last holder, for messages only.
+ * `<path>.pid` next to it names the holder: its process id on the first line, then JSON. It decides nothing.
  *
  * **Limits.** Linux and other POSIX systems; tested on Linux. It does not work on a network file system: a detected
  * one is rejected, FUSE and 9P give a warning. Deleting the file lets another process in; `isHeld` detects this. A
@@ -22,9 +22,9 @@
  * // 2026-03-01T12:00:00.000Z. Try again later, or end the other process.
  * ```
  */
-import { Clock, Duration, Effect, Option, Schedule, Schema } from "effect"
+import { Clock, Duration, Effect, Schedule } from "effect"
 import type { Scope } from "effect"
-import { readFileSync, renameSync, statSync, unlinkSync, writeFileSync } from "node:fs"
+import { statSync } from "node:fs"
 import { hostname } from "node:os"
 import { dirname, resolve } from "node:path"
 import { DatabaseSync } from "node:sqlite"
@@ -32,6 +32,8 @@ import { InvalidOption, StoreError } from "@outlast/resilience"
 import * as Check from "@outlast/resilience/Options"
 import * as NetworkFileSystem from "../file/NetworkFileSystem.ts"
 import * as PrivateFile from "../file/PrivateFile.ts"
+import * as PidFile from "./PidFile.ts"
+import * as Identity from "./ProcessIdentity.ts"
 
 export interface Options {
   /** Time to wait for a lock that another process holds. Default 0: fail at once. */
@@ -99,7 +101,7 @@ const take = (file: string): Effect.Effect<Held, StoreError.StoreError> =>
       try: () => {
         const lock = lockNow(file)
         held.add(lock.database)
-        writeHolder(file, now)
+        PidFile.write(file, { ...Identity.own(), host: hostname(), since: new Date(now).toISOString() })
         return lock
       },
       catch: (error) => storeErrorOf(error, file)
@@ -130,7 +132,7 @@ const release = ({ database, file, identity }: Held): Effect.Effect<void> =>
   Effect.sync(() => {
     held.delete(database)
     // Removed while the lock is still held, because the next holder writes its own file.
-    if (identityOf(file) === identity) ignoreErrors(() => unlinkSync(holderFile(file)))
+    if (identityOf(file) === identity) PidFile.remove(file, Identity.own())
     database.close()
   })
 
@@ -160,44 +162,6 @@ const checkFileSystem = (
   )
 
 // -----------------------------------------------------------------------------
-// The holder, for people
-// -----------------------------------------------------------------------------
-
-const Holder = Schema.fromJsonString(
-  Schema.Struct({ pid: Schema.Int, host: Schema.String, since: Schema.String })
-)
-
-const holderFile = (file: string): string => `${file}.holder`
-
-/** Best effort: a full disk must not fail the lock. */
-const writeHolder = (file: string, now: number): void =>
-  ignoreErrors(() => {
-    const holder = { pid: process.pid, host: hostname(), since: new Date(now).toISOString() }
-    const draft = `${holderFile(file)}.new`
-    writeFileSync(draft, JSON.stringify(holder), { mode: 0o600 })
-    renameSync(draft, holderFile(file))
-  })
-
-const holderOf = (file: string): string => {
-  let text = ""
-  ignoreErrors(() => {
-    text = readFileSync(holderFile(file), "utf8")
-  })
-  const holder = Option.getOrUndefined(Schema.decodeUnknownOption(Holder)(text))
-  return holder === undefined
-    ? "another process holds it"
-    : `process ${holder.pid} on ${holder.host} holds it since ${holder.since}`
-}
-
-const ignoreErrors = (f: () => void): void => {
-  try {
-    f()
-  } catch {
-    // The holder is for messages only.
-  }
-}
-
-// -----------------------------------------------------------------------------
 // Errors
 // -----------------------------------------------------------------------------
 
@@ -206,7 +170,8 @@ const store = "lock"
 const problem = (file: string, reason: StoreError.Reason, detail: string): StoreError.StoreError =>
   new StoreError.StoreError({ reason, store, file, detail })
 
-const locked = (file: string): StoreError.StoreError => problem(file, "locked", holderOf(file))
+const locked = (file: string): StoreError.StoreError =>
+  problem(file, "locked", PidFile.describe(PidFile.read(file)))
 
 const storeErrorOf = (cause: unknown, file: string): StoreError.StoreError => {
   if (cause instanceof StoreError.StoreError) return cause

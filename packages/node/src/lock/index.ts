@@ -1,2 +1,3 @@
-/** A lock between processes of one machine. */
+/** Locks between processes of one machine. */
+export * as SingleInstance from "./SingleInstance.ts"
 export * as StoreLock from "./StoreLock.ts"

@@ -47,8 +47,8 @@ describe("within a process", () => {
       yield* Effect.scoped(
         Effect.gen(function* () {
           yield* StoreLock.acquire(path)
-          assert.deepStrictEqual(readdirSync(join(path, "..")), ["tasks.lock", "tasks.lock.holder"])
-          assert.strictEqual(statSync(`${path}.holder`).mode & 0o777, 0o600)
+          assert.deepStrictEqual(readdirSync(join(path, "..")), ["tasks.lock", "tasks.lock.pid"])
+          assert.strictEqual(statSync(`${path}.pid`).mode & 0o777, 0o600)
         })
       )
       assert.deepStrictEqual(readdirSync(join(path, "..")), ["tasks.lock"])

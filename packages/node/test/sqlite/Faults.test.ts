@@ -1,5 +1,6 @@
 /** Failures of the disk, the file, another process or the thread, with real files, processes and threads. */
 import { assert, describe, it } from "@effect/vitest"
+import type { Duration } from "effect"
 import { Context, Effect, Exit, Fiber, Layer, Stream } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import {
@@ -294,12 +295,18 @@ describe("a file that changes underneath", () => {
 describe("a lock of another process", () => {
   const program = new URL("../support/lockingProcess.ts", import.meta.url)
 
+  /** A client, and another process that can lock its file. */
+  const withOther = Effect.fnUntraced(function* (lockWait: Duration.Input) {
+    const file = yield* newPath
+    const sql = yield* on(file, { lockWait })
+    const other = yield* Child.start(program, [file])
+    yield* other.line("ready")
+    return { file, sql, other }
+  })
+
   it.live("makes statements and transactions wait while the event loop continues", () =>
     Effect.gen(function* () {
-      const file = yield* newPath
-      const sql = yield* on(file, { lockWait: "1 minute" })
-      const other = yield* Child.start(program, [file])
-      yield* other.line("ready")
+      const { sql, other } = yield* withOther("1 minute")
       const waiters = [sql`INSERT INTO t VALUES (1)`, sql.withTransaction(sql`INSERT INTO t VALUES (2)`)]
       for (const waiter of waiters) {
         yield* other.send("lock")
@@ -322,10 +329,7 @@ describe("a lock of another process", () => {
 
   it.live("ends the wait at once when it is interrupted", () =>
     Effect.gen(function* () {
-      const file = yield* newPath
-      const sql = yield* on(file, { lockWait: "1 hour" })
-      const other = yield* Child.start(program, [file])
-      yield* other.line("ready")
+      const { sql, other } = yield* withOther("1 hour")
       yield* other.send("lock")
       yield* other.line("locked")
       for (const waiter of [
@@ -344,10 +348,7 @@ describe("a lock of another process", () => {
 
   it.live("fails statements and opening when the wait is over, and names the file", () =>
     Effect.gen(function* () {
-      const file = yield* newPath
-      const sql = yield* on(file, { lockWait: "20 millis" })
-      const other = yield* Child.start(program, [file])
-      yield* other.line("ready")
+      const { file, sql, other } = yield* withOther("20 millis")
       yield* other.send("lock")
       yield* other.line("locked")
       assert.strictEqual(reasonOf(yield* Effect.flip(sql`INSERT INTO t VALUES (1)`), file), "locked")
@@ -371,10 +372,7 @@ describe("a lock of another process", () => {
 
   it.live("does not wait for a lock inside a transaction", () =>
     Effect.gen(function* () {
-      const file = yield* newPath
-      const sql = yield* on(file, { lockWait: "1 hour" })
-      const other = yield* Child.start(program, [file])
-      yield* other.line("ready")
+      const { file, sql, other } = yield* withOther("1 hour")
       const error = yield* count(sql).pipe(
         Effect.andThen(other.send("lock")),
         Effect.andThen(other.line("locked")),

@@ -12,8 +12,18 @@ export interface Child {
   /** Writes a line to its standard input. */
   readonly send: (line: string) => Effect.Effect<void>
   readonly signal: (signal: NodeJS.Signals) => Effect.Effect<void>
+  /** Stops reading its output: writing fails from now on. */
+  readonly close: Effect.Effect<void>
   /** Completes when the process has ended. */
   readonly ended: Effect.Effect<void>
+  /** Waits for the end. `output` is everything that it wrote. */
+  readonly end: Effect.Effect<End>
+}
+
+interface End {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly output: string
 }
 
 export interface Options {
@@ -39,15 +49,18 @@ export const start = (
     const child = spawn(command, rest, { stdio: ["pipe", "pipe", "pipe"] })
     let output = ""
     let errors = ""
+    let all = ""
     let isGone = false
     const listeners = new Set<() => void>()
     const changed = () => listeners.forEach((listener) => listener())
     child.stdout.on("data", (chunk: Buffer) => {
       output += chunk.toString()
+      all += chunk.toString()
       changed()
     })
     child.stderr.on("data", (chunk: Buffer) => {
       errors += chunk.toString()
+      all += chunk.toString()
     })
     // Writing to a killed process fails.
     child.stdin.on("error", () => {})
@@ -84,7 +97,17 @@ export const start = (
     const ended = when(() => (isGone ? Effect.void : undefined))
     const signal = (signal: NodeJS.Signals) => Effect.sync(() => void child.kill(signal))
     yield* Effect.addFinalizer(() => Effect.andThen(signal("SIGKILL"), ended))
-    return { line, send: (line) => Effect.sync(() => void child.stdin.write(`${line}\n`)), signal, ended }
+    return {
+      line,
+      send: (line) => Effect.sync(() => void child.stdin.write(`${line}\n`)),
+      signal,
+      close: Effect.sync(() => {
+        child.stdout.destroy()
+        child.stderr.destroy()
+      }),
+      ended,
+      end: Effect.map(ended, () => ({ code: child.exitCode, signal: child.signalCode, output: all }))
+    }
   })
 
 /** For child programs: reads the lines that `send` wrote. */

@@ -13,16 +13,17 @@
  * **Example** (Ten seconds)
  *
  * ```ts
- * Connection.within(Duration.seconds(10), { try: (signal) => client.doGenerate({ ...call, abortSignal: signal }), catch: failureOf })
+ * const limited = (call: Call<Response>) => Connection.within(Duration.seconds(10), call)
  * ```
  */
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
-import { Effect, Latch } from "effect"
-import type { Duration } from "effect"
+import { Alarm } from "@outlast/agent/failover"
+import type { Context } from "effect"
+import { Duration, Effect } from "effect"
 import { AsyncLocalStorage } from "node:async_hooks"
 import { subscribe } from "node:diagnostics_channel"
 
-interface Call<A> {
+export interface Call<A> {
   readonly try: (signal: AbortSignal) => Promise<A>
   readonly catch: (error: unknown) => ProviderFailure.ProviderFailure
   /** Gets the headers of each response of the call, names in lower case. Default: they are not read. */
@@ -30,8 +31,11 @@ interface Call<A> {
 }
 
 /**
- * Runs the call. Fails with a `Timeout` of phase `connect` at the limit, which interrupts the call and aborts its
- * signal. Default: no limit.
+ * Runs the call. Fails with a `Timeout` of phase `connect` at the limit, which aborts the signal of the call, as an
+ * interruption does. Default: no limit.
+ *
+ * One callback and one timer, which runs for the moment between the request and its headers: a race of fibers costs as
+ * much as the rest of a call.
  */
 export const within = <A>(
   limit: Duration.Duration | undefined,
@@ -39,44 +43,80 @@ export const within = <A>(
 ): Effect.Effect<A, ProviderFailure.ProviderFailure> => {
   const { onHeaders } = call
   if (limit === undefined && onHeaders === undefined) return Effect.tryPromise(call)
-  return Effect.suspend(() => {
-    listen()
-    const connection: Connection = { begun: Latch.makeUnsafe(), stands: Latch.makeUnsafe(), onHeaders }
-    const called = Effect.tryPromise({
-      try: (signal) => connecting.run(connection, () => call.try(signal)),
-      catch: call.catch
-    })
-    return limit === undefined ? called : Effect.raceFirst(called, late(connection, limit))
-  })
-}
-
-interface Connection {
-  readonly begun: Latch.Latch
-  readonly stands: Latch.Latch
-  readonly onHeaders: Call<unknown>["onHeaders"]
-}
-
-/** Fails at the limit. Never succeeds. */
-const late = (
-  { begun, stands }: Connection,
-  limit: Duration.Duration
-): Effect.Effect<never, ProviderFailure.ProviderFailure> =>
-  begun.await.pipe(
-    Effect.andThen(
-      Effect.timeoutOrElse(stands.await, {
-        duration: limit,
-        orElse: () =>
-          Effect.fail(
-            ProviderFailure.local(
-              "limit/connect",
-              new FailoverReason.Timeout({ phase: "connect", local: true }),
-              undefined
-            )
-          )
+  const millis = limit === undefined ? Infinity : Duration.toMillis(limit)
+  return Effect.withFiber(({ context }) =>
+    Effect.callback<A, ProviderFailure.ProviderFailure>((resume) => {
+      listen()
+      const controller = new AbortController()
+      const connection = new Connection(context, millis, onHeaders, () => {
+        resume(Effect.fail(late()))
+        controller.abort()
       })
-    ),
-    Effect.andThen(Effect.never)
+      const failed = (error: unknown) => {
+        connection.stand()
+        // `catch` may throw, which is a defect of the call.
+        resume(Effect.suspend(() => Effect.fail(call.catch(error))))
+      }
+      try {
+        connecting
+          .run(connection, () => call.try(controller.signal))
+          .then((value) => {
+            connection.stand()
+            resume(Effect.succeed(value))
+          }, failed)
+      } catch (error) {
+        failed(error)
+      }
+      return Effect.sync(() => {
+        connection.stand()
+        controller.abort()
+      })
+    })
   )
+}
+
+const late = () =>
+  ProviderFailure.local(
+    "limit/connect",
+    new FailoverReason.Timeout({ phase: "connect", local: true }),
+    undefined
+  )
+
+/** The way of a call to its server: `new`, then `begun` with its first request, then `stands` for good. */
+class Connection {
+  readonly #context: Context.Context<never>
+  readonly #limit: number
+  readonly #late: () => void
+  readonly onHeaders: Call<unknown>["onHeaders"]
+  #state: "new" | "begun" | "stands" = "new"
+  #callOff: (() => void) | undefined
+
+  constructor(
+    context: Context.Context<never>,
+    limit: number,
+    onHeaders: Call<unknown>["onHeaders"],
+    late: () => void
+  ) {
+    this.#context = context
+    this.#limit = limit
+    this.onHeaders = onHeaders
+    this.#late = late
+  }
+
+  /** A request was created. Further requests of the call change nothing. */
+  begin(): void {
+    if (this.#state !== "new") return
+    this.#state = "begun"
+    this.#callOff = Alarm.set(this.#context, this.#limit, this.#late)
+  }
+
+  /** The headers were written, or the call has ended. */
+  stand(): void {
+    this.#state = "stands"
+    this.#callOff?.()
+    this.#callOff = undefined
+  }
+}
 
 const connecting = new AsyncLocalStorage<Connection>()
 const connections = new WeakMap<object, Connection>()
@@ -92,12 +132,12 @@ const listen = (): void => {
     const request = requestOf(message)
     if (connection === undefined || request === undefined) return
     connections.set(request, connection)
-    connection.begun.openUnsafe()
+    connection.begin()
   })
   // A socket opened for one request may carry another. Requests are matched by identity, not by context.
   subscribe("undici:client:sendHeaders", (message) => {
     const request = requestOf(message)
-    if (request !== undefined) connections.get(request)?.stands.openUnsafe()
+    if (request !== undefined) connections.get(request)?.stand()
   })
   subscribe("undici:request:headers", (message) => {
     const request = requestOf(message)

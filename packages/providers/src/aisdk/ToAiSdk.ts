@@ -27,7 +27,7 @@
  * ```ts
  * const model = toAiSdk(Failover.layer([Anthropic.model("claude-sonnet-4-5"), OpenAi.model("gpt-5.1")]))
  * const { text, providerMetadata } = await generateText({ model, prompt: "Name a river that flows north." })
- * providerMetadata?.outlast // => { target: "openai/gpt-5.1#OPENAI_API_KEY", attempts: 2, costUsd: 0.0001, … }
+ * providerMetadata?.outlast // e.g. { target: "openai/gpt-5.1#OPENAI_API_KEY", attempts: 2, costUsd: 0.0001, … }
  * ```
  */
 import type {

@@ -25,61 +25,40 @@
  * ```
  */
 import type { Scope } from "effect"
-import { Cause, Context, Duration, Effect, Exit, Fiber, Layer, Option, Stream } from "effect"
+import { Context, Duration, Effect, Exit, Fiber, Layer, Stream } from "effect"
 import type { Ref } from "effect"
 import * as MissingService from "../MissingService.ts"
 import * as Check from "../Options.ts"
-import * as Refusal from "../Refusal.ts"
-import { numberOf, textOf } from "../telemetry/Fields.ts"
 import type { CircuitTransition } from "./CircuitEvent.ts"
+import type { Classify, Describe, Failure, Outcome } from "./CircuitOutcome.ts"
+import { classify, describe, ignored, outcomeOf, succeeded } from "./CircuitOutcome.ts"
+import type { AdmitOptions, Names } from "./CircuitPermits.ts"
+import * as Permits from "./CircuitPermits.ts"
+import { keep } from "./CircuitPermits.ts"
 import type { CircuitPolicy } from "./CircuitPolicy.ts"
 import * as Policy from "./CircuitPolicy.ts"
-import { CircuitRefused } from "./CircuitRefused.ts"
+import type { CircuitRefused } from "./CircuitRefused.ts"
 import type { AnyFiber, Cell } from "./Circuits.ts"
 import * as Circuits from "./Circuits.ts"
-import { draw, monotonic, wallTime } from "./Circuits.ts"
+import { draw, monotonic } from "./Circuits.ts"
 import * as State from "./CircuitState.ts"
 import type { CircuitStore } from "./CircuitStore.ts"
 import { memory } from "./CircuitStore.ts"
 
-/** The outcome of a call for its circuit. */
-export type Outcome = { readonly counts: "success" | "ignored" } | ({ readonly counts: "failure" } & Failure)
+export {
+  classify,
+  describe,
+  type Classify,
+  type Describe,
+  type Failure,
+  type Outcome
+} from "./CircuitOutcome.ts"
+export type { Names } from "./CircuitPermits.ts"
 
-/** A failure that a circuit counts. */
-export interface Failure {
-  /** Minimum time before the next call, as requested by the server. */
-  readonly retryAfter?: Duration.Input | undefined
-  /** Short description without secrets, for refusals and status pages. Default: the result of `describe`. */
-  readonly what?: string | undefined
-}
-
-/**
- * Decides the outcome of an exit. Never called for an interruption. If the function throws, the call does not count.
- */
-export type Classify = (exit: Exit.Exit<unknown, unknown>) => Outcome
-
-export interface CallOptions {
+export interface CallOptions extends AdmitOptions {
   /** Default: {@link classify}. */
   readonly classify?: Classify | undefined
-  /**
-   * Identifies the call that an attempt belongs to. Attempts with the same value are one call. `Retry` sets it.
-   * Default: each attempt is a separate call.
-   */
-  readonly call?: unknown
-  /**
-   * Set when the call has no alternative. One such call per second passes an open or a half-open circuit, and its
-   * outcome counts as a probe's. Default: false.
-   */
-  readonly lastResort?: boolean | undefined
-  /**
-   * Set when the circuit refused this call before. After a circuit closes, such calls pass gradually: three at once,
-   * and one more for each success. Default: false.
-   */
-  readonly waited?: boolean | undefined
 }
-
-/** The name of one circuit, or of several. Either all of them let the call through, or none is changed. */
-export type Names = string | ReadonlyArray<string>
 
 /** The right to make one call. The first of its functions to run reports the outcome; later ones do nothing. */
 export interface Permit {
@@ -176,40 +155,7 @@ export interface Options extends Policy.Options {
   readonly describe?: Describe | undefined
 }
 
-/** Describes an error or a defect. If the function throws, the description is left out. */
-export type Describe = (error: unknown) => string | undefined
-
 export const defaults = { ...Policy.defaults, maxCircuits: 10_000, idleAfter: "10 minutes" } as const
-
-/**
- * The default classification of an exit: success, failure, or ignored for a {@link Refusal}. A `retryAfter` of the
- * error (a `Duration.Input`; a number is milliseconds) is passed on.
- */
-export const classify: Classify = (exit) => {
-  if (Exit.isSuccess(exit)) return succeeded
-  const errors = exit.cause.reasons.flatMap((reason) => (Cause.isFailReason(reason) ? [reason.error] : []))
-  const refused = errors.length > 0 && errors.every(Refusal.isRefusal) && !Cause.hasDies(exit.cause)
-  if (refused) return ignored
-  const retryAfter = errors.map(retryAfterOf).find((known) => known !== undefined)
-  return { counts: "failure", retryAfter }
-}
-
-/**
- * Returns the tag or the name of an error, with its HTTP status if there is one: `HttpError (HTTP 503)`. The message is
- * never read, because it may contain secrets.
- */
-export const describe: Describe = (error) => {
-  const isName = (text: string | undefined): boolean =>
-    text !== undefined && /^[A-Za-z][\w/@.-]{0,99}$/.test(text)
-  const called = [textOf(error, "_tag"), textOf(error, "name")].find(isName)
-  const status = numberOf(error, "status")
-  const isStatus = Number.isInteger(status) && status !== undefined && status >= 100 && status < 600
-  const http = isStatus ? `HTTP ${status}` : undefined
-  return called !== undefined && http !== undefined ? `${called} (${http})` : (called ?? http)
-}
-
-/** Maximum length of {@link Status.lastFailure}, in characters. */
-const maxWords = 200
 
 /**
  * Creates a breaker for the enclosing scope. Throws an `InvalidOption`, a `RangeError`, for an option out of its range.
@@ -287,30 +233,6 @@ export const executeStream =
 
 const provider = "CircuitBreaker.layer()"
 
-const keep: Restore = (effect) => effect
-
-const succeeded: Outcome = { counts: "success" }
-const ignored: Outcome = { counts: "ignored" }
-
-const retryAfterOf = (error: unknown): Duration.Duration | undefined =>
-  typeof error === "object" && error !== null && "retryAfter" in error
-    ? // Anything that is not a duration becomes `None`.
-      Option.getOrUndefined(Duration.fromInput(error.retryAfter as Duration.Input))
-    : undefined
-
-/** The `restore` function of `uninterruptibleMask`, which makes an effect interruptible again if the caller was. */
-type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-
-type AdmitOptions = Omit<CallOptions, "classify">
-
-/** One circuit's part of a permit. */
-interface Share {
-  readonly cell: Cell
-  readonly grant: State.Grant
-  readonly started: number
-  readonly call: unknown
-}
-
 const build = (
   policy: CircuitPolicy,
   limit: number,
@@ -320,173 +242,9 @@ const build = (
 ): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.gen(function* () {
     const circuits = yield* Circuits.make(limit, idle)
-    // Not from `Random`: two processes with the same seed would get the same id.
-    const instance = globalThis.crypto.randomUUID()
+    const permits = yield* Permits.make(policy, circuits, store)
+    const { admit, decide, end, endOne, isCurrent } = permits
     const timesCalls = policy.rate !== undefined && policy.rate.slow !== Infinity
-    let holders = 0
-
-    /**
-     * Applies a change that this process decided. Shares it with other processes if it starts a new generation or was
-     * made by hand.
-     */
-    const decide = (cell: Cell, after: State.CircuitState, fiber: AnyFiber, byHand = false): void => {
-      const before = cell.state
-      if (circuits.move(cell, after, fiber) && (byHand || after.generation !== before.generation)) {
-        shared?.share({ circuit: cell.circuit, before, after, byHand })
-      }
-    }
-
-    /** Applies a state that came from the store. */
-    const adopt = (cell: Cell, after: State.CircuitState, fiber: AnyFiber): void => {
-      const { phase, generation } = cell.state
-      // A circuit that is closed here and in the store keeps its local state, which includes the counts.
-      const isSameClosed = phase === "closed" && after.phase === "closed" && after.generation === generation
-      if (!isSameClosed) circuits.move(cell, after, fiber)
-    }
-
-    const shared = yield* store.attach({
-      policy,
-      adopt: (circuit, state) =>
-        Effect.withFiber((fiber) => {
-          adopt(circuits.of(circuit, fiber), state, fiber)
-          return Effect.void
-        }),
-      publish: (event) =>
-        Effect.withFiber((fiber) => {
-          circuits.publish(event, fiber)
-          return Effect.void
-        })
-    })
-    const isLocal = (): boolean => shared === undefined || shared.isCurrent()
-
-    const refused = (
-      circuit: string,
-      { reason, retryAfter }: { reason: CircuitRefused["reason"]; retryAfter: number | undefined },
-      fiber: AnyFiber
-    ): Effect.Effect<never, CircuitRefused> => {
-      circuits.publish({ _tag: "CircuitRefusal", at: wallTime(fiber), circuit, reason, retryAfter }, fiber)
-      const wait = retryAfter === undefined ? undefined : Duration.millis(retryAfter)
-      const lastFailure = circuits.lastFailure(circuit)
-      return Effect.fail(new CircuitRefused({ circuit, reason, retryAfter: wait, lastFailure }))
-    }
-
-    const admitOne = (
-      circuit: string,
-      options: AdmitOptions,
-      fiber: AnyFiber,
-      restore: Restore
-    ): Effect.Effect<Share, CircuitRefused> => {
-      const cell = circuits.of(circuit, fiber)
-      const now = monotonic(fiber)
-      const holder = `${instance}-${++holders}`
-      if (!isLocal()) return refused(circuit, { reason: "store", retryAfter: undefined }, fiber)
-      const [admission, after] = State.admit(policy, cell.state, holder, now, options)
-      if (!admission.granted) return refused(circuit, admission.refusal, fiber)
-      const enter = ({ grant }: { readonly grant: State.Grant }): Share => {
-        cell.running++
-        return { cell, grant, started: now, call: options.call }
-      }
-      const isLocalGrant = admission.grant.holder === undefined || admission.grant.lastResort === true
-      if (shared === undefined || isLocalGrant) {
-        circuits.move(cell, after, fiber)
-        return Effect.succeed(enter(admission))
-      }
-      const asking = Effect.flatMap(shared.admit(circuit, holder, cell.state), ({ answer, leave }) =>
-        Effect.onInterrupt(restore(answer), () => leave)
-      )
-      return Effect.flatMap(asking, (answer) => {
-        if (answer === undefined && !isLocal()) {
-          return refused(circuit, { reason: "store", retryAfter: undefined }, fiber)
-        }
-        if (answer?.granted === true && answer.generation === cell.state.generation) {
-          return Effect.succeed(enter({ grant: { generation: answer.generation, holder } }))
-        }
-        // Decides again, because the circuit may have changed while the store was asked.
-        const [local, next] = State.admit(policy, cell.state, holder, monotonic(fiber), options)
-        if (!local.granted) return refused(circuit, local.refusal, fiber)
-        if (answer !== undefined && local.grant.holder !== undefined) {
-          return refused(circuit, { reason: "half-open", retryAfter: undefined }, fiber)
-        }
-        circuits.move(cell, next, fiber)
-        return Effect.succeed(enter(local))
-      })
-    }
-
-    const endOne = (
-      { cell, grant, started, call }: Share,
-      outcome: Outcome,
-      fiber: AnyFiber,
-      restore: Restore,
-      now = monotonic(fiber)
-    ): Effect.Effect<void> => {
-      const { circuit } = cell
-      const took = now - started
-      const retryAfter = outcome.counts === "failure" ? hintOf(outcome.retryAfter) : undefined
-      cell.running--
-      const inFlight = cell.running
-      const ended: State.Ended =
-        outcome.counts === "ignored"
-          ? { outcome: "ignored" }
-          : { outcome: outcome.counts, retryAfter, took, call, inFlight }
-      if (outcome.counts === "failure") {
-        if (grant.generation === cell.state.generation) cell.lastFailure = outcome.what?.slice(0, maxWords)
-        circuits.publish({ _tag: "CircuitFailure", at: wallTime(fiber), circuit, retryAfter }, fiber)
-      }
-      if (outcome.counts !== "ignored" && grant.holder !== undefined && took >= policy.probeLimit) {
-        circuits.publish({ _tag: "CircuitProbeLate", at: wallTime(fiber), circuit, took }, fiber)
-      }
-      const chance = draw(fiber)
-      const settled = (): State.CircuitState => State.settle(policy, cell.state, grant, ended, now, chance)
-      if (shared === undefined || grant.holder === undefined || grant.lastResort === true) {
-        decide(cell, settled(), fiber)
-        return Effect.void
-      }
-      // A caller that is interrupted does not wait for the store, and continues with the next circuit.
-      return Effect.flatMap(
-        shared.settle(circuit, grant, State.judgedAsProbe(policy, cell.state, ended), cell.state, chance),
-        ({ answer, leave }) =>
-          Effect.matchCauseEffect(restore(answer), {
-            onFailure: () => leave,
-            onSuccess: (told) => Effect.sync(() => (told ? undefined : decide(cell, settled(), fiber)))
-          })
-      )
-    }
-
-    /**
-     * Asks the circuits in the order of their names, so that two calls cannot each hold a permit that the other needs.
-     */
-    const admit = (
-      names: Names,
-      options: AdmitOptions,
-      restore: Restore
-    ): Effect.Effect<ReadonlyArray<Share>, CircuitRefused> =>
-      Effect.withFiber((fiber) => {
-        if (typeof names === "string")
-          return Effect.map(admitOne(names, options, fiber, restore), (share) => [share])
-        const all = [...new Set(names)].sort()
-        // Checks all circuits before changing any. Otherwise one whose open time is over would become half-open for
-        // a call that another circuit refuses.
-        const now = monotonic(fiber)
-        for (const name of isLocal() ? all : []) {
-          const known = circuits.read(name)
-          const [admission] = State.admit(policy, known, "", now, options)
-          if (!admission.granted) return refused(name, admission.refusal, fiber)
-        }
-        const held: Array<Share> = []
-        return Effect.forEach(
-          all,
-          (name) => Effect.map(admitOne(name, options, fiber, restore), (share) => void held.push(share)),
-          { discard: true }
-        ).pipe(
-          Effect.onError(() => end(held, ignored, restore)),
-          Effect.as(held)
-        )
-      })
-
-    const end = (shares: ReadonlyArray<Share>, outcome: Outcome, restore: Restore): Effect.Effect<void> =>
-      Effect.withFiber((fiber) =>
-        Effect.forEach(shares, (share) => endOne(share, outcome, fiber, restore), { discard: true })
-      )
 
     const guarded = <A, E, R>(
       names: Names,
@@ -518,7 +276,7 @@ const build = (
 
     /** True for a closed circuit, which admits calls without reading the clock and without a lease. */
     const admits = (state: State.CircuitState): state is State.Closed =>
-      state.phase === "closed" && (shared === undefined || shared.isCurrent())
+      state.phase === "closed" && isCurrent()
 
     const executeOne =
       (name: string, options: CallOptions) =>
@@ -684,7 +442,7 @@ const build = (
           const now = monotonic(fiber)
           const all = typeof names === "string" ? [names] : names
           return Effect.succeed(
-            isLocal() && all.every((name) => State.available(policy, circuits.read(name), now))
+            isCurrent() && all.every((name) => State.available(policy, circuits.read(name), now))
           )
         }),
       trip: (name, length) =>
@@ -695,7 +453,7 @@ const build = (
       reset: (name) => byHand(name, State.reset),
       isolate: (name) =>
         Effect.suspend(() => {
-          const holder = `${instance}-${++holders}`
+          const holder = permits.holder()
           return Effect.acquireRelease(
             byHand(name, (state, now) => State.isolate(state, holder, now)),
             () => byHand(name, (state, now) => State.release(state, holder, now))
@@ -708,36 +466,3 @@ const build = (
       transitions: circuits.transitions
     }
   })
-
-/** A hint that is not a duration is ignored. The failure still counts. */
-const hintOf = (retryAfter: Duration.Input | undefined): number | undefined =>
-  retryAfter === undefined
-    ? undefined
-    : Option.getOrUndefined(Option.map(Duration.fromInput(retryAfter), Duration.toMillis))
-
-/** An exit with interruptions only is ignored, whatever the classifier would return. */
-const outcomeOf = (judge: Classify, describe: Describe, exit: Exit.Exit<unknown, unknown>): Outcome => {
-  if (Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)) return ignored
-  try {
-    const outcome = judge(exit)
-    // A classifier written in JavaScript may return anything.
-    if (!isOutcome(outcome)) return ignored
-    if (outcome.counts !== "failure" || outcome.what !== undefined || Exit.isSuccess(exit)) return outcome
-    return { ...outcome, what: wordsFor(describe, Cause.squash(exit.cause)) }
-  } catch {
-    return ignored
-  }
-}
-
-const isOutcome = (value: unknown): value is Outcome =>
-  typeof value === "object" && value !== null && "counts" in value && typeof value.counts === "string"
-
-const wordsFor = (describe: Describe, error: unknown): string | undefined => {
-  try {
-    // A function written in JavaScript may return anything.
-    const words: unknown = describe(error)
-    return typeof words === "string" ? words : undefined
-  } catch {
-    return undefined
-  }
-}

@@ -51,6 +51,8 @@ import * as Connection from "./ConnectionState.ts"
 import { Connections } from "./Connections.ts"
 import type { Watched } from "./Connections.ts"
 import * as HealthWindow from "./HealthWindow.ts"
+import { monotonic, statusOf } from "./ConnectionStatus.ts"
+import type { Status } from "./ConnectionStatus.ts"
 import { ProbeError, SessionDead, Unhealthy } from "./NotHealthy.ts"
 import type { NotHealthy } from "./NotHealthy.ts"
 
@@ -81,20 +83,12 @@ export interface Registration<E = never, R = never> {
   readonly timeout?: Duration.Input | undefined
 }
 
-/** The state of a name at one moment. Times are Unix milliseconds. */
-export interface Status extends Omit<HealthWindow.Reading, "verdict"> {
-  readonly name: string
-  readonly health: HealthWindow.Verdict | "dead"
-  readonly registered: boolean
-  readonly death: Connection.Death | undefined
-}
-
 // -----------------------------------------------------------------------------
 // Errors
 // -----------------------------------------------------------------------------
 
 export { ProbeError, SessionDead, Unhealthy }
-export type { NotHealthy }
+export type { NotHealthy, Status }
 
 // -----------------------------------------------------------------------------
 // Service
@@ -416,30 +410,10 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
 
     // --- reading
 
-    const statusOf = (name: string, watched: Watched | undefined, clock: Clock.Clock): Status => {
-      const now = monotonic(clock)
-      // The two clocks differ by a constant, unless the wall clock is changed.
-      const unix = (time: number) => Math.round(clock.currentTimeMillisUnsafe() - (now - time))
-      const state = watched?.state ?? Connection.initial
-      const { verdict, lastSuccess, lastFailure, ...reading } = HealthWindow.read(
-        spec.window,
-        state.window,
-        now
-      )
-      return {
-        name,
-        health: state.death === undefined ? verdict : "dead",
-        registered: watched?.token !== undefined,
-        ...reading,
-        lastSuccess: lastSuccess === undefined ? undefined : unix(lastSuccess),
-        lastFailure: lastFailure === undefined ? undefined : unix(lastFailure),
-        death:
-          state.death === undefined ? undefined : { at: unix(state.death.at), reason: state.death.reason }
-      }
-    }
-
     const status = (name: string) =>
-      Effect.map(Clock.Clock, (clock) => statusOf(name, connections.find(name, monotonic(clock)), clock))
+      Effect.map(Clock.Clock, (clock) =>
+        statusOf(spec, name, connections.find(name, monotonic(clock)), clock)
+      )
 
     const awaitHealthy = (name: string): Effect.Effect<void, SessionDead> =>
       Effect.flatMap(Clock.Clock, (clock) => {
@@ -547,7 +521,7 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
       awaitHealthy,
       status,
       list: Effect.map(Clock.Clock, (clock) =>
-        connections.all(monotonic(clock)).map((watched) => statusOf(watched.name, watched, clock))
+        connections.all(monotonic(clock)).map((watched) => statusOf(spec, watched.name, watched, clock))
       )
     }
   })
@@ -594,8 +568,6 @@ const listOf = (names: Names): ReadonlyArray<string> => {
   is.list(is.string, "the name of a connection, or a list of names")(module, "names", names)
   return [...new Set(names)]
 }
-
-const monotonic = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
 
 const publish = (clock: Clock.Clock, event: ResilienceEvents.NoTime<ConnectionEvent>): Effect.Effect<void> =>
   Effect.flatMap(ResilienceEvents.ResilienceEvents, (events) =>

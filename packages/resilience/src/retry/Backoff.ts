@@ -17,10 +17,16 @@
  *
  * ```ts
  * const spec = Backoff.exponential({ initial: "1 second", cap: "30 seconds", jitter: 0.2 })
- * Backoff.delay(spec, 3, undefined, 0.5) // => 4000, the middle of 3200 to 4800 milliseconds
- * Backoff.delay(spec, 1_000, undefined, 0.99) // => 29940, never above Backoff.max(spec)
+ * Backoff.delay(spec, 3, undefined, 0.5) // => 4000
+ * // The middle of 3200 to 4800 milliseconds.
+ * Backoff.delay(spec, 1_000, undefined, 0.99) // => 29940
+ * // Never above `Backoff.max(spec)`.
+ * ```
  *
- * effect.pipe(Effect.retry({ schedule: Backoff.schedule(spec), times: 4 }))
+ * **Example** (The same delays as a `Schedule`)
+ *
+ * ```ts
+ * fetchAnswer.pipe(Effect.retry({ schedule: Backoff.schedule(spec), times: 4 }))
  * ```
  */
 import { Duration, Effect, Random, Schedule } from "effect"

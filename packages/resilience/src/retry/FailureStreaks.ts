@@ -12,7 +12,7 @@
  *
  * ```ts
  * const [n, after] = FailureStreaks.failed(streaks, "openai/gpt-4.1")
- * const wait = Backoff.delay(spec, n, undefined, draw)
+ * const wait = Backoff.delay(spec, n, undefined, 0.5)
  * ```
  */
 import * as Options from "../Options.ts"

@@ -36,24 +36,20 @@
  * )
  * ```
  */
-import { Cause, Data, Duration, Effect, Exit, Option, Random, Stream } from "effect"
+import { Cause, Effect, Exit, Stream } from "effect"
+import type { Duration } from "effect"
 import * as CircuitBreaker from "../breaker/CircuitBreaker.ts"
-import { CircuitRefused } from "../breaker/CircuitRefused.ts"
-import { AttemptOptions } from "../breaker/Circuits.ts"
-import * as MissingService from "../MissingService.ts"
+import type { CircuitRefused } from "../breaker/CircuitRefused.ts"
 import * as Check from "../Options.ts"
-import * as ErrorText from "../ErrorText.ts"
-import * as Refusal from "../Refusal.ts"
-import * as ResilienceEvents from "../telemetry/ResilienceEvents.ts"
 import * as AttemptLimits from "./AttemptLimits.ts"
 import * as Backoff from "./Backoff.ts"
-import * as Deadline from "./Deadline.ts"
-import type { Flight } from "./RetryBudget.ts"
-import { RetryBudget } from "./RetryBudget.ts"
-import type { RetryEvent, Stopped } from "./RetryEvent.ts"
-import type { Ledger, Rules, Verdict } from "./RetryState.ts"
-import { afterFailure, afterRefusal, start } from "./RetryState.ts"
+import type { RetryBudget } from "./RetryBudget.ts"
+import type { Settings } from "./RetryCall.ts"
+import { call, streamCall } from "./RetryCall.ts"
+import type { RetryFailed } from "./RetryFailed.ts"
+import type { Verdict } from "./RetryState.ts"
 
+export { RetryFailed } from "./RetryFailed.ts"
 export type { Verdict } from "./RetryState.ts"
 
 // -----------------------------------------------------------------------------
@@ -157,63 +153,6 @@ export const defaults = {
   budget: false,
   whenRefused: "fail"
 } as const
-
-// -----------------------------------------------------------------------------
-// Errors
-// -----------------------------------------------------------------------------
-
-/** The call failed and is not retried any more. The message has the reason for stopping; the failure is the `cause`. */
-export class RetryFailed<E> extends Data.TaggedError("RetryFailed")<{
-  /** Failure of the last attempt. Without an attempt, the circuit's refusal. */
-  readonly failure: unknown
-  /** The refusal that ended the call, if one did. */
-  readonly refused?: CircuitRefused | undefined
-  /** Number of attempts made. Refusals by a circuit do not count. */
-  readonly attempts: number
-  readonly stopped: Stopped
-}> {
-  declare readonly failure: E
-  /** Not retryable, because the call has already been made as often as allowed. */
-  readonly isRetryable = false
-  /** Same as `failure`, for loggers that print causes. */
-  override readonly cause: E
-  /** Set without an attempt: nothing was called, so an outer breaker does not count the failure. */
-  declare readonly [Refusal.mark]?: true
-
-  constructor(fields: {
-    readonly failure: E
-    readonly refused?: CircuitRefused | undefined
-    readonly attempts: number
-    readonly stopped: Stopped
-  }) {
-    super(fields)
-    this.cause = fields.failure
-    if (fields.attempts === 0) this[Refusal.mark] = true
-  }
-
-  override get message(): string {
-    const attempts = this.attempts === 1 ? "1 attempt" : `${this.attempts} attempts`
-    return `Gave up after ${attempts}: ${reasonOf(this)}.`
-  }
-}
-
-ErrorText.printedOnce(RetryFailed, { withCause: true })
-
-const reasonOf = ({ refused, stopped }: RetryFailed<unknown>): string => {
-  if (refused === undefined) return why[stopped]
-  const until = stopped === "deadline" ? " until the deadline" : ""
-  return `circuit \`${refused.circuit}\` refused the call${until}`
-}
-
-const why: Readonly<Record<Stopped, string>> = {
-  "not-retryable": "the failure is not retryable",
-  attempts: "the attempt limit is reached",
-  deadline: "no time is left for another attempt before the deadline",
-  "retry-after": "the server requested a longer wait than allowed",
-  budget: "the retry budget is empty",
-  refused: "a circuit refused the call",
-  started: "the stream had already started and cannot be repeated"
-}
 
 // -----------------------------------------------------------------------------
 // Combinators
@@ -329,9 +268,10 @@ interface WithStream {
 }
 
 /**
- * …)` has the original. => Retries an effect, as `effect.pipe(Retry.with(options))` or `Retry.with(effect,
- * options)`. Failures become {@link RetryFailed}. Use `Effect.catchTag("RetryFailed", ({ failure }) =>
- * …)` to read the original failure. => …)` has the original.
+ * Retries an effect, as `effect.pipe(Retry.with(options))` or `Retry.with(effect, options)`.
+ *
+ * Failures become {@link RetryFailed}. Its `failure` has the original: catch it with
+ * `Effect.catchTag("RetryFailed", ({ failure }) => …)`.
  *
  * Throws an `InvalidOption`, a `RangeError`, for an option out of its range.
  */
@@ -372,14 +312,6 @@ export { retryEffect as with }
 // -----------------------------------------------------------------------------
 
 const module = "Retry"
-
-interface Settings extends Rules {
-  readonly classify: (error: unknown) => Verdict
-  readonly deadline: Duration.Duration | undefined
-  readonly budget: boolean
-  readonly breaker: (Pick<Breaker, "circuit"> & { readonly classify: CircuitBreaker.Classify }) | undefined
-  readonly name: string | undefined
-}
 
 /** Settings without options, built once. `Retry.with` often runs once per call. */
 const unsaid = {
@@ -467,216 +399,3 @@ const forCircuit =
       ? { counts: "failure", retryAfter: verdict.retryAfter ?? outcome.retryAfter }
       : { counts: "ignored" }
   }
-
-/** One call. The object also identifies the call to its circuit. */
-interface Call {
-  /** True when the attempt got through the circuit. */
-  ran: boolean
-  /** True when the call has paid into the retry budget. */
-  paid: boolean
-}
-
-const verdictNoun = "a Verdict, for example Retry.again() or Retry.stop"
-
-/** A classifier without types may return anything. */
-const isVerdict = (value: unknown): value is Verdict =>
-  typeof value === "object" && value !== null && "retry" in value && typeof value.retry === "boolean"
-
-/** Returns the verdict of `classify`, or the defect it threw. */
-const judged = (
-  { classify: judge }: Settings,
-  error: unknown
-): Verdict | { readonly retry: undefined; readonly defect: unknown } => {
-  try {
-    const verdict = judge(error)
-    // Checked here, so that a wrong return value also becomes a defect of the classifier.
-    if (!isVerdict(verdict)) throw Check.wrongReturn(module, "classify", verdict, verdictNoun)
-    return verdict.retry ? verdict : stop
-  } catch (defect) {
-    return { retry: undefined, defect }
-  }
-}
-
-/** Waits and returns the ledger for the next attempt. Fails when there is none. */
-const next = (
-  settings: Settings,
-  ledger: Ledger,
-  cause: Cause.Cause<unknown>,
-  { ran }: Call,
-  started: boolean
-): Effect.Effect<Ledger, RetryFailed<unknown>, RetryBudget> => {
-  const failure = cause.reasons.find(Cause.isFailReason)
-  /** Passes a cause with a defect on, with its failure wrapped as the type promises. */
-  const broken = (cause: Cause.Cause<unknown>) => {
-    const attempts = ledger.failed.total + 1
-    return Effect.failCause(
-      Cause.map(cause, (failure) => new RetryFailed({ failure, attempts, stopped: "not-retryable" }))
-    )
-  }
-  // Next to a defect, a failure is not a reason to retry.
-  if (failure === undefined || Cause.hasDies(cause)) return broken(cause)
-  const { error } = failure
-  const refused = !ran && error instanceof CircuitRefused ? error : undefined
-  const verdict = refused === undefined ? judged(settings, error) : stop
-  if (verdict.retry === undefined && verdict.defect instanceof Check.InvalidOption) {
-    // A mistake in the program. Dies alone, because next to a failure the defect would be overlooked.
-    verdict.defect.cause = error
-    return Effect.die(verdict.defect)
-  }
-  if (verdict.retry === undefined) return broken(Cause.combine(cause, Cause.die(verdict.defect)))
-  return Effect.gen(function* () {
-    const left = Option.match(yield* Deadline.remaining, {
-      onNone: () => Infinity,
-      onSome: Duration.toMillis
-    })
-    const around = { left, draw: yield* Random.next }
-    const decision =
-      refused === undefined
-        ? afterFailure(settings, ledger, error, verdict, started, around)
-        : afterRefusal(settings, ledger, refused, around)
-    const attempts = decision.ledger.failed.total
-    const fail = (stopped: Stopped) =>
-      Effect.andThen(
-        publish(settings, { _tag: "RetriesExhausted", attempts, stopped }),
-        Effect.fail(
-          new RetryFailed({
-            failure: attempts === 0 ? error : decision.ledger.failure,
-            attempts,
-            stopped,
-            ...(refused === undefined ? {} : { refused })
-          })
-        )
-      )
-    if (decision.stopped !== undefined) return yield* fail(decision.stopped)
-    if (settings.budget && refused === undefined && !(yield* (yield* retryBudget).withdraw)) {
-      return yield* fail("budget")
-    }
-    const { wait: delay, class: of } = decision
-    yield* publish(settings, {
-      _tag: "Retrying",
-      attempt: attempts,
-      delay,
-      because: refused === undefined ? "failed" : "refused",
-      ...(of === undefined ? {} : { class: of })
-    })
-    yield* Effect.sleep(Duration.millis(delay))
-    return decision.ledger
-  })
-}
-
-type Unnamed<Event> = Event extends RetryEvent ? Omit<Event, "at" | "name"> : never
-
-const publish = ({ name }: Settings, event: Unnamed<RetryEvent>): Effect.Effect<void> =>
-  ResilienceEvents.publishNow<RetryEvent>(name === undefined ? event : { ...event, name })
-
-/** Publishes `RetrySucceeded`, unless the first attempt succeeded. */
-const succeeded = (settings: Settings, { failed }: Ledger): Effect.Effect<void> =>
-  failed.total === 0 ? Effect.void : publish(settings, { _tag: "RetrySucceeded", attempts: failed.total + 1 })
-
-const retryBudget = MissingService.get(RetryBudget, "RetryBudget", "RetryBudget.layer()")
-
-/** Runs `f` with the budget, in one step. */
-const withBudget = <A, E, R>(f: (budget: RetryBudget["Service"]) => Effect.Effect<A, E, R>) =>
-  MissingService.use(RetryBudget, "RetryBudget", "RetryBudget.layer()", f)
-
-const pay = withBudget(({ deposit }) => deposit)
-
-/** `RetryBudget.track` for a stream, which succeeds when it ends. */
-const tracked = (self: Stream.Stream<unknown, unknown, unknown>) =>
-  Stream.unwrap(
-    Effect.gen(function* () {
-      const { beginUnsafe } = yield* RetryBudget
-      const end = (flight: Flight, hasSucceeded: boolean) =>
-        Effect.withFiber((fiber) => Effect.sync(() => flight.endUnsafe(fiber, hasSucceeded)))
-      const flight = yield* Effect.acquireRelease(
-        Effect.withFiber((fiber) => Effect.sync(() => beginUnsafe(fiber))),
-        (flight) => end(flight, false)
-      )
-      return Stream.onEnd(self, end(flight, true))
-    })
-  )
-
-/** A call pays when its first attempt runs. A call that the circuit refuses is not traffic. */
-const owes = ({ budget }: Settings, one: Call): boolean => {
-  if (!budget || one.paid) return false
-  one.paid = true
-  return true
-}
-
-/** For calls without a circuit, which need no state of their own. */
-const free: Call = { ran: true, paid: true }
-
-const call = (settings: Settings, attempted: Effect.Effect<unknown, unknown, unknown>) => {
-  const { breaker, budget, deadline } = settings
-  const self = budget ? withBudget(({ track }) => track(attempted)) : attempted
-  const paying = budget
-    ? withBudget(({ deposit, track }) => Effect.andThen(deposit, track(attempted)))
-    : attempted
-  const attempt = (one: Call): Effect.Effect<unknown, unknown, unknown> => {
-    if (breaker === undefined) return self
-    one.ran = false
-    const run = Effect.suspend(() => {
-      one.ran = true
-      return owes(settings, one) ? paying : self
-    })
-    return CircuitBreaker.execute(breaker.circuit, new AttemptOptions(breaker.classify, one))(run)
-  }
-  const attempts = (
-    ledger: Ledger,
-    one: Call,
-    first: Effect.Effect<unknown, unknown, unknown>
-  ): Effect.Effect<unknown, unknown, unknown> =>
-    Effect.catchCause(
-      ledger.failed.total === 0 ? first : Effect.tap(first, succeeded(settings, ledger)),
-      (cause) =>
-        Effect.flatMap(next(settings, ledger, cause, one, false), (after) =>
-          attempts(after, one, attempt(one))
-        )
-    )
-  const all =
-    breaker === undefined
-      ? attempts(start, free, paying)
-      : Effect.suspend(() => {
-          const one: Call = { ran: false, paid: false }
-          return attempts(start, one, attempt(one))
-        })
-  return deadline === undefined ? all : Deadline.within(all, deadline)
-}
-
-const streamCall = (settings: Settings, attempted: Stream.Stream<unknown, unknown, unknown>) => {
-  const { breaker, budget, deadline } = settings
-  const self = budget ? tracked(attempted) : attempted
-  const attempt = (one: Call): Stream.Stream<unknown, unknown, unknown> => {
-    one.ran = breaker === undefined
-    const run = Stream.suspend(() => {
-      one.ran = true
-      return owes(settings, one) ? Stream.unwrap(Effect.as(pay, self)) : self
-    })
-    return breaker === undefined
-      ? run
-      : CircuitBreaker.executeStream(breaker.circuit, { classify: breaker.classify, call: one })(run)
-  }
-  const attempts = (ledger: Ledger, one: Call): Stream.Stream<unknown, unknown, unknown> =>
-    Stream.suspend(() => {
-      let started = false
-      const begin = Effect.sync(() => {
-        started = true
-      })
-      return attempt(one).pipe(
-        Stream.onFirst(() => begin),
-        Stream.onEnd(succeeded(settings, ledger)),
-        Stream.catchCause((cause) =>
-          Stream.unwrap(
-            Effect.map(next(settings, ledger, cause, one, started), (after) => attempts(after, one))
-          )
-        )
-      )
-    })
-  const all = Stream.suspend(() => attempts(start, { ran: false, paid: false }))
-  if (deadline === undefined) return all
-  return Stream.unwrap(
-    Effect.map(Deadline.within(Deadline.Deadline, deadline), (own) =>
-      Stream.provideService(all, Deadline.Deadline, own)
-    )
-  )
-}

@@ -9,7 +9,7 @@ import { TestClock } from "effect/testing"
 import { spawn } from "node:child_process"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
-import * as RedisServer from "../support/RedisServer.ts"
+import * as RedisServer from "../../../../test/services/Redis.ts"
 import { connection, turn, until } from "./redisStore.ts"
 
 // -----------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 import { assert, beforeAll, afterAll, describe, it } from "@effect/vitest"
 import { Effect, Exit, Scope } from "effect"
-import * as RedisServer from "../support/RedisServer.ts"
+import * as RedisServer from "../../../../test/services/Redis.ts"
 import { contract } from "./BreakerContract.ts"
 import * as RedisStore from "./redisStore.ts"
 import { runModel, serviceOver } from "./support.ts"

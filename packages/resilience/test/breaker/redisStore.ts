@@ -4,7 +4,7 @@ import { CircuitBreaker } from "@outlast/resilience"
 import type { SharedCircuits } from "#resilience/breaker/CircuitStore"
 import * as RedisCircuitStore from "#resilience/breaker/RedisCircuitStore"
 import { Clock, Effect, Layer } from "effect"
-import type { RedisServer } from "../support/RedisServer.ts"
+import type { RedisServer } from "../../../../test/services/Redis.ts"
 
 /** Lets real I/O proceed for one turn of the event loop. */
 export const turn = Effect.promise(() => new Promise<void>((resolve) => setImmediate(resolve)))

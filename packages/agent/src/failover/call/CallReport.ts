@@ -12,9 +12,11 @@ import type { Usage } from "../../conversation/Usage.ts"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { Verdict } from "../../recovery/Seam.ts"
+import { isDiminishing } from "../../recovery/Truncation.ts"
 import type { CooldownOpened } from "../chain/TargetEvent.ts"
 import type { Action, CallState, Event, Failed } from "../decide/CallState.ts"
 import { initial, wasCut } from "../decide/CallState.ts"
+import type { CallNotes } from "../decide/CallNotes.ts"
 import type { Cooldown } from "../decide/Cooldown.ts"
 import type { Notice } from "../decide/Notice.ts"
 import { isChange } from "../decide/Notice.ts"
@@ -50,7 +52,8 @@ export class CallReport {
       ? Waits.none
       : Waits.make(
           (event) => this.#publish({ ...event, ...this.#numbers() }) ?? Effect.void,
-          () => context.now()
+          () => context.now(),
+          context.chain.policy.heartbeat
         )
   }
 
@@ -73,6 +76,7 @@ export class CallReport {
    */
   decided(state: CallState, event: Event, action: Action, opened: Cooldown | undefined, now: number): Told {
     this.#state = state
+    if (this.#context.raised !== undefined) this.#note(this.#context.raised.notes, action)
     const cooldown = opened === undefined ? undefined : this.#cooldown(opened, now)
     const refused = this.#refused(event, action)
     if (isSending(action)) return inTurn(cooldown, refused)
@@ -81,6 +85,18 @@ export class CallReport {
     return action._tag === "GiveUp"
       ? inTurn(told, written(this.#context.chain.memory.log.gaveUp(action.failure)))
       : told
+  }
+
+  /** Notes for the agent run that made the call. */
+  #note(notes: CallNotes, action: Action): void {
+    if (action._tag === "RaiseOutputLimit") notes.raisedTo = action.limit
+    else if (action._tag === "Continue" && action.failure === undefined) {
+      notes.continued++
+      notes.raisedTo = action.raisedTo ?? notes.raisedTo
+    } else if (action._tag === "Deliver") {
+      const { truncation } = this.#context.chain.policy
+      notes.diminished = truncation !== false && isDiminishing(truncation, this.#state.rungs)
+    }
   }
 
   /** The attempt of this action is sent. */
@@ -114,7 +130,7 @@ export class CallReport {
   succeeded(attempt: Attempt, usage: Usage | undefined, costUsd: number | undefined): Told {
     const { chain } = this.#context
     const { ref } = attempt.target
-    // In any other order another model is no news.
+    // Orders that rotate models on purpose change the model without news.
     const isNews =
       attempt.startedAt >= chain.memory.servingSince &&
       (chain.order === Order.inOrder || this.#state.ledger.switches > 0)
@@ -141,6 +157,7 @@ export class CallReport {
   /** Images and files are sent to `target` as notes from now on. */
   droppedMedia(target: TargetRef, dropped: number): Told {
     if (dropped === 0) return undefined
+    if (this.#context.raised !== undefined) this.#context.raised.notes.mediaDropped += dropped
     const line = this.#context.chain.memory.log.droppedMedia(target, dropped)
     return inTurn(written(line), this.#publish({ _tag: "MediaDropped", ...this.#numbers(), target, dropped }))
   }

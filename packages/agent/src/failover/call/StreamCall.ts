@@ -6,7 +6,7 @@
  * while we wait for the provider, never while the consumer is busy. An attempt is closed, its request aborted,
  * before the next one begins.
  */
-import type { Pull } from "effect"
+import type { Context, Pull } from "effect"
 import { Cause, Channel, Duration, Effect, Exit, Queue, Scope, Stream } from "effect"
 import type { AiError, IdGenerator, LanguageModel, Response } from "effect/ai"
 import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
@@ -21,6 +21,7 @@ import { CallRun } from "./CallRun.ts"
 import type { Chain } from "../chain/Chain.ts"
 import type { ObjectFormat } from "./ObjectAnswer.ts"
 import * as ObjectAnswer from "./ObjectAnswer.ts"
+import * as Alarm from "../target/Alarm.ts"
 import type { ProviderRequest } from "../target/ProviderModel.ts"
 import type { SlowStream } from "../decide/RecoveryPolicy.ts"
 import type { AttemptEnd, Cut } from "./StreamGate.ts"
@@ -33,7 +34,7 @@ type Parts = readonly [Part, ...Array<Part>]
 type PullOf<E> = Pull.Pull<Parts, E, void, IdGenerator.IdGenerator>
 
 /** What has come of an attempt and was not taken yet. */
-type Ready = Queue.Dequeue<Parts, ProviderFailure | Cause.Done>
+type Ready = Queue.Queue<Parts, ProviderFailure | Cause.Done>
 
 /** Arrays of parts of an attempt, as the provider sends them, that are read before the consumer asks, at most. */
 const readAhead = 64
@@ -189,6 +190,12 @@ class Opened {
   readonly #firstToken: number
   readonly #idle: number
   readonly #slow: SlowStream | undefined
+  /** Of the fiber that opened the attempt. Another one may read it, after that has ended. */
+  readonly #context: Context.Context<never>
+  /** Calls the alarm off, while one is set. */
+  #callOff: (() => void) | undefined
+  /** When the current wait for the provider began, in monotonic milliseconds. */
+  #waitingSince: number | undefined
   #begun = false
   /** Milliseconds waited for the provider since it last sent something. */
   #silent = 0
@@ -203,8 +210,10 @@ class Opened {
     attempt: Attempt,
     request: ProviderRequest,
     ready: Ready,
-    scope: Scope.Closeable
+    scope: Scope.Closeable,
+    context: Context.Context<never>
   ) {
+    this.#context = context
     const { limits } = run.chain.policy
     const reasons = attempt.target.model.info.reasoning === true
     this.attempt = attempt
@@ -225,15 +234,48 @@ class Opened {
     attempt: Attempt,
     parent: Scope.Scope
   ): Effect.Effect<Opened, never, IdGenerator.IdGenerator> =>
-    Effect.suspend(() => {
+    Effect.withFiber(({ context }) => {
       const request = run.request(attempt, gate.text)
       gate.begin(attempt.answered, attempt.maker, run.judge(attempt))
       const scope = Scope.forkUnsafe(parent)
-      return Effect.map(
-        reading(AttemptRequest.streamText(attempt.target, request), scope),
-        (ready) => new Opened(run, gate, attempt, request, ready, scope)
-      )
+      return Effect.flatMap(reading(AttemptRequest.streamText(attempt.target, request), scope), (ready) => {
+        const opened = new Opened(run, gate, attempt, request, ready, scope, context)
+        return Effect.as(
+          Scope.addFinalizer(
+            scope,
+            Effect.sync(() => opened.#disarm())
+          ),
+          opened
+        )
+      })
     })
+
+  /** Milliseconds of waiting for the provider that are left before its limit. */
+  get #left(): number {
+    return (this.#begun ? this.#idle : this.#firstToken) - this.#silent
+  }
+
+  /** Sets one alarm for many waits: a wait that begins later sets it anew when it rings too early. */
+  #arm(millis: number): void {
+    this.#callOff = Alarm.set(this.#context, Math.max(0, millis), () => {
+      this.#callOff = undefined
+      // What has come in time is about to be taken.
+      if (this.#waitingSince === undefined || Queue.sizeUnsafe(this.#ready) > 0) return
+      const left = this.#left - (this.#run.now() - this.#waitingSince)
+      if (left > 0) this.#arm(left)
+      else Queue.failCauseUnsafe(this.#ready, Cause.fail(this.#late))
+    })
+  }
+
+  #disarm(): void {
+    this.#callOff?.()
+    this.#callOff = undefined
+  }
+
+  get #late(): ProviderFailure {
+    const phase = this.#begun ? "idle" : "first-token"
+    return local(`limit/${phase}`, new Timeout({ phase, local: true }), this.attempt.target.ref)
+  }
 
   /** Ends the request. */
   get close(): Effect.Effect<void> {
@@ -251,18 +293,13 @@ class Opened {
     failed: (failure: ProviderFailure) => PullOf<E>
   ): PullOf<E> {
     const waitedFrom = this.#run.now()
-    const phase = this.#begun ? "idle" : "first-token"
     const { ref } = this.attempt.target
-    const arrays = Queue.takeAll(this.#ready)
-    const limited =
-      Queue.sizeUnsafe(this.#ready) > 0
-        ? // What has come already needs no limit, and a limit costs more than all the rest.
-          arrays
-        : Effect.timeoutOrElse(arrays, {
-            duration: Math.max(0, (this.#begun ? this.#idle : this.#firstToken) - this.#silent),
-            orElse: () => Effect.fail(local(`limit/${phase}`, new Timeout({ phase, local: true }), ref))
-          })
-    return limited.pipe(
+    // What has come already needs no limit.
+    if (Queue.sizeUnsafe(this.#ready) === 0) {
+      this.#waitingSince = waitedFrom
+      if (this.#callOff === undefined) this.#arm(this.#left)
+    }
+    return Queue.takeAll(this.#ready).pipe(
       Effect.matchEffect({
         onSuccess: (arrays) => {
           const out = this.#read(arrays.length === 1 ? arrays[0] : arrays.flat(), waitedFrom)
@@ -278,10 +315,13 @@ class Opened {
   }
 
   #read(parts: ReadonlyArray<Part>, waitedFrom: number): ReadonlyArray<Part> {
+    this.#waitingSince = undefined
     const out = this.#gate.push(parts)
     if (this.#slow !== undefined) this.#pace(this.#slow, parts, waitedFrom)
     if (this.#gate.alive) {
       this.#run.progressed(this.#begun ? waitedFrom : this.#run.now())
+      // The limit between tokens may be the shorter one.
+      if (!this.#begun) this.#disarm()
       this.#begun = true
       this.#silent = 0
     } else this.#silent += this.#run.now() - waitedFrom

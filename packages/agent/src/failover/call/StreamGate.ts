@@ -82,9 +82,9 @@ export class StreamGate {
   #shown = false
   /** The current attempt has come to its end, and is the answer. */
   #isWhole = false
-  /** Held until content comes. */
+  /** Parts before the first content (metadata, starts of blocks), held back until content comes. */
   #preamble: Array<Part> = []
-  /** Held until the finish. */
+  /** Parts from the first tool call on, held back until the finish part. */
   #tail: Array<Part> = []
   /**
    * Text blocks that are open for the consumer, now and when the attempt began, each with its end once that has

@@ -19,7 +19,7 @@ import type { Commit } from "../decide/CallState.ts"
 import type { Target } from "../chain/Chain.ts"
 import * as Fold from "./Fold.ts"
 import type { WholeAnswers } from "../../conversation/ModelInfo.ts"
-import { raced } from "../target/Timed.ts"
+import { limited } from "../target/Timed.ts"
 import type { Usage } from "../../conversation/Usage.ts"
 
 type StreamPart = Response.StreamPartEncoded
@@ -76,7 +76,11 @@ export class StreamedAnswer {
     return Effect.catch(
       Effect.suspend(() => {
         const startedAt = this.#run.now()
-        return raced(this.#read, () => this.#late(startedAt))
+        return limited(
+          this.#read,
+          () => Math.min(this.#next(startedAt), this.#end(startedAt)) - this.#run.now(),
+          () => this.#late(startedAt)
+        )
       }),
       (failure) => {
         if (this.#parts.length > 0) return Effect.fail(failure)
@@ -133,19 +137,21 @@ export class StreamedAnswer {
     return Effect.fail(local("stream/cut-arguments", new Network(), this.#target.ref, detail))
   }
 
-  /** Fails when the nearest of the three limits is over. */
+  /** When the limit of the whole answer is over, in monotonic milliseconds. */
+  #end(startedAt: number): number {
+    return startedAt + Duration.toMillis(this.#run.chain.policy.limits.total)
+  }
+
+  /** When the limit for the first token, or the next, is over. */
+  #next(startedAt: number): number {
+    return this.#progressAt === undefined ? startedAt + this.#firstToken : this.#progressAt + this.#idle
+  }
+
+  /** Fails with the nearest of the three limits. */
   #late(startedAt: number): Effect.Effect<never, ProviderFailure> {
-    return Effect.suspend(() => {
-      const { limits } = this.#run.chain.policy
-      const end = startedAt + Duration.toMillis(limits.total)
-      const next =
-        this.#progressAt === undefined ? startedAt + this.#firstToken : this.#progressAt + this.#idle
-      const left = Math.min(next, end) - this.#run.now()
-      if (left > 0) return Effect.andThen(Effect.sleep(left), this.#late(startedAt))
-      if (end <= next) return overTotal(this.#run, this.#target, true)
-      const phase = this.#progressAt === undefined ? "first-token" : "idle"
-      return Effect.fail(local(`limit/${phase}`, new Timeout({ phase, local: true }), this.#target.ref))
-    })
+    if (this.#end(startedAt) <= this.#next(startedAt)) return overTotal(this.#run, this.#target, true)
+    const phase = this.#progressAt === undefined ? "first-token" : "idle"
+    return Effect.fail(local(`limit/${phase}`, new Timeout({ phase, local: true }), this.#target.ref))
   }
 }
 

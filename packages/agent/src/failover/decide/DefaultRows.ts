@@ -90,7 +90,7 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
     attempts: 5,
     repeatsBeforeEquivalent: 0,
     backoff: backoff("60 seconds"),
-    cooldown: cooldown("key+model", "1 minute", "5 minutes", "not-before"),
+    cooldown: cooldown("key+model", "10 seconds", "5 minutes", "not-before"),
     worthWaiting: true
   },
   // A single request is larger than the limit, so waiting cannot help. Another account or model may accept it.
@@ -104,7 +104,7 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
   },
   ServerError: {
     ...base,
-    attempts: 3,
+    attempts: 5,
     cooldown: cooldown("model", "30 seconds", "5 minutes"),
     circuit: "endpoint",
     worthWaiting: true

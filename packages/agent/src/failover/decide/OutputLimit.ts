@@ -19,6 +19,7 @@ import { Context } from "effect"
 import { Options } from "@outlast/resilience"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import * as Kind from "../../options/Kind.ts"
+import { CallNotes } from "./CallNotes.ts"
 import type { ModelInfo } from "../../conversation/ModelInfo.ts"
 
 /** Output limits of a call, in tokens. */
@@ -41,6 +42,20 @@ export class Raised {
   #limit: number | undefined
   /** Id of the target that accepted the limit. */
   #target: string | undefined
+  /** Notes of the current call. The run replaces them before each call. */
+  notes = new CallNotes()
+
+  constructor(known?: { readonly limit: number; readonly target: string }) {
+    this.#limit = known?.limit
+    this.#target = known?.target
+  }
+
+  /** The remembered limit; `undefined` without a raise. */
+  get known(): { readonly limit: number; readonly target: string } | undefined {
+    return this.#limit === undefined || this.#target === undefined
+      ? undefined
+      : { limit: this.#limit, target: this.#target }
+  }
 
   /** Returns the limits that a call begins with. `said` are the limits without a remembered raise. */
   range(said: Range): Range {

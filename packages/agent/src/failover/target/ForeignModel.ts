@@ -13,8 +13,8 @@
  *   ForeignModel.target({
  *     provider: "vendor",
  *     model: "vendor-1",
- *     layer: VendorLanguageModel.layer,
- *     withOutputLimit: (tokens) => Context.make(VendorLanguageModel.Config, { max_tokens: tokens })
+ *     layer: vendorLayer,
+ *     withOutputLimit: (tokens) => Context.make(VendorConfig, { max_tokens: tokens })
  *   }),
  *   Anthropic.model("claude-sonnet-4-5")
  * ])

@@ -15,14 +15,16 @@
  * **Example** (Once more with a newer key)
  *
  * ```ts
- * const seen = key.version
- * attempt(key.current).pipe(
- *   Effect.catchReason("ProviderFailure", "Auth", (_, failure) =>
- *     Effect.flatMap(key.renew?.(seen) ?? Effect.succeed(false), (newer) =>
- *       newer ? attempt(key.current) : Effect.fail(failure)
+ * const withNewerKey = (key: LiveKey) => {
+ *   const seen = key.version
+ *   return attempt(key.current).pipe(
+ *     Effect.catchReason("ProviderFailure", "Auth", (_, failure) =>
+ *       Effect.flatMap(key.renew?.(seen) ?? Effect.succeed(false), (newer) =>
+ *         newer ? attempt(key.current) : Effect.fail(failure)
+ *       )
  *     )
  *   )
- * )
+ * }
  * ```
  */
 import type { Config, Scope } from "effect"

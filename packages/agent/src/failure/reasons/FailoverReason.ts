@@ -9,7 +9,7 @@
  * **Example** (Handling one reason)
  *
  * ```ts
- * program.pipe(Effect.catchReason("ProviderFailure", "RateLimit", (reason, failure) => ...))
+ * request.pipe(Effect.catchReason("ProviderFailure", "RateLimit", (reason, failure) => Effect.logError(failure.message)))
  * ```
  */
 import { Schema } from "effect"

@@ -12,7 +12,7 @@ import * as Fingerprint from "./Fingerprint.ts"
 // -----------------------------------------------------------------------------
 
 /** A completed call as hashes; see `Fingerprint`. */
-const Done = Schema.Struct({
+export const Done = Schema.Struct({
   /** Hash of the tool and its arguments. */
   id: Schema.Number,
   tool: Schema.Number,

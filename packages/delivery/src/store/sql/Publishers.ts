@@ -1,4 +1,4 @@
-/** Who holds which backlog: see `outbox/Claims.ts` for what a beat means. */
+/** The table of publishers: the holder and the beat of each backlog. `outbox/Claims.ts` explains beats. */
 import { Effect } from "effect"
 import type { Publisher } from "../../outbox/Claims.ts"
 import { released } from "../../outbox/Claims.ts"

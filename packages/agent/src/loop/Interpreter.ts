@@ -1,0 +1,252 @@
+/**
+ * Interprets a run in this process: performs each action, feeds its event to the machine, publishes the transitions.
+ *
+ * An interruption is an event of the machine, too, so the transition that it publishes is that of the phase. Within
+ * limits on time, a watcher stops the run when its time is up.
+ */
+import { Cause, Clock, Deferred, Effect, Exit, Fiber } from "effect"
+import { ErrorText, ResilienceEvents } from "@outlast/resilience"
+import * as ActiveTime from "../conversation/ActiveTime.ts"
+import { Transcript } from "../conversation/Transcript.ts"
+import { current } from "../guard/Branch.ts"
+import type { Tripped } from "../guard/StopReason.ts"
+import type { AgentEvent } from "./AgentEvent.ts"
+import { AgentFailed, leaving } from "./AgentFailed.ts"
+import type { Outcome } from "./Outcome.ts"
+import type { Ending, RunAction } from "./RunAction.ts"
+import type { RunEvent } from "./RunEvent.ts"
+import { endingOf } from "./RunEnd.ts"
+import type { Moved, RunState } from "./RunModel.ts"
+import { step } from "./RunState.ts"
+import type { RunTranscript } from "./RunTranscript.ts"
+import * as Transcripts from "./RunTranscript.ts"
+import type { RunWorld } from "./RunWorld.ts"
+import { now } from "./RunWorld.ts"
+import type { Hold } from "./Share.ts"
+import { spentBy } from "./Share.ts"
+import * as Suspended from "./Suspended.ts"
+import type { Passed } from "./Transition.ts"
+
+export interface Running {
+  readonly world: RunWorld
+  /** The run so far, and the event that begins or resumes it. */
+  readonly from: { readonly state: RunState; readonly transcript: RunTranscript }
+  readonly first: RunEvent
+  /** Events that another interpreter has executed, `first` included. They are folded and not published again. */
+  readonly replayed: ReadonlyArray<RunEvent>
+  /** Stores an event. Its transitions are published afterwards. */
+  readonly record: ((event: RunEvent) => Effect.Effect<void>) | undefined
+  /** Receives the transitions, beside the events. */
+  readonly emit: (passed: Passed) => Effect.Effect<void>
+  /** Cancels the run when it ends. */
+  readonly cancel: Effect.Effect<unknown> | undefined
+  /** The run's part of the limits of the run around it. */
+  readonly hold: Hold | undefined
+}
+
+/** The run has to end before its action has. */
+type Halt = { readonly _tag: "Cancelled" } | { readonly _tag: "TimedOut"; readonly tripped: Tripped }
+
+export const interpret = <E, R>(running: Running): Effect.Effect<Outcome, AgentFailed | E, R> =>
+  Effect.gen(function* () {
+    const { world, from, hold } = running
+    const clock = yield* Clock.Clock
+    const events = yield* ResilienceEvents.ResilienceEvents
+    const publish = ResilienceEvents.publisher(events, clock)<AgentEvent>
+    const branch = yield* current
+    const around = yield* ActiveTime.ActiveTime
+    let { state, transcript } = from
+    // One fiber for all actions, which ends with the run.
+    const cancelled = running.cancel === undefined ? undefined : yield* Effect.forkChild(running.cancel)
+
+    /** Feeds an event to both folds. Synchronous, so that no interruption comes between them. */
+    const feed = (event: RunEvent): Moved => {
+      const moved = step(state, event)
+      transcript = Transcripts.add(transcript, state, event, moved)
+      state = moved.state
+      return moved
+    }
+    const announced = ({ turn, transition, cause }: Passed) =>
+      publish({ _tag: "AgentTransition", turn, transition, cause })
+    const told = ({ transitions }: Moved): Effect.Effect<void> =>
+      transitions.length === 0
+        ? Effect.void
+        : Effect.forEach(transitions, (passed) => Effect.andThen(announced(passed), running.emit(passed)), {
+            discard: true
+          })
+
+    const limits =
+      running.first._tag === "Started" ? running.first.settings.limits : from.state.settings.limits
+    const watch = limits === undefined ? undefined : new Watch(clock, around)
+    /** Adds the time that an action took, where time is limited. */
+    const timed = <A extends RunEvent, E2, R2>(made: Effect.Effect<A, E2, R2>): Effect.Effect<A, E2, R2> => {
+      if (watch === undefined) return made
+      return Effect.suspend(() => {
+        const [elapsed, active] = [now(clock), watch.active]
+        return Effect.map(made, (event) => ({
+          ...event,
+          elapsed: now(clock) - elapsed,
+          active: watch.active - active
+        }))
+      }).pipe(Effect.provideService(ActiveTime.ActiveTime, watch.activity))
+    }
+
+    const perform = (action: RunAction): Effect.Effect<RunEvent, E, R> => {
+      const here = { state, transcript }
+      switch (action._tag) {
+        case "Fit":
+          return world.fit(here, action)
+        case "Ask":
+          return world.ask(here, action)
+        case "RunTools":
+          return world.tools<E, R>(here, action, publish)
+        case "AskHook":
+          return world.hook(here, action)
+        default:
+          return Effect.die(new Error(`Agent: ${action._tag} has no event.`))
+      }
+    }
+    /** The action, unless the run is cancelled or its time is up before. */
+    const performed = (action: RunAction): Effect.Effect<RunEvent, E, R> => {
+      const made = timed(perform(action))
+      const halts: Array<Effect.Effect<Halt>> = []
+      if (cancelled !== undefined) halts.push(Effect.as(Fiber.await(cancelled), { _tag: "Cancelled" }))
+      if (watch !== undefined && (limits?.time !== undefined || limits?.totalTime !== undefined)) {
+        const { active, elapsed } = state.guard
+        const [time = Infinity, totalTime = Infinity] = [limits.time, limits.totalTime]
+        halts.push(
+          Effect.map(watch.until(time - active, totalTime - elapsed), (subject) => ({
+            _tag: "TimedOut",
+            tripped: { reason: "timeout", limit: subject === "active" ? time : totalTime, subject }
+          }))
+        )
+      }
+      if (halts.length === 0) return made
+      return Effect.raceFirst(
+        made,
+        Effect.map(Effect.raceAllFirst(halts), (halt): RunEvent => {
+          const { done, partial } = world
+          return halt._tag === "TimedOut"
+            ? { _tag: "Stopped", tripped: halt.tripped, ...resultsIn(state, done) }
+            : {
+                _tag: "Interrupted",
+                ...resultsIn(state, done),
+                ...(state.phase === "asking" && partial.length > 0 ? { partial } : {})
+              }
+        })
+      )
+    }
+
+    const outcomeOf = (ending: Ending): Outcome => ({
+      ...ending,
+      text: transcript.text,
+      blocked: transcript.blocked.last,
+      transcript: new Transcript(Transcripts.promptOf(transcript))
+    })
+
+    const run = Effect.gen(function* () {
+      const { first, replayed, record } = running
+      const [again, ...others] = replayed
+      let moved = feed(again ?? first)
+      for (const event of others) moved = feed(event)
+      if (again === undefined) {
+        if (record !== undefined) yield* record(first)
+        yield* told(moved)
+      }
+      while (true) {
+        const { action } = moved
+        if (action._tag === "Finish") return outcomeOf(action.ending)
+        if (action._tag === "Fail") {
+          const { reason, turn } = action
+          if (reason === undefined) return yield* Effect.die(new Error("Agent: a tool ended the run."))
+          const left = new Transcript(Transcripts.promptOf(transcript))
+          return yield* Effect.fail(
+            ErrorText.brief(new AgentFailed({ reason, turn, transcript: left }), "reason", "transcript")
+          )
+        }
+        if (action._tag === "AskApproval") {
+          const suspended = Suspended.make(state, transcript)
+          return { ...outcomeOf(endingOf(state, "suspended")), suspended }
+        }
+        const over = hold?.report(spentBy(state))
+        const event = over === undefined ? yield* performed(action) : stoppedBy(over)
+        moved = feed(event)
+        if (record !== undefined) yield* record(event)
+        yield* told(moved)
+      }
+    })
+
+    return yield* run.pipe(
+      Effect.onInterrupt(() =>
+        Effect.suspend(() => {
+          if (state.phase === "ended" || state.phase === "new") return Effect.void
+          const moved = feed({ _tag: branch?.isStopped === true ? "Stopped" : "Interrupted" })
+          return Effect.forEach(moved.transitions, announced, { discard: true })
+        })
+      ),
+      Effect.catchCause((cause) => {
+        // The error of a run that has ended has its transcript.
+        if (Cause.hasInterruptsOnly(cause) || state.phase === "ended") return Effect.failCause(cause)
+        const isTool = state.phase === "tools"
+        const moved = feed({ _tag: "ToolFailed", ...resultsIn(state, world.done) })
+        const left = leaving(cause, new Transcript(Transcripts.promptOf(transcript)))
+        return isTool ? Effect.andThen(told(moved), Effect.failCause(left)) : Effect.failCause(left)
+      }),
+      Effect.onExit(() =>
+        Effect.sync(() => {
+          hold?.report(spentBy(state))
+          hold?.end()
+          watch?.end()
+          cancelled?.interruptUnsafe()
+        })
+      )
+    )
+  })
+
+const stoppedBy = (tripped: Tripped): RunEvent => ({ _tag: "Stopped", tripped })
+
+/** The results so far, while tools run. */
+const resultsIn = ({ phase }: RunState, results: RunWorld["done"]): { readonly results?: RunWorld["done"] } =>
+  phase === "tools" ? { results } : {}
+
+/** Measures the active time of a run. */
+class Watch {
+  readonly activity: ActiveTime.Activity
+  readonly #watch: ActiveTime.Stopwatch
+  #resumed = Deferred.makeUnsafe<void>()
+
+  constructor(clock: Clock.Clock, around: ActiveTime.Activity | undefined) {
+    this.#watch = new ActiveTime.Stopwatch(clock, () => void Deferred.doneUnsafe(this.#resumed, Exit.void))
+    const top = new ActiveTime.Activity([], this.#watch)
+    this.activity = new ActiveTime.Activity(around === undefined ? [top] : [around, top])
+  }
+
+  /** Milliseconds. */
+  get active(): number {
+    return this.#watch.elapsed
+  }
+
+  /** Completes when the active time or the total time that is left has passed. */
+  until(active: number, total: number): Effect.Effect<"active" | "total"> {
+    const end = this.active + active
+    const wait: Effect.Effect<"active"> = Effect.suspend(() => {
+      const left = end - this.active
+      if (left <= 0) return Effect.succeed("active")
+      if (!this.#watch.isPaused) return Effect.andThen(Effect.sleep(Math.ceil(left)), wait)
+      if (Deferred.isDoneUnsafe(this.#resumed)) this.#resumed = Deferred.makeUnsafe<void>()
+      return Effect.andThen(Deferred.await(this.#resumed), wait)
+    })
+    const over: Effect.Effect<"total"> = Effect.as(Effect.sleep(Math.ceil(Math.max(0, total))), "total")
+    return total === Infinity
+      ? active === Infinity
+        ? Effect.never
+        : wait
+      : active === Infinity
+        ? over
+        : Effect.raceFirst(wait, over)
+  }
+
+  end(): void {
+    this.activity.end()
+  }
+}

@@ -1,0 +1,348 @@
+/**
+ * Carries out the actions of a run: each method performs one kind of action and returns its event.
+ *
+ * `Interpreter` feeds the events to the machine. A durable task calls the same methods inside its activities and
+ * stores the events. No method keeps anything that the state and the transcript do not have, beside caches.
+ */
+import { Effect, Option } from "effect"
+import type { Clock } from "effect"
+import { Prompt } from "effect/ai"
+import type { AiError, LanguageModel, Response, Toolkit } from "effect/ai"
+import type { ResilienceEvents } from "@outlast/resilience"
+import { answeredBy } from "../conversation/Answered.ts"
+import type { CallFailure } from "../failure/reasons/CallFailure.ts"
+import { failureOf } from "../failure/reasons/CallFailed.ts"
+import * as Classifier from "../failure/Classifier.ts"
+import { texts } from "../failover/call/Conversation.ts"
+import { CallNotes } from "../failover/decide/CallNotes.ts"
+import * as OutputLimit from "../failover/decide/OutputLimit.ts"
+import * as GuardedTool from "../guard/GuardedTool.ts"
+import * as LoopDetector from "../guard/LoopDetector.ts"
+import type { AgentEvent } from "./AgentEvent.ts"
+import type { Compacting, Last } from "./Compacting.ts"
+import type { Hooks } from "./Hooks.ts"
+import * as Hook from "./Hooks.ts"
+import type * as Action from "./RunAction.ts"
+import type * as Event from "./RunEvent.ts"
+import { rulesOf } from "./RunSettings.ts"
+import type { RunState } from "./RunModel.ts"
+import type { Call, RunTranscript } from "./RunTranscript.ts"
+import { editsOf } from "./RunTranscript.ts"
+import { Current, Share } from "./Share.ts"
+import type { Kit, Result, Settings } from "./ToolCalls.ts"
+import { needsApproval, runCalls } from "./ToolCalls.ts"
+
+/** How the model is asked, and who receives the parts. */
+export interface Surface {
+  readonly ask: (
+    prompt: Prompt.Prompt,
+    toolkit: Toolkit.WithHandler<{}>
+  ) => Effect.Effect<ReadonlyArray<Response.AnyPart>, AiError.AiError, LanguageModel.LanguageModel>
+  readonly emit: (result: Result) => Effect.Effect<void>
+  /** True when the consumer has seen a part of the current answer, which then cannot be requested again. */
+  readonly hasShown: () => boolean
+  /** Parts of the answer that is under way. */
+  readonly partial: () => ReadonlyArray<Response.AnyPart>
+}
+
+/** A run at one moment. */
+export interface Here {
+  readonly state: RunState
+  readonly transcript: RunTranscript
+}
+
+export interface Parts {
+  readonly surface: Surface
+  readonly offered: Toolkit.WithHandler<{}>
+  readonly kit: Kit
+  readonly settings: Settings
+  readonly hooks: Hooks | undefined
+  readonly compacting: Compacting | undefined
+  readonly limit: OutputLimit.Raised
+  /** Asks the model of the run. */
+  readonly withModel: <A, E>(self: Effect.Effect<A, E, LanguageModel.LanguageModel>) => Effect.Effect<A, E>
+  readonly unknownWindow: (turn: number, model: string | undefined) => Effect.Effect<void>
+}
+
+export class RunWorld {
+  readonly #parts: Parts
+  /** Results of the turn that is under way, by position. */
+  #done: Array<Result | undefined> = []
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  /** Results of the turn that is under way, in the order of the calls; `null` for a call without one. */
+  get done(): ReadonlyArray<Prompt.ToolResultPart | null> {
+    return this.#done.map((result) => (result === undefined ? null : partOf(result)))
+  }
+
+  /** The part of the current answer that the consumer has seen, without its calls. */
+  get partial(): ReadonlyArray<Prompt.Message> {
+    const parts = this.#parts.surface
+      .partial()
+      .filter(
+        ({ type }) => type !== "tool-call" && type !== "tool-result" && type !== "tool-approval-request"
+      )
+    return Prompt.fromResponseParts(parts).content
+  }
+
+  fit(
+    { state, transcript }: Here,
+    action: Action.Of<"Fit">
+  ): Effect.Effect<Event.Of<"Fitted" | "FitFailed">> {
+    const { compacting, unknownWindow } = this.#parts
+    if (compacting === undefined) return Effect.succeed(unchanged)
+    const last = lastOf(state)
+    const prompt = Prompt.fromMessages(transcript.messages)
+    const { reason } = action
+    const made =
+      reason === undefined
+        ? compacting.fit(prompt, last, (model) => unknownWindow(state.turn, model))
+        : compacting.shrink(prompt, reason, last)
+    return Effect.matchEffect(made, {
+      onFailure: (reason) =>
+        Effect.map(compacting.remembered(last), (memory) => ({ _tag: "FitFailed", reason, memory }) as const),
+      onSuccess: (fitted) => {
+        if (fitted === undefined) return Effect.succeed(unchanged)
+        const { tier, summaries } = fitted.report
+        return Effect.map(compacting.remembered(last), (memory): Event.Of<"Fitted"> => ({
+          _tag: "Fitted",
+          edits: editsOf(transcript.messages, fitted.prompt.content),
+          compacted: tier !== "none",
+          // Only a prepared summary costs no call.
+          prepared: tier === "chunks" && summaries.calls === 0,
+          summaries,
+          memory
+        }))
+      }
+    })
+  }
+
+  ask(here: Here, action: Action.Of<"Ask">): Effect.Effect<Event.Of<"Answered" | "AskFailed">> {
+    const { surface, offered, limit, withModel } = this.#parts
+    this.#done = []
+    const prompt = Prompt.fromMessages(here.transcript.messages)
+    const nudged =
+      action.nudges.length === 0
+        ? prompt
+        : Prompt.concat(prompt, [
+            { role: "user", content: action.nudges.map((text) => ({ type: "text" as const, text })) }
+          ])
+    limit.notes = new CallNotes()
+    return surface.ask(nudged, offered).pipe(
+      Effect.provideService(OutputLimit.RunLimit, limit),
+      withModel,
+      Effect.matchEffect({
+        onFailure: (error) => this.#failed(here, prompt, error),
+        onSuccess: (parts) => this.#answered(nudged, parts)
+      })
+    )
+  }
+
+  #failed(
+    { state }: Here,
+    prompt: Prompt.Prompt,
+    error: AiError.AiError
+  ): Effect.Effect<Event.Of<"AskFailed">> {
+    const { surface, compacting, limit } = this.#parts
+    return Effect.gen(function* () {
+      const reason = yield* toFailure(error, prompt)
+      const mayShrink =
+        compacting !== undefined &&
+        !surface.hasShown() &&
+        !(yield* compacting.leavesToChain(reason, lastOf(state)))
+      return { _tag: "AskFailed", reason, mayShrink, ...notesOf(limit.notes) }
+    })
+  }
+
+  #answered(
+    prompt: Prompt.Prompt,
+    parts: ReadonlyArray<Response.AnyPart>
+  ): Effect.Effect<Event.Of<"Answered">> {
+    const { kit, compacting, limit } = this.#parts
+    return Effect.gen(function* () {
+      const by = Option.getOrUndefined(answeredBy(parts))
+      const finish = parts.findLast((part) => part.type === "finish")
+      const calls: Array<Event.AnsweredCall> = []
+      for (const part of parts) {
+        if (part.type !== "tool-call" || part.providerExecuted === true) continue
+        const { id, name, params } = part
+        const approval = yield* needsApproval(kit, { id, name, params }, prompt.content)
+        const hints = GuardedTool.hintsOf(kit.tools[name])
+        calls.push({ id, name, ...(approval && { approval }), ...(hints && { hints }) })
+      }
+      let messages = Prompt.fromResponseParts(parts).content
+      const event = {
+        _tag: "Answered",
+        finish: finish?.reason ?? "unknown",
+        calls,
+        usage: {
+          inputTokens: finish?.usage.inputTokens.total ?? 0,
+          cachedInputTokens: finish?.usage.inputTokens.cacheRead ?? 0,
+          outputTokens: finish?.usage.outputTokens.total ?? 0
+        },
+        ...(by?.costUsd === undefined ? {} : { costUsd: by.costUsd }),
+        ...(by === undefined ? {} : { by: { target: by.target, provider: by.provider, model: by.model } }),
+        ...(limit.known === undefined ? {} : { raised: limit.known }),
+        ...notesOf(limit.notes)
+      } as const
+      if (compacting === undefined) return { ...event, messages }
+      const last = Option.fromUndefinedOr(by)
+      yield* compacting.answered(prompt, parts)
+      if (parts.some((part) => part.type === "tool-result")) {
+        messages = (yield* compacting.admit(Prompt.fromMessages(messages), last)).content
+      }
+      return { ...event, messages, memory: yield* compacting.remembered(last) }
+    })
+  }
+
+  /** Runs the calls of the last answer. Fails with what a tool declares. */
+  tools<E, R>(
+    { state, transcript }: Here,
+    { verdicts, share }: Action.Of<"RunTools">,
+    publish: (event: ResilienceEvents.NoTime<AgentEvent>) => Effect.Effect<void>
+  ): Effect.Effect<Event.Of<"ToolsFinished">, E, R> {
+    const { kit, settings, surface, compacting } = this.#parts
+    const { turn } = state
+    const calls = transcript.open
+    const done: Array<Result | undefined> = calls.map(() => undefined)
+    this.#done = done
+    const shares = calls.map(() => new Share(share))
+    const blocked: Array<Event.CallResult["blocked"]> = []
+    const detector = rulesOf(state.settings)?.detector
+    const ran = runCalls<E, R>(calls, {
+      kit,
+      settings,
+      verdicts,
+      blocked: (at, why) => {
+        blocked[at] = why
+      },
+      around: (at, run) => Effect.provideService(run, Current, shares[at]),
+      finished: (at, result, elapsed) => {
+        done[at] = result
+        const { name: tool, isFailure } = result
+        return Effect.andThen(
+          publish({ _tag: "ToolFinished", turn, tool, isFailure, elapsed }),
+          surface.emit(result)
+        )
+      }
+    })
+    return Effect.flatMap(ran, (results) => {
+      const parts = results.map(partOf)
+      const admitted =
+        compacting === undefined || parts.length === 0
+          ? Effect.succeed(parts)
+          : Effect.map(
+              compacting.admit(
+                Prompt.fromMessages([Prompt.makeMessage("tool", { content: parts })]),
+                lastOf(state)
+              ),
+              ({ content: [message] }) => resultsOf(message)
+            )
+      return Effect.map(admitted, (parts) => ({
+        _tag: "ToolsFinished",
+        results: parts.map((part, at): Event.CallResult => {
+          const call = calls[at]
+          const result = results[at]
+          const isRun = verdicts[at]?._tag !== "Block" && blocked[at] === undefined
+          const spent = shares[at]?.spent
+          return {
+            part,
+            ...(detector !== undefined && isRun && call !== undefined && result !== undefined
+              ? { evidence: LoopDetector.evidence(detector, observed(turn, kit, call, result)) }
+              : {}),
+            ...(blocked[at] === undefined ? {} : { blocked: blocked[at] }),
+            ...(spent === undefined || spent.runs === 0 ? {} : { spent })
+          }
+        })
+      }))
+    })
+  }
+
+  hook(
+    { state, transcript }: Here,
+    { point, calls }: Action.Of<"AskHook">
+  ): Effect.Effect<Event.Of<"HookReplied">> {
+    const { hooks } = this.#parts
+    const { turn } = state
+    const results = resultsOf(transcript.messages.at(-1))
+    const asked = calls.flatMap((at) => {
+      const call = transcript.calls[at]
+      if (call === undefined) return []
+      const { result, isFailure = false } = results[at] ?? {}
+      return [{ turn, id: call.id, tool: call.name, params: call.params, result, isFailure }]
+    })
+    const replies =
+      point === "beforeStop"
+        ? Hook.ask(point, hooks?.beforeStop, [{ turn, text: transcript.text }])
+        : point === "beforeTool"
+          ? Hook.ask(
+              point,
+              hooks?.beforeTool,
+              asked.map(({ turn, id, tool, params }) => ({ turn, id, tool, params }))
+            )
+          : Hook.ask(point, hooks?.afterTool, asked)
+    return Effect.map(replies, (replies) => ({ _tag: "HookReplied", replies }))
+  }
+}
+
+const unchanged: Event.Of<"Fitted"> = {
+  _tag: "Fitted",
+  edits: [],
+  compacted: false,
+  summaries: { calls: 0, tokens: 0, costUsd: undefined }
+}
+
+/** The target that answered last. */
+const lastOf = ({ tally, by }: RunState): Last =>
+  tally.rows.length === 0 ? undefined : Option.fromUndefinedOr(by)
+
+const partOf = (result: Result): Prompt.ToolResultPart =>
+  Prompt.makePart("tool-result", {
+    id: result.id,
+    name: result.name,
+    isFailure: result.isFailure,
+    result: result.encodedResult,
+    ...(result.modelOutput === undefined ? {} : { modelOutput: result.modelOutput }),
+    providerExecuted: false,
+    options: result.metadata
+  })
+
+const resultsOf = (message: Prompt.Message | undefined): ReadonlyArray<Prompt.ToolResultPart> =>
+  message?.role === "tool" ? message.content.filter((part) => part.type === "tool-result") : []
+
+const observed = (
+  turn: number,
+  kit: Kit,
+  { name, params }: Call,
+  { encodedResult, isFailure }: Result
+): LoopDetector.Observation => ({
+  turn,
+  tool: name,
+  arguments: params,
+  hints: GuardedTool.hintsOf(kit.tools[name]),
+  result: encodedResult,
+  failed: isFailure
+})
+
+/** The notes of a call, if there are any. */
+const notesOf = ({
+  raisedTo,
+  continued,
+  diminished,
+  mediaDropped
+}: CallNotes): { readonly notes?: Event.CallNotes } =>
+  raisedTo === undefined && continued === 0 && !diminished && mediaDropped === 0
+    ? {}
+    : { notes: { raisedTo, continued, diminished, mediaDropped } }
+
+const toFailure = (error: AiError.AiError, prompt: Prompt.Prompt): Effect.Effect<CallFailure> =>
+  Option.match(failureOf(error), {
+    onNone: () => Classifier.failure(error, { secrets: { prompt: texts(prompt) } }),
+    onSome: (failure) => Effect.succeed(failure)
+  })
+
+/** Milliseconds of the monotonic clock. */
+export const now = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000

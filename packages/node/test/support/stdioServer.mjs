@@ -1,0 +1,71 @@
+// A JSON-RPC server on standard input and output: `stdioServer.mjs <kind>`.
+import { spawn } from "node:child_process"
+import { createInterface } from "node:readline"
+
+const kind = process.argv[2]
+
+if (kind === "dies") process.exit(9)
+if (kind === "stubborn") process.on("SIGTERM", () => {})
+if (kind === "family") {
+  const child = spawn("sleep", ["600"], { stdio: "ignore" })
+  process.stderr.write(`child ${child.pid}\n`)
+}
+if (kind === "noisy") {
+  const flood = () => process.stderr.write("x".repeat(65_536), flood)
+  flood()
+}
+
+const answer = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`)
+
+const methods = {
+  ping: () => ({}),
+  echo: (params) => params,
+  environment: () => ({ own: process.env.OWN, path: process.env.PATH !== undefined, folder: process.cwd() })
+}
+
+createInterface({ input: process.stdin }).on("line", (line) => {
+  const { id, method, params } = JSON.parse(line)
+  if (id === undefined) return
+  switch (method) {
+    case "exit":
+      return process.exit(3)
+    case "die":
+      return process.kill(process.pid, "SIGKILL")
+    case "never":
+      return undefined
+    case "deaf":
+      process.stdin.destroy()
+      setInterval(() => {}, 1_000)
+      return answer({ id, result: "deaf" })
+    case "mute":
+      return process.stdout.end()
+    case "long line":
+      return process.stdout.write("x".repeat(10_000))
+    case "flood": {
+      const lines = "this is no message\n".repeat(1_000)
+      for (let i = 0; i < 200; i++) process.stdout.write(lines)
+      return answer({ id, result: "flooded" })
+    }
+    case "confuse":
+      for (const odd of [
+        "",
+        "null",
+        "[]",
+        "{}",
+        '{"id":"a"}',
+        '{"id":99,"result":1}',
+        "\u0000",
+        '{"id":1e999}'
+      ])
+        process.stdout.write(`${odd}\n`)
+      return answer({ id, result: "not confused" })
+    case "ask back":
+      answer({ id: "ping-1", method: "ping" })
+      answer({ id: "other-1", method: "sampling/createMessage" })
+      return answer({ id, result: "asked" })
+    default:
+      return methods[method] === undefined
+        ? answer({ id, error: { code: -32_601, message: `no ${method}` } })
+        : answer({ id, result: methods[method](params) })
+  }
+})
