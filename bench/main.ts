@@ -1,4 +1,5 @@
 /** `npm run bench -- <name> [--json | --check | --update]` */
+import { agentLoop } from "./agent.ts"
 import { breaker } from "./breaker.ts"
 import { classifier } from "./classifier.ts"
 import { compaction } from "./compaction.ts"
@@ -21,6 +22,7 @@ interface Bench {
 }
 
 const benches: Readonly<Record<string, Bench>> = {
+  agent: { what: "a turn of the agent loop, beside a loop by hand", run: agentLoop },
   breaker: { what: "circuit breakers: ours, Effect's own, cockatiel, opossum", run: breaker },
   classifier: {
     what: "errors of the corpus, and hostile ones of up to 1 MB",

@@ -142,6 +142,26 @@ export const worlds = {
     about: "20 requests at a time, 0.5 to 1.5 s each. The others wait up to 30 s, then get 503.",
     main: { answer: { from: 500, to: 1_500 }, capacity: { slots: 20, queue: 30_000, as: { status: 503 } } }
   },
+  subagents: {
+    about:
+      "20 % of the requests fail: a broken connection, 502, 503, 504 or 429. All connections break for 20 s, later every request gets 429 for a minute. The other vendor fails for 5 %.",
+    main: {
+      answer: { median: 3_000, p99: 20_000 },
+      fails: {
+        share: 0.2,
+        after: { from: 50, to: 2_000 },
+        as: [{ status: "reset" }, { status: 502 }, { status: 503 }, { status: 504 }, { status: 429 }]
+      },
+      outages: [
+        { from: minute, to: minute + 20_000, as: { status: "reset" } },
+        { from: 2.5 * minute, to: 3.5 * minute, as: { status: 429 } }
+      ]
+    },
+    other: {
+      answer: { median: 3_000, p99: 20_000 },
+      fails: { share: 0.05, after: { from: 50, to: 2_000 }, as: [{ status: "reset" }, { status: 503 }] }
+    }
+  },
   "health-check-hangs": {
     about: "Every request would be answered, but the health check before it never returns.",
     main: { answer },

@@ -5,8 +5,11 @@
  * after a complete answer: all calls of a turn concurrently, each with a time limit. Their results are in the
  * transcript in the order of the calls. `run` asks for complete answers, `stream` shows them as they arrive.
  *
+ * **States.** The run is a pure step machine, `RunState`; this module and `Interpreter` carry out its actions.
+ *
  * **Composition.** Inside `SafetyGuard.run` the guard checks every model call and tool call first. A run that a
- * tool of another run starts is a sub-agent of that run.
+ * tool of another run starts is a sub-agent of that run. The option `limits` puts limits and loop evidence into the
+ * state of the run itself.
  *
  * **Compaction.** Inside `Compaction.layer` a run shortens its conversation before each call if it does not fit the
  * window, and once more if a provider still rejects it. The compacted conversation becomes the transcript. No type
@@ -15,8 +18,8 @@
  * or the one that `ContextWindows` knows. If the window is unknown, the run warns once and compacts only after a
  * rejection. A chain with its own `compact` handles rejections itself.
  *
- * **Limits.** Without these layers the loop has no guard against repetition and no compaction. A run does not
- * survive its process.
+ * **Limits.** Without these layers and options the loop has no guard against repetition and no compaction. A run
+ * does not survive its process; {@link replay} continues one whose events were stored.
  *
  * **Gotcha** In a cut answer (`finish: length`) no tool runs. The model is informed, and may repeat the call.
  *
@@ -39,6 +42,7 @@ import type { AiError, Response, Tool } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
 import { MissingService, Options as Check } from "@outlast/resilience"
 import * as ActiveTime from "../conversation/ActiveTime.ts"
+import type { Transcript } from "../conversation/Transcript.ts"
 import type { Rewind } from "../failover/call/Surface.ts"
 import * as Surfaces from "../failover/call/Surface.ts"
 import type { Notice } from "../failover/decide/Notice.ts"
@@ -64,7 +68,7 @@ import * as RunTranscript from "./RunTranscript.ts"
 import type { Surface } from "./RunWorld.ts"
 import * as RunWorld from "./RunWorld.ts"
 import * as Share from "./Share.ts"
-import type { Suspended } from "./Suspended.ts"
+import { SuspendedRun } from "./Suspended.ts"
 import type { Kit, Settings } from "./ToolCalls.ts"
 import type { Cause, Transition } from "./Transition.ts"
 
@@ -248,15 +252,21 @@ export const replay = <Tools extends Record<string, Tool.Any> = {}>(
   loop(options, whole, () => Effect.void, undefined, history)
 
 /**
- * Continues a run that was suspended because calls need approval. `decisions` has one entry for each of
- * `suspended.pending`, in order. Pass the options of the run. Errors as {@link run}.
+ * Continues a run: from the conversation that an outcome or a failure has left, or from a run that is suspended because
+ * calls need approval. `decisions` has one entry for each of `suspended.pending`, in order; a missing one rejects.
+ * Usage and limits begin again with a conversation, and continue with a suspended run. Errors as {@link run}.
  */
 export const resume = <Tools extends Record<string, Tool.Any> = {}>(
-  options: Options<Tools>,
-  suspended: Suspended,
-  decisions: ReadonlyArray<boolean>
+  options: Omit<Options<Tools>, "prompt">,
+  from: Transcript | SuspendedRun,
+  decisions: ReadonlyArray<boolean> = []
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
-  loop(options, whole, () => Effect.void, { suspended, decisions })
+  from instanceof SuspendedRun
+    ? loop({ ...options, prompt: Prompt.fromMessages(from.transcript.messages) }, whole, () => Effect.void, {
+        suspended: from,
+        decisions
+      })
+    : run({ ...options, prompt: from.prompt })
 
 export const bufferSize = 64
 
@@ -270,7 +280,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
   options: Options<Tools>,
   surface: Surface,
   emit: (part: Part) => Effect.Effect<void>,
-  resumed?: { readonly suspended: Suspended; readonly decisions: ReadonlyArray<boolean> },
+  resumed?: { readonly suspended: SuspendedRun; readonly decisions: ReadonlyArray<boolean> },
   history?: History
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
   const { bounds, settings } = boundsOf(options)
@@ -286,12 +296,11 @@ const loop = <Tools extends Record<string, Tool.Any>>(
     const tools = Object.values(kit.tools)
     const compacting = yield* Compacting.open(options.compaction, tools, prompt, own)
     const from = resumed?.suspended ?? { state: RunState.initial, transcript: RunTranscript.empty }
-    const memory = history?.events.findLast((event) => "memory" in event && event.memory !== undefined)
-    if (compacting !== undefined) {
-      yield* compacting.restore(
-        memory !== undefined && "memory" in memory ? memory.memory : from.state.memory
-      )
-    }
+    const reached = (history?.events ?? []).reduce(
+      (state, event) => RunState.step(state, event).state,
+      from.state
+    )
+    if (compacting !== undefined) yield* compacting.restore(reached.memory)
     const share = yield* Share.Current
     const hold = share?.begin()
     const first: RunEvent.RunEvent =
@@ -311,7 +320,8 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       settings: bounds,
       hooks: options.hooks,
       compacting,
-      limit: new OutputLimit.Raised(from.state.raised),
+      limit: new OutputLimit.Raised(reached.raised),
+      stored: history !== undefined || options.approve === "suspend",
       withModel: Effect.provideService(LanguageModel.LanguageModel, model),
       unknownWindow: (turn, model) =>
         Effect.suspend(() => {

@@ -4,7 +4,7 @@
  * An interruption is an event of the machine, too, so the transition that it publishes is that of the phase. Within
  * limits on time, a watcher stops the run when its time is up.
  */
-import { Cause, Clock, Deferred, Effect, Exit } from "effect"
+import { Cause, Clock, Deferred, Effect, Exit, Fiber } from "effect"
 import { ErrorText, ResilienceEvents } from "@outlast/resilience"
 import * as ActiveTime from "../conversation/ActiveTime.ts"
 import { Transcript } from "../conversation/Transcript.ts"
@@ -56,6 +56,8 @@ export const interpret = <E, R>(running: Running): Effect.Effect<Outcome, AgentF
     const branch = yield* current
     const around = yield* ActiveTime.ActiveTime
     let { state, transcript } = from
+    // One fiber for all actions, which ends with the run.
+    const cancelled = running.cancel === undefined ? undefined : yield* Effect.forkChild(running.cancel)
 
     /** Feeds an event to both folds. Synchronous, so that no interruption comes between them. */
     const feed = (event: RunEvent): Moved => {
@@ -107,9 +109,8 @@ export const interpret = <E, R>(running: Running): Effect.Effect<Outcome, AgentF
     /** The action, unless the run is cancelled or its time is up before. */
     const performed = (action: RunAction): Effect.Effect<RunEvent, E, R> => {
       const made = timed(perform(action))
-      const { cancel } = running
       const halts: Array<Effect.Effect<Halt>> = []
-      if (cancel !== undefined) halts.push(Effect.as(cancel, { _tag: "Cancelled" }))
+      if (cancelled !== undefined) halts.push(Effect.as(Fiber.await(cancelled), { _tag: "Cancelled" }))
       if (watch !== undefined && (limits?.time !== undefined || limits?.totalTime !== undefined)) {
         const { active, elapsed } = state.guard
         const [time = Infinity, totalTime = Infinity] = [limits.time, limits.totalTime]
@@ -196,6 +197,7 @@ export const interpret = <E, R>(running: Running): Effect.Effect<Outcome, AgentF
           hold?.report(spentBy(state))
           hold?.end()
           watch?.end()
+          cancelled?.interruptUnsafe()
         })
       )
     )

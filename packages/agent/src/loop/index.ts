@@ -2,6 +2,8 @@
 export * as Agent from "./Agent.ts"
 export * as AgentEvent from "./AgentEvent.ts"
 export * as AgentFailed from "./AgentFailed.ts"
+export * as ContinueDialogue from "./ContinueDialogue.ts"
+export * as Delegate from "./Delegate.ts"
 export * as Hooks from "./Hooks.ts"
 export * as Outcome from "./Outcome.ts"
 export * as RunAction from "./RunAction.ts"

@@ -130,6 +130,12 @@ export interface CallWaiting extends OfWait {
   readonly by: string | undefined
 }
 
+export interface CallStillWaiting extends OfWait {
+  readonly _tag: "CallStillWaiting"
+  /** How long the call has waited, in this wait. */
+  readonly elapsed: number
+}
+
 export interface CallWaited extends OfWait {
   readonly _tag: "CallWaited"
   readonly elapsed: number
@@ -186,6 +192,7 @@ export type CallEvent =
   | SeamRepaired
   | SeamUnsure
   | CallWaiting
+  | CallStillWaiting
   | CallWaited
   | CallGaveUp
   | CallAbandoned
@@ -344,6 +351,11 @@ export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
     line: ({ delay, reason }) =>
       info(`… waiting${delay === undefined ? "" : ` ${seconds(delay)}`} ${waitsFor[reason]}`),
     metrics: [{ metric: waits, words: { reason } }]
+  },
+  CallStillWaiting: {
+    doc: "A long wait goes on. Published at the interval of `RecoveryPolicy.heartbeat`, where it is set.",
+    line: ({ elapsed, reason }) => info(`… still waiting after ${seconds(elapsed)} ${waitsFor[reason]}`),
+    metrics: []
   },
   CallWaited: {
     doc: "The wait that `CallWaiting` told of is over, also where the call was interrupted.",

@@ -219,7 +219,7 @@ export class CallRun {
     const [action, state] = Call.step(policy, this.#state, event, snapshot, this.#context.draw())
     const left = this.#state.target
     this.#state = state
-    // The permit of a series of attempts is kept until the call goes elsewhere, for whatever event.
+    // A series of attempts keeps its permit until the call leaves the target.
     if (policy.breaker === "outside" && !staysAt(action, left)) this.#admission.settle(state.lastFailure)
     if (isSending(action)) {
       if (!isRenewed && !action.isFree && snapshot.mayRetry) this.#outcome.pay()

@@ -311,6 +311,8 @@ export interface CallState {
   readonly outputLimit: number | undefined
   readonly rungs: Rungs
   readonly compactions: number
+  /** Id of the target that the last compaction was for. */
+  readonly compactedAt: string | undefined
   /**
    * Remedies that the call has used already, each with its target: a refreshed key, a lowered output limit, images
    * replaced with notes, a probe of a cooling target.
@@ -354,6 +356,7 @@ export const initial: CallState = {
   outputLimit: undefined,
   rungs: ground,
   compactions: 0,
+  compactedAt: undefined,
   mended: new Set(),
   pending: undefined,
   lastFailure: undefined,

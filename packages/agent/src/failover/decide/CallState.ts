@@ -452,8 +452,10 @@ const mend = (
     return [{ _tag: "LowerOutputLimit", ...atOnce(here), isFree, limit, rewind, nudge }, next]
   }
   const isTooLong = failure.reason._tag === "ContextOverflow"
-  if (isTooLong && snapshot.canCompact && state.compactions < policy.maxCompactions) {
-    const next: CallState = { ...mending, compactions: state.compactions + 1 }
+  const isAnew = policy.compactionsPer === "target" && state.compactedAt !== here.id
+  const compactions = isAnew ? 0 : state.compactions
+  if (isTooLong && snapshot.canCompact && compactions < policy.maxCompactions) {
+    const next: CallState = { ...mending, compactions: compactions + 1, compactedAt: here.id }
     return [{ _tag: "Compact", target: here, failure, cooldown: undefined }, next]
   }
   return undefined
