@@ -25,7 +25,7 @@
  * ```
  */
 import type { Scope } from "effect"
-import { Context, Duration, Effect, Exit, Fiber, Layer, Stream } from "effect"
+import { Config, Context, Duration, Effect, Exit, Fiber, Layer, Stream } from "effect"
 import type { Ref } from "effect"
 import * as MissingService from "../MissingService.ts"
 import * as Check from "../Options.ts"
@@ -214,6 +214,24 @@ const checkGuard = (names: Names, options: CallOptions): void => {
 /** The layer of {@link make}. */
 export const layer = (options?: Options): Layer.Layer<CircuitBreaker> =>
   Layer.effect(CircuitBreaker, make(options))
+
+/**
+ * {@link layer} with settings from `effect/Config`, such as environment variables. A field that is not named keeps its
+ * default.
+ *
+ * **Example**
+ *
+ * ```ts
+ * const consecutive = Config.map(Config.Int("CIRCUIT_FAILURES"), (failures) => ({ failures }))
+ * CircuitBreaker.layerConfig({ trip: { consecutive } })
+ * ```
+ */
+export const layerConfig = (options: Config.Wrap<Options>): Layer.Layer<CircuitBreaker, Config.ConfigError> =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      return layer(yield* Config.unwrap<Options>(options))
+    })
+  )
 
 /** Guards an effect with the {@link CircuitBreaker} of its environment. */
 export const execute =
