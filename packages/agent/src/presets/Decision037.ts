@@ -237,13 +237,16 @@ const tending = (
 ) =>
   Effect.gen(function* () {
     const probes = yield* FiberMap.make<string>()
-    const tend = ({ circuit, to, openFor = 0 }: CircuitTransition) => {
+    const tend = ({ circuit, to }: CircuitTransition) => {
       if (to !== "open") return Effect.void
       const ping = healthProbeEnabled ? pings.get(circuit) : undefined
       if (ping === undefined) return Effect.void
       // A ping that never answers is a failed one, as for the monitor.
       const limited = Effect.timeout(ping, ConnectionMonitor.defaults.timeout)
-      const probe = Effect.delay(Effect.ignoreCause(breaker.execute(circuit)(limited)), openFor)
+      // The time that is left now: the transition may have been read late.
+      const probe = Effect.flatMap(breaker.state(circuit), ({ retryAfter = 0 }) =>
+        Effect.delay(Effect.ignoreCause(breaker.execute(circuit)(limited)), retryAfter)
+      )
       return FiberMap.run(probes, circuit, probe)
     }
     yield* Effect.forkScoped(Stream.runForEach(breaker.transitions, tend), { startImmediately: true })
