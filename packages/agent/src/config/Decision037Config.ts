@@ -18,8 +18,8 @@
  * const Model = Decision037Config.layer([claude, gpt], config, { agent: "oracle" })
  * ```
  */
-import { Layer, Option, Predicate, Schema } from "effect"
-import type { Effect, Result } from "effect"
+import { Option, Predicate, Schema } from "effect"
+import type { Effect, Layer, Result } from "effect"
 import { Retry } from "@outlast/resilience"
 import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
 import * as Failover from "../failover/Failover.ts"
