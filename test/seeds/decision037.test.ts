@@ -213,6 +213,28 @@ describe("the layer", () => {
     })
   )
 
+  it.effect("001-P2-cb-probe: opens the circuit again when the ping fails or never answers", () =>
+    Effect.gen(function* () {
+      for (const answer of [Effect.fail("down"), Effect.never]) {
+        const target = yield* model("a", "m1", [always(status(429))], { endpoint: "https://a.example" })
+        let pings = 0
+        // The first ping is the monitor's.
+        const ping = () =>
+          Effect.suspend((): Effect.Effect<unknown, unknown> => (pings++ === 0 ? Effect.void : answer))
+        const own = settings({ healthCheck: { pingIntervalMs: 86_400_000 } })
+        const phase = yield* Effect.gen(function* () {
+          yield* Effect.forkChild(Effect.exit(ask))
+          yield* TestClock.adjust("20 seconds")
+          // Opened at about 15 s, probed five minutes later, for at most ten seconds.
+          yield* TestClock.adjust("330 seconds")
+          const all = yield* Effect.flatMap(Targets.Targets, ({ list }) => list)
+          return all[0]?.circuits.map(({ phase }) => phase)
+        }).pipe(Effect.provide(decision037.layer([target], { ping, settings: own })))
+        assert.deepStrictEqual([phase, pings], [["open"], 2])
+      }
+    })
+  )
+
   it.effect("001-P3-log, 001-V-class-log: logs each retry with its class and its wait", () =>
     Effect.gen(function* () {
       const run = (own: Record<string, unknown>) =>

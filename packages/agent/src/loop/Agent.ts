@@ -296,12 +296,11 @@ const loop = <Tools extends Record<string, Tool.Any>>(
     const tools = Object.values(kit.tools)
     const compacting = yield* Compacting.open(options.compaction, tools, prompt, own)
     const from = resumed?.suspended ?? { state: RunState.initial, transcript: RunTranscript.empty }
-    const memory = history?.events.findLast((event) => "memory" in event && event.memory !== undefined)
-    if (compacting !== undefined) {
-      yield* compacting.restore(
-        memory !== undefined && "memory" in memory ? memory.memory : from.state.memory
-      )
-    }
+    const reached = (history?.events ?? []).reduce(
+      (state, event) => RunState.step(state, event).state,
+      from.state
+    )
+    if (compacting !== undefined) yield* compacting.restore(reached.memory)
     const share = yield* Share.Current
     const hold = share?.begin()
     const first: RunEvent.RunEvent =
@@ -321,7 +320,8 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       settings: bounds,
       hooks: options.hooks,
       compacting,
-      limit: new OutputLimit.Raised(from.state.raised),
+      limit: new OutputLimit.Raised(reached.raised),
+      stored: history !== undefined || options.approve === "suspend",
       withModel: Effect.provideService(LanguageModel.LanguageModel, model),
       unknownWindow: (turn, model) =>
         Effect.suspend(() => {

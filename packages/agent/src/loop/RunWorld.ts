@@ -10,6 +10,7 @@ import { Prompt } from "effect/ai"
 import type { AiError, LanguageModel, Response, Toolkit } from "effect/ai"
 import type { ResilienceEvents } from "@outlast/resilience"
 import { answeredBy } from "../conversation/Answered.ts"
+import type { Memory } from "../compaction/Memory.ts"
 import type { CallFailure } from "../failure/reasons/CallFailure.ts"
 import { failureOf } from "../failure/reasons/CallFailed.ts"
 import * as Classifier from "../failure/Classifier.ts"
@@ -59,6 +60,8 @@ export interface Parts {
   readonly hooks: Hooks | undefined
   readonly compacting: Compacting | undefined
   readonly limit: OutputLimit.Raised
+  /** True when the events or the state may be stored: then they have what compaction remembers. */
+  readonly stored: boolean
   /** Asks the model of the run. */
   readonly withModel: <A, E>(self: Effect.Effect<A, E, LanguageModel.LanguageModel>) => Effect.Effect<A, E>
   readonly unknownWindow: (turn: number, model: string | undefined) => Effect.Effect<void>
@@ -88,6 +91,12 @@ export class RunWorld {
     return Prompt.fromResponseParts(parts).content
   }
 
+  /** What compaction remembers of the run, where it may be stored. */
+  #memory(last: Last): Effect.Effect<Memory | undefined> {
+    const { compacting, stored } = this.#parts
+    return compacting === undefined || !stored ? Effect.undefined : compacting.remembered(last)
+  }
+
   fit(
     { state, transcript }: Here,
     action: Action.Of<"Fit">
@@ -103,11 +112,11 @@ export class RunWorld {
         : compacting.shrink(prompt, reason, last)
     return Effect.matchEffect(made, {
       onFailure: (reason) =>
-        Effect.map(compacting.remembered(last), (memory) => ({ _tag: "FitFailed", reason, memory }) as const),
+        Effect.map(this.#memory(last), (memory) => ({ _tag: "FitFailed", reason, memory }) as const),
       onSuccess: (fitted) => {
         if (fitted === undefined) return Effect.succeed(unchanged)
         const { tier, summaries } = fitted.report
-        return Effect.map(compacting.remembered(last), (memory): Event.Of<"Fitted"> => ({
+        return Effect.map(this.#memory(last), (memory): Event.Of<"Fitted"> => ({
           _tag: "Fitted",
           edits: editsOf(transcript.messages, fitted.prompt.content),
           compacted: tier !== "none",
@@ -162,7 +171,7 @@ export class RunWorld {
     parts: ReadonlyArray<Response.AnyPart>
   ): Effect.Effect<Event.Of<"Answered">> {
     const { kit, compacting, limit } = this.#parts
-    return Effect.gen(function* () {
+    return Effect.gen({ self: this }, function* () {
       const by = Option.getOrUndefined(answeredBy(parts))
       const finish = parts.findLast((part) => part.type === "finish")
       const calls: Array<Event.AnsweredCall> = []
@@ -194,7 +203,8 @@ export class RunWorld {
       if (parts.some((part) => part.type === "tool-result")) {
         messages = (yield* compacting.admit(Prompt.fromMessages(messages), last)).content
       }
-      return { ...event, messages, memory: yield* compacting.remembered(last) }
+      const memory = yield* this.#memory(last)
+      return memory === undefined ? { ...event, messages } : { ...event, messages, memory }
     })
   }
 

@@ -241,7 +241,9 @@ const tending = (
       if (to !== "open") return Effect.void
       const ping = healthProbeEnabled ? pings.get(circuit) : undefined
       if (ping === undefined) return Effect.void
-      const probe = Effect.delay(Effect.ignoreCause(breaker.execute(circuit)(ping)), openFor)
+      // A ping that never answers is a failed one, as for the monitor.
+      const limited = Effect.timeout(ping, ConnectionMonitor.defaults.timeout)
+      const probe = Effect.delay(Effect.ignoreCause(breaker.execute(circuit)(limited)), openFor)
       return FiberMap.run(probes, circuit, probe)
     }
     yield* Effect.forkScoped(Stream.runForEach(breaker.transitions, tend), { startImmediately: true })

@@ -298,6 +298,16 @@ onEach((subject) => {
         assert.strictEqual((yield* list())[0]?.attempts, 3)
       }).pipe(Effect.scoped, Effect.provide(ground(subject)))
     )
+    it.effect("that make a dead letter let nothing overtake the events behind it", () =>
+      Effect.gen(function* () {
+        yield* answer(({ id }) => (id === "bad" ? { error: rejected(true) } : undefined))
+        yield* setBus("down")
+        for (const id of ["1", "bad", "2", "3"]) yield* Outbox.publish(event(id))
+        yield* setBus("up")
+        // No time passes, so no sweep finds what a drain has left.
+        yield* until(holds(["1", "2", "3"]))
+      }).pipe(Effect.provide(layer()))
+    )
     it.effect("that are permanent make a dead letter at once", () =>
       Effect.gen(function* () {
         yield* answer(({ id }) => (id === "bad" ? { error: rejected(true) } : undefined))

@@ -296,28 +296,35 @@ const build = (
     const admits = (state: State.CircuitState): state is State.Closed =>
       state.phase === "closed" && isCurrent()
 
-    const executeOne =
-      (name: string, options: CallOptions) =>
-      <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> => {
+    const executeOne = (name: string, options: CallOptions) => {
+      // Shared by all effects that this circuit guards, until the circuit changes.
+      let cell: Cell | undefined
+      let generation = -1
+      let end: ReturnType<typeof endOf> | undefined
+      return <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> => {
         Check.effect(module, "effect", self)
         // Reused for each run of this effect, until the circuit changes.
-        let cell: Cell | undefined
-        let generation = -1
         let watched = self
+        let watchedBy: typeof end
         return Effect.withFiber((fiber): Effect.Effect<A, E | CircuitRefused, R> => {
           if (cell === undefined || !cell.known) {
             cell = circuits.of(name, fiber)
-            generation = -1
+            end = undefined
           }
           const { state } = cell
           if (!admits(state)) return guarded(name, options, self)
-          if (generation !== state.generation) {
+          if (end === undefined || generation !== state.generation) {
             generation = state.generation
-            watched = Effect.onExitPrimitive(self, endOf(cell, generation, options))
+            end = endOf(cell, generation, options)
+          }
+          if (watchedBy !== end) {
+            watchedBy = end
+            watched = Effect.onExitPrimitive(self, end)
           }
           return watched
         })
       }
+    }
 
     /** Like {@link executeOne}, for an attempt of a call. Counts the attempt as in flight while it runs. */
     const executeAttempt =

@@ -30,6 +30,7 @@ import type { Unpriced } from "../../conversation/Answered.ts"
 import type { AnswerEnd } from "../decide/AnswerEnd.ts"
 import type { Commit } from "../decide/CallState.ts"
 import type { MidStream } from "../decide/RecoveryPolicy.ts"
+import { ShownText } from "./ShownText.ts"
 import { carrier } from "./Surface.ts"
 import { sum, unknown } from "../../conversation/Usage.ts"
 
@@ -59,7 +60,7 @@ export interface Cut {
 
 export class StreamGate {
   #commit: Commit = "nothing"
-  #text = ""
+  readonly #text: ShownText
   #alive = false
   #seamVerdict: Seam.Verdict | undefined
   #ended: AttemptEnd | undefined
@@ -118,6 +119,8 @@ export class StreamGate {
     this.#requested = requested
     this.#midStream = midStream
     this.#structured = structured
+    // Text that was seen is continued only where the call allows it. An object is read at its end.
+    this.#text = new ShownText(midStream !== "fail" || structured)
   }
 
   /** The most that the consumer has seen of the current attempt. Only grows within an attempt. */
@@ -125,9 +128,9 @@ export class StreamGate {
     return this.#commit
   }
 
-  /** All text that the consumer has seen of the call. */
+  /** All text that the consumer has seen of the call; empty where no attempt can need it. */
   get text(): string {
-    return this.#text
+    return this.#text.all
   }
 
   /** Characters of text that the current attempt has shown. */
@@ -178,7 +181,8 @@ export class StreamGate {
     this.#preamble = []
     this.#tail = []
     this.#ids = new Map()
-    this.#seam = this.#text.trim() === "" ? undefined : Seam.make(this.#text)
+    const { text } = this
+    this.#seam = text.trim() === "" ? undefined : Seam.make(text)
     this.#atSeam = undefined
     this.#object = this.#structured ? new ObjectText() : undefined
     this.#ofObject = undefined
@@ -208,7 +212,7 @@ export class StreamGate {
     this.#texts = new Map()
     // An attempt that had not yet gone on with the text holds it under this name.
     this.#textsBefore = []
-    this.#text = ""
+    this.#text.clear()
     return [...out, carrier({ type: "rewind", characters })]
   }
 
@@ -436,7 +440,7 @@ export class StreamGate {
       if (this.#commit !== "tool") this.#commit = "text"
       if (this.#thinking.size > 0) this.#endThinking(out)
       if (this.#opening !== undefined) this.#open(out)
-      this.#text += part.delta
+      this.#text.add(part.delta)
       out.push(part)
     } else if (part.metadata !== undefined) this.#emit(part, out)
   }
