@@ -29,7 +29,7 @@ const url = `http://127.0.0.1:${typeof address === "object" ? address?.port : ad
 
 interface Service {
   readonly child: ChildProcess
-  /** Its port; `undefined` where it has ended instead. */
+  /** The port; `undefined` if the service ended instead. */
   readonly port: Promise<number | undefined>
   readonly exit: Promise<number | NodeJS.Signals | null>
   readonly lines: Array<string>

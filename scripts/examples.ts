@@ -65,7 +65,10 @@ const blocksOf = (file: string): ReadonlyArray<Block> => {
   return [...text.matchAll(/^( \* )?```ts\n([\s\S]*?)^(?: \* )?```$/gm)].map((found) => ({
     file,
     line: text.slice(0, found.index).split("\n").length,
-    code: (found[2] ?? "").replaceAll(found[1] === undefined ? /$^/gm : /^ \*(?: |$)/gm, "")
+    // The formatter of Markdown writes `yield *` outside functions.
+    code: (found[2] ?? "")
+      .replaceAll(/\byield \*/g, "yield*")
+      .replaceAll(found[1] === undefined ? /$^/gm : /^ \*(?: |$)/gm, "")
   }))
 }
 

@@ -27,6 +27,7 @@ const order = [
   "compaction",
   "loop",
   "presets",
+  "config",
   "."
 ]
 

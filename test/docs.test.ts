@@ -5,8 +5,10 @@
 import { readFileSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { Duration } from "effect"
+import { Yaml } from "effect/encoding"
 import { assert, it } from "vitest"
 import { Presets, RecoveryPolicy } from "@outlast/agent"
+import { Host } from "@outlast/node"
 import { Registry } from "@outlast/providers"
 import { FaultPlan } from "@outlast/testing"
 
@@ -49,7 +51,14 @@ const constructors = [
 /** Document, mark of its table, the table. */
 const tables: ReadonlyArray<readonly [string, string, string]> = [
   ["failures.md", "policy", tableOf(RecoveryPolicy.interactive)],
-  ...Object.entries(Presets).map(([name, { policy }]) => ["presets.md", name, tableOf(policy)] as const),
+  // `interactive` and `background` have the table of docs/failures.md.
+  ...Object.entries({
+    codebuddy: Presets.codebuddy,
+    decision037: Presets.decision037,
+    s11: Presets.s11,
+    nexo: Presets.nexo,
+    claw0: Presets.claw0
+  }).map(([name, { policy }]) => ["presets.md", name, tableOf(policy)] as const),
   ["providers.md", "constructors", constructors]
 ]
 
@@ -105,6 +114,27 @@ for (const [doc, source] of Object.entries(quotes)) {
     for (const part of blocks.flatMap((block) => block.split("\n\n"))) assert.include(code, words(part))
   })
 }
+
+it("docs/host.md has the files of examples/host, and the limits of the code", () => {
+  const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), "utf8")
+  const doc = read("docs/host.md")
+  for (const file of ["kubernetes.yaml", "agent.service"]) assert.include(doc, read(`examples/host/${file}`))
+  for (const [phase, limit] of Object.entries(Host.defaults.limits)) {
+    assert.match(
+      doc,
+      new RegExp(`\\| \`${phase}\` +\\| [^|]+ \\| ${Duration.format(limit).replace("s", " s")} `)
+    )
+  }
+  // What kills the program must leave it its time.
+  const total = Duration.toSeconds(Host.defaults.total)
+  const manifest = Yaml.parse(read("examples/host/kubernetes.yaml"))
+  const grace = /terminationGracePeriodSeconds: (\d+)/.exec(
+    JSON.stringify(manifest).replaceAll('"', "").replaceAll(":", ": ")
+  )
+  assert.isAbove(Number(grace?.[1]), total)
+  const stop = /TimeoutStopSec=(\d+)/.exec(read("examples/host/agent.service"))
+  assert.isAbove(Number(stop?.[1]), total)
+})
 
 /** Removes the padding that the formatter adds to tables. */
 const plain = (markdown: string): string =>

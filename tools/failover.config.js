@@ -1,4 +1,4 @@
-/** For `npm run mutation -- tools/failover.config.js`: mutates the machine of a call. */
+/** For `npm run mutation -- tools/failover.config.js`: mutates the machine of a call, and the queue for the retry budget. */
 import base from "./stryker.config.json" with { type: "json" }
 
 export default {
@@ -7,7 +7,8 @@ export default {
     "packages/agent/src/failover/decide/CallState.ts",
     "packages/agent/src/failover/decide/CallLimits.ts",
     "packages/agent/src/failover/decide/CutAnswer.ts",
-    "packages/agent/src/failover/decide/MidStream.ts"
+    "packages/agent/src/failover/decide/MidStream.ts",
+    "packages/agent/src/failover/chain/RetryQueue.ts"
   ],
   vitest: { configFile: "tools/vitest.failover.config.ts" },
   // The properties of the model test share calls that the first of them makes: no test covers a mutant by itself.

@@ -1,5 +1,5 @@
 /**
- * Accepted events on disk, with the transcript of the run of each, until its answer is in the outbox.
+ * Keeps accepted events on disk until they are answered, with the transcripts of their runs.
  *
  * An event is accepted when it is committed. Its end and its answer are committed together, so no event is lost and none
  * is answered twice, whenever the process dies.

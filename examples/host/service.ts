@@ -11,8 +11,9 @@ import { createServer } from "node:http"
 import type { IncomingMessage } from "node:http"
 import { join } from "node:path"
 import { Agent, Failover, Presets } from "@outlast/agent"
+import { Inbound } from "@outlast/agent/guard"
 import { DeliveryStore, Outbox } from "@outlast/delivery"
-import { Host, Inbound, SingleInstance, SqliteClient } from "@outlast/node"
+import { Host, SingleInstance, SqliteClient } from "@outlast/node"
 import { Backoff } from "@outlast/resilience"
 import { ScriptedModel } from "@outlast/testing"
 import { Inbox } from "./Inbox.ts"
@@ -22,7 +23,7 @@ import * as Webhook from "./Webhook.ts"
 interface Options {
   /** Time between "not ready" and the first phase of a shutdown. */
   readonly wait?: number
-  /** What happens while another instance runs. */
+  /** Behaviour while another instance runs. */
   readonly whenHeld?: SingleInstance.WhenHeld | "nexo"
   /** Milliseconds of one answer of the model. */
   readonly thinking?: number
@@ -94,7 +95,7 @@ const answer = (id: string) =>
     )
     yield* inbox.finish(id, text)
   }).pipe(
-    // Its event stays in the inbox: the next start goes on with it.
+    // The event stays in the inbox, and the next start continues it.
     Effect.catchCause((cause) => Effect.logWarning(`The run of ${id} did not end.`, cause))
   )
 
@@ -131,11 +132,12 @@ const serve = Effect.gen(function* () {
     Effect.map(outbox.status, ({ backlog, circuit }) => ({ backlog, circuit }))
   )
 
+  const inbound = yield* Inbound.make
   const todo = yield* Queue.unbounded<string>()
   const accept = Effect.fnUntraced(function* (body: string) {
     if (Queue.sizeUnsafe(todo) >= capacity) return 503
     const { id, text } = yield* Schema.decodeUnknownEffect(Event)(body)
-    if (!(yield* Inbound.accept("http", { text }))) return 204
+    if (!(yield* inbound.accept({ text }))) return 204
     if (yield* inbox.accept(id, text ?? "")) yield* Queue.offer(todo, id)
     return 202
   })

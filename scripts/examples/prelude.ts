@@ -6,7 +6,6 @@ import type { Context, Deferred, Duration, Effect, Layer, Metric, Redacted, Sche
 import type { AiError, EmbeddingModel, LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
 import type { Redis } from "effect/persistence"
 import type { SqlClient } from "effect/sql"
-import type { LanguageModelV4 } from "@ai-sdk/provider"
 import type { ChildProcess } from "node:child_process"
 import type {
   Agent,
@@ -19,7 +18,9 @@ import type {
 } from "@outlast/agent"
 import type { TargetRef } from "@outlast/agent/conversation"
 import type { Inbound } from "@outlast/agent/guard"
-import type { OutboxEvent } from "@outlast/delivery"
+import type { RunEvent, Suspended } from "@outlast/agent/loop"
+import type { Outbox, OutboxEvent } from "@outlast/delivery"
+import type { AiSdk } from "@outlast/providers"
 import type { Backoff, CircuitPolicy, FailureStreaks, ResilienceEvents } from "@outlast/resilience"
 import type { FaultPlan } from "@outlast/testing"
 
@@ -45,13 +46,15 @@ declare global {
   const isDecision: (message: Prompt.Message) => boolean
   const chain: Specs
   const targets: Specs
+  const claude: Specs[0]
+  const gpt: Specs[0]
   const opus: Specs[0]
   const sonnet: Specs[0]
   /** The layer of a chain. */
   const Model: Layer.Layer<LanguageModel.LanguageModel>
   const haiku: Context.Service.Shape<typeof LanguageModel.LanguageModel>
   const model: string
-  const mistral: (model: string) => LanguageModelV4
+  const mistral: (model: string) => ReturnType<Parameters<typeof AiSdk.model>[0]["create"]>
   const target: TargetRef.TargetRef
   const ref: TargetRef.TargetRef
   /** The language model of a vendor's package, and its configuration for one call. */
@@ -82,6 +85,14 @@ declare global {
   const toolkit: Toolkit.Toolkit<{}>
   const tools: ReadonlyArray<Tool.Any>
   const options: Agent.Options<{}>
+  /** The events of a run, as a program has stored them. */
+  const stored: ReadonlyArray<RunEvent.RunEvent>
+  const Web: Toolkit.Toolkit<{}>
+  const suspended: Suspended.Suspended
+  const confirm: (text: string) => Effect.Effect<boolean>
+  const isAllowed: (tool: string, params: unknown) => boolean
+  const hasSecret: (result: unknown) => boolean
+  const testsPass: Effect.Effect<boolean>
   const guard: SafetyGuard.Host
   const answer: Deferred.Deferred<boolean>
   const messages: Stream.Stream<Inbound.InboundEvent>
@@ -106,6 +117,11 @@ declare global {
   const save: (value: unknown) => Effect.Effect<void>
   const clear: Effect.Effect<void>
 
+  /** The layers of an outbox, and a program that runs until it is stopped. */
+  const Delivery: Layer.Layer<Outbox.Outbox>
+  const main: Effect.Effect<void>
+  const clientInfo: { readonly name: string; readonly version: string }
+
   // --- calls of a service that is not a model
 
   class Busy extends Error {
@@ -129,6 +145,11 @@ declare global {
   const spec: Backoff.Backoff
   const policy: CircuitPolicy.CircuitPolicy
 
+  /** A message of a chat, and the answer to it. */
+  const update: { readonly text: string; readonly photos: ReadonlyArray<unknown> }
+  const respond: (message: typeof update) => Effect.Effect<void>
+  /** The first request to a child process. */
+  const initialize: (rpc: unknown) => Effect.Effect<void>
   const mailsSent: Metric.Counter<number>
   interface MailSent extends ResilienceEvents.ResilienceEvent {
     readonly _tag: "MailSent"

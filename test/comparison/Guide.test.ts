@@ -177,7 +177,7 @@ describe("docs/breaker.md", () => {
   })
 
   it("has the defaults of the code", () => {
-    const { consecutive, rate, halfOpen, open, maxRetryAfter, maxCircuits, idleAfter } =
+    const { consecutive, rate, halfOpen, open, restart, maxRetryAfter, maxCircuits, idleAfter } =
       CircuitBreaker.defaults
     const format = (time: Duration.Duration) => Duration.format(time)
     const rows: ReadonlyArray<readonly [string, string | number, string]> = [
@@ -219,6 +219,7 @@ describe("docs/breaker.md", () => {
         `${format(open.initial)} ×${open.factor}, cap ${format(open.cap)}, ±${Number(open.jitter) * 100} %`,
         "time open, by consecutive openings; any `Backoff`"
       ],
+      ["restart", restart, "`closed`: the first opening behind a closing is always the shortest"],
       ["maxRetryAfter", maxRetryAfter, "longest wait of a server that keeps a circuit open"],
       [
         "maxCircuits",

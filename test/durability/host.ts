@@ -1,6 +1,5 @@
 /**
- * Kills, terminates and starts the agent service of `examples/host` at random moments, and counts the events that it had
- * accepted and never answered.
+ * Kills, terminates and starts the agent service of `examples/host` at random moments, and counts the lost events.
  *
  * `killed` sends events to one life after the other, each of which is killed by SIGKILL, also while it starts. The
  * webhook that takes the answers is up or down at random. A last life answers what is left. `terminated` sends SIGTERM
@@ -123,7 +122,7 @@ const send = async (port: string, id: string): Promise<boolean> => {
     await response.arrayBuffer()
     return response.status === 202
   } catch {
-    // The service is gone. Whether it has the event is not known.
+    // The service ended. The event may be stored or not.
     return false
   }
 }
@@ -153,12 +152,12 @@ const continued = ({ lines }: Process): number =>
 const between = (min: number, max: number) => Random.nextIntBetween(min, max, { halfOpen: false })
 
 // -----------------------------------------------------------------------------
-// What is done
+// Rounds
 // -----------------------------------------------------------------------------
 
 interface Killed {
   readonly kills: number
-  /** Of these, before the service had started. */
+  /** Kills before the service had started. */
   readonly early: number
   readonly accepted: number
   /** Runs that went on with their transcript. */
@@ -248,7 +247,7 @@ const terminate = (pid: number, isWithin: boolean): void => {
 
 interface Started {
   readonly pairs: number
-  /** Pairs of which not exactly one has run. */
+  /** Pairs with none or two running. */
   readonly wrong: number
 }
 

@@ -21,6 +21,7 @@ export const chains = {
   "three-keys": [{ role: "main", keys: 3 }],
   "both-bad": [main, main],
   "one-bad": [main, other],
+  "two-keys-and-other": [{ role: "main", keys: 2 }, other],
   "last-of-5": lastOf(5),
   "last-of-31": lastOf(31),
   "last-of-101": lastOf(101)

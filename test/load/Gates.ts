@@ -96,6 +96,21 @@ const recoveries: Gate["situations"] = (["one-target", "three-keys", "both-bad"]
   outageRates.map((rate) => ({ world: "outage", chain, arrivals: `${rate} for 240s` }) as const)
 )
 
+/** Far more calls at once than the servers take. */
+const limiting: Gate["situations"] = (["one-target", "two-keys", "both-bad"] as const).flatMap((chain) =>
+  [
+    ["shedding-429", "80 at once"],
+    ["shedding-429", shortSurge],
+    ["shedding-429-slow", "80 at once"]
+  ].map(([world, arrivals]) => ({ world, chain, arrivals }) as Gate["situations"][number])
+)
+
+const flapping: Gate["situations"] = ["2/s for 60s", "5/s for 40s", "10/s for 20s"].map((arrivals) => ({
+  world: "flapping",
+  chain: "two-keys-and-other",
+  arrivals
+}))
+
 export const gates: ReadonlyArray<Gate> = [
   ...flaky.map(([world, , situations]): Gate => ({
     name: `${world}: as good as without any retry`,
@@ -123,7 +138,7 @@ export const gates: ReadonlyArray<Gate> = [
     limit: { atLeast: 0.999 },
     shown: ratio
   },
-  ...(["down", "down-503", "down-reset"] as const).map((world): Gate => ({
+  ...(["down", "down-503", "down-reset", "limited-silent"] as const).map((world): Gate => ({
     name: `${world}: few requests in a total outage, cold`,
     situations: outageRates.map((rate) => ({ world, chain: "one-target", arrivals: `${rate} for 60s` })),
     unit: "requests - 1.7 × calls",
@@ -151,7 +166,7 @@ export const gates: ReadonlyArray<Gate> = [
   },
   {
     name: "few requests of a burst into a total outage",
-    situations: (["down", "down-503", "down-reset"] as const).flatMap((world) =>
+    situations: (["down", "down-503", "down-reset", "limited-silent"] as const).flatMap((world) =>
       ["60 at once", "200 at once"].map((arrivals) => ({ world, chain: "one-target", arrivals }) as const)
     ),
     unit: "requests / calls",
@@ -195,6 +210,38 @@ export const gates: ReadonlyArray<Gate> = [
     measure: goodput,
     limit: { atLeast: 0.99 },
     shown: ratio
+  },
+  {
+    name: "servers that answer 429 without a wait: calls are answered",
+    situations: limiting,
+    unit: "answered / calls",
+    measure: goodput,
+    limit: { atLeast: 0.99 },
+    shown: ratio
+  },
+  {
+    name: "servers that answer 429 without a wait: few requests",
+    situations: limiting,
+    unit: "requests / calls",
+    measure: ({ report }) => report.requestsPerCall,
+    limit: { atMost: 5 },
+    shown: (n) => n.toFixed(2)
+  },
+  {
+    name: "two vendors that fail in turn: calls are answered",
+    situations: flapping,
+    unit: "answered / calls",
+    measure: goodput,
+    limit: { atLeast: 1 },
+    shown: ratio
+  },
+  {
+    name: "two vendors that fail in turn: no call waits for long",
+    situations: flapping,
+    unit: "longest wait",
+    measure: ({ log }) => longestWait(log.calls),
+    limit: { atMost: 15_000 },
+    shown: seconds
   },
   {
     name: "no herd after an outage of a server that sheds",

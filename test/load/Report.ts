@@ -16,7 +16,12 @@ export interface Log {
   /** The time of each request. Sorted. */
   readonly requests: ReadonlyArray<number>
   /** The times at which circuits opened and closed. */
-  readonly circuits: ReadonlyArray<{ readonly at: number; readonly to: string; readonly failures: number }>
+  readonly circuits: ReadonlyArray<{
+    readonly at: number
+    readonly circuit: string
+    readonly to: string
+    readonly failures: number
+  }>
 }
 
 export interface Report {

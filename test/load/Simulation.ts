@@ -117,8 +117,8 @@ export const logOf = (simulation: Simulation, observer: Observer = () => {}): Lo
     ...ResilienceEvents.nowhere,
     publish: (event) =>
       Effect.sync(() => {
-        if (event._tag === "CircuitTransition" && "to" in event)
-          circuits.push({ at: event.at, to: String(event.to), failures })
+        if (event._tag === "CircuitTransition" && "to" in event && "circuit" in event)
+          circuits.push({ at: event.at, circuit: String(event.circuit), to: String(event.to), failures })
       })
   }
   const observed = program.pipe(

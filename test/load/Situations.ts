@@ -41,6 +41,13 @@ const shedding = (world: "shedding-1s" | "shedding-5s"): Situation => ({
   arrivals: shortSurge
 })
 
+const limiting = (chain: "one-target" | "two-keys" | "both-bad"): Situation => ({
+  name: `surge, 429 without a wait, ${chain}`,
+  world: "shedding-429",
+  chain,
+  arrivals: shortSurge
+})
+
 const sharedLimit = (chain: "two-keys" | "three-keys"): Situation => ({
   name: `one limit, ${chain}`,
   world: "limit-10-shared",
@@ -101,6 +108,15 @@ export const situations: ReadonlyArray<Situation> = [
   { name: "surge at a server that sheds", world: "shedding", chain: "one-target", arrivals: surge },
   shedding("shedding-1s"),
   shedding("shedding-5s"),
+  limiting("one-target"),
+  limiting("two-keys"),
+  limiting("both-bad"),
+  {
+    name: "two vendors fail in turn",
+    world: "flapping",
+    chain: "two-keys-and-other",
+    arrivals: "5/s for 40s"
+  },
   {
     name: "outage at a server that sheds",
     world: "shedding-outage",

@@ -17,6 +17,22 @@ const sheddingFor = (retryAfter: number): Server => ({
   capacity: { slots: 10, as: { status: 503, retryAfter } }
 })
 
+/** Ten requests at a time. The others get a 429 that names no wait. */
+const limiting = (answer: Server["answer"]): Server => ({
+  answer,
+  capacity: { slots: 10, as: { status: 429 } }
+})
+
+/** A server that works for five seconds, and fails for five, for a minute. */
+const flapping = (from: number): Server => ({
+  answer: { from: 200, to: 600 },
+  outages: Array.from({ length: 6 }, (_, i) => ({
+    from: from + i * 10_000,
+    to: from + i * 10_000 + 5_000,
+    as: { status: 500 }
+  }))
+})
+
 /** Twenty requests a second, if they come evenly. */
 const shedding: Server = {
   answer: { from: 500, to: 1_500 },
@@ -105,6 +121,19 @@ export const worlds = {
     about: "10 requests at a time, 0.2 to 0.6 s each. The others get 503 with retry-after: 5.",
     main: sheddingFor(5_000)
   },
+  "shedding-429": {
+    about: "10 requests at a time, 0.2 to 0.6 s each. The others get 429 without retry-after.",
+    main: limiting({ from: 200, to: 600 })
+  },
+  "shedding-429-slow": {
+    about: "10 requests at a time, 2 to 4 s each. The others get 429 without retry-after.",
+    main: limiting({ from: 2_000, to: 4_000 })
+  },
+  flapping: {
+    about: "Two vendors take turns: each fails with 500 for five seconds. The first key is refused with 401.",
+    main: { ...flapping(0), deadKeys: [1] },
+    other: flapping(5_000)
+  },
   "shedding-outage": {
     about: "The server of `shedding`, down in the second minute.",
     main: { ...shedding, outages: [{ from: minute, to: 2 * minute, as: { status: 503 } }] }
@@ -112,6 +141,26 @@ export const worlds = {
   queueing: {
     about: "20 requests at a time, 0.5 to 1.5 s each. The others wait up to 30 s, then get 503.",
     main: { answer: { from: 500, to: 1_500 }, capacity: { slots: 20, queue: 30_000, as: { status: 503 } } }
+  },
+  subagents: {
+    about:
+      "20 % of the requests fail: a broken connection, 502, 503, 504 or 429. All connections break for 20 s, later every request gets 429 for a minute. The other vendor fails for 5 %.",
+    main: {
+      answer: { median: 3_000, p99: 20_000 },
+      fails: {
+        share: 0.2,
+        after: { from: 50, to: 2_000 },
+        as: [{ status: "reset" }, { status: 502 }, { status: 503 }, { status: 504 }, { status: 429 }]
+      },
+      outages: [
+        { from: minute, to: minute + 20_000, as: { status: "reset" } },
+        { from: 2.5 * minute, to: 3.5 * minute, as: { status: 429 } }
+      ]
+    },
+    other: {
+      answer: { median: 3_000, p99: 20_000 },
+      fails: { share: 0.05, after: { from: 50, to: 2_000 }, as: [{ status: "reset" }, { status: 503 }] }
+    }
   },
   "health-check-hangs": {
     about: "Every request would be answered, but the health check before it never returns.",

@@ -145,6 +145,18 @@ describe("outlast explain", { timeout: 60_000 }, () => {
     assert.match(run.stdout, /cooldown of the endpoint for 2m/)
   })
 
+  it("lists where a preset differs from its document, behind an error or alone", async () => {
+    const head = "Differences of codebuddy from the document of its system:"
+    const behind = await outlast([...parts, "--preset", "codebuddy"])
+    assert.include(behind.stdout, head)
+    const alone = await outlast(["explain", "--preset", "codebuddy"], { input: "" })
+    assert.strictEqual(alone.exitCode, 0, alone.stderr)
+    assert.strictEqual(alone.stdout.split("\n")[0], head)
+    assert.include(alone.stdout, "  - Any provider is probed before its cooldown ends")
+    const json = await outlast(["explain", "--preset", "claw0", "--json"], { input: "" })
+    assert.isAbove(Object(JSON.parse(json.stdout)).deviations.length, 3)
+  })
+
   it.each([
     ["529", "class overloaded: up to 11 attempts at one target, after 3 in a row another model\n"],
     ["429", "class rate_limit: up to 11 attempts at one target, nowhere else\n"]

@@ -24,8 +24,8 @@
  */
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
-import { Cause, Clock, Effect, Exit, FiberSet, Predicate, PubSub, Stream } from "effect"
-import type { Schema, Scope } from "effect"
+import { Cause, Clock, Effect, Exit, FiberSet, Predicate, PubSub, Scope, Stream } from "effect"
+import type { Schema } from "effect"
 import { Options as Check } from "@outlast/resilience"
 import type { Fault, Reply } from "./FaultPlan.ts"
 import * as FaultPlan from "./FaultPlan.ts"
@@ -59,6 +59,8 @@ export interface Options {
   readonly organisation?: (key: string) => string
   /** Context windows in tokens, by model. Default: no limit. */
   readonly windows?: Readonly<Record<string, number>>
+  /** Port on 127.0.0.1. Default: any free one. A port in use is a defect. */
+  readonly port?: number
 }
 
 /** The outcome of a request. */
@@ -126,7 +128,8 @@ const checks: Check.Checks<Options> = {
   keys: is.secret(lists),
   models: lists,
   organisation: is.fn("(key) => string"),
-  windows: is.record(is.integer({ min: 1 }))
+  windows: is.record(is.integer({ min: 1 })),
+  port: is.integer({ min: 0, max: 65_535 })
 }
 
 export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope.Scope> => {
@@ -231,7 +234,7 @@ export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope
     yield* Effect.addFinalizer(() => kill)
     yield* Effect.callback<void>((resume) => {
       server.once("error", (error) => resume(Effect.die(error)))
-      server.listen(0, "127.0.0.1", () => resume(Effect.void))
+      server.listen(options.port ?? 0, "127.0.0.1", () => resume(Effect.void))
     })
     // A server that listens on a port has an address of this type.
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -246,6 +249,46 @@ export const make = (options: Options): Effect.Effect<FakeProvider, never, Scope
       kill
     }
   })
+}
+
+// -----------------------------------------------------------------------------
+// Without Effect
+// -----------------------------------------------------------------------------
+
+/** A server for programs without Effect. */
+export interface Started extends AsyncDisposable, Pick<FakeProvider, "url" | "baseUrl"> {
+  /** All requests so far, with their bodies. */
+  readonly requests: () => ReadonlyArray<RecordedRequest>
+  /** Destroys every socket and stops listening. */
+  readonly stop: () => Promise<void>
+}
+
+/**
+ * Starts a server, for programs without Effect. Rejects for an invalid plan, and for a port in use.
+ *
+ * **Example** (A fixed port)
+ *
+ * ```ts
+ * await using server = await FakeProvider.start({ port: 4010, plan: { answers: [{ text: "hello" }] } })
+ * const anthropic = createAnthropic({ baseURL: server.baseUrl("anthropic"), apiKey: "any" })
+ * ```
+ */
+export const start = async (options: Options): Promise<Started> => {
+  const scope = await Effect.runPromise(Scope.make())
+  const stop = () => Effect.runPromise(Scope.close(scope, Exit.void))
+  try {
+    const server = await Effect.runPromise(Scope.provide(make(options), scope))
+    return {
+      url: server.url,
+      baseUrl: server.baseUrl,
+      requests: () => Effect.runSync(server.requests),
+      stop,
+      [Symbol.asyncDispose]: stop
+    }
+  } catch (error) {
+    await stop()
+    throw error
+  }
 }
 
 const providers: ReadonlyArray<Provider> = ["anthropic", "openai", "google"]

@@ -70,7 +70,7 @@ const rows: ReadonlyArray<readonly [wrong: Effect.Effect<unknown, unknown>, mess
   // FakeProvider
   [
     fake(plan),
-    `FakeProvider: "answers" is not an option. Options: plan, strict, keys, models, organisation, windows`
+    `FakeProvider: "answers" is not an option. Options: plan, strict, keys, models, organisation, windows, port`
   ],
   [fake({}), "FakeProvider: plan is missing"],
   [fake({ plan, strict: "no" }), `FakeProvider: strict must be true or false, got "no"`],

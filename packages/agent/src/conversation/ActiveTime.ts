@@ -48,7 +48,7 @@ export const parked = during(
   (activity) => activity.resume()
 )
 
-/** Leaves the time of an effect to the consumer that it waits for. */
+/** Excludes the time of an effect, which waits for the consumer of its stream. The consumer counts its own time. */
 export const resting = during(
   (activity) => activity.rest(),
   (activity) => activity.wake()

@@ -11,28 +11,52 @@
 import type { Prompt, Response } from "effect/ai"
 import { shortened } from "./ToolNames.ts"
 
+/** True for an id that is in use. */
+export type IsTaken = (id: string) => boolean
+
+const none: IsTaken = () => false
+
 /** Assigns ids, and remembers the assigned ones. */
 export class Ids {
   readonly #legal: RegExp
   readonly #isUnique: boolean
-  /** Ids that are already in use. */
-  readonly #taken: Set<string>
+  /** Ids that are in use since. */
+  readonly #taken = new Set<string>()
+  readonly #isTakenBefore: IsTaken
 
-  /** `legal` is the required format of an id. With `isUnique`, each id may be used only once. */
-  constructor(legal: RegExp, isUnique: boolean, taken: ReadonlyArray<string> = []) {
+  /**
+   * `legal` is the required format of an id. With `isUnique`, each id may be used only once. `isTaken` returns true for
+   * ids that are in use before; default: none.
+   */
+  constructor(legal: RegExp, isUnique: boolean, isTaken: IsTaken = none) {
     this.#legal = legal
     this.#isUnique = isUnique
-    this.#taken = new Set(taken)
+    this.#isTakenBefore = isTaken
+  }
+
+  /** True for an id that is in use. */
+  has(id: string): boolean {
+    return this.#taken.has(id) || this.#isTakenBefore(id)
+  }
+
+  /** Ids for messages behind these. They change nothing here until they are added. */
+  behind(): Ids {
+    return new Ids(this.#legal, this.#isUnique, (id) => this.has(id))
+  }
+
+  /** Adds the ids of the messages behind these. */
+  add(behind: Ids): void {
+    for (const id of behind.#taken) this.#taken.add(id)
   }
 
   /** Returns the id for one more call: the given one, or a new one when it is not legal or already in use. */
   of(id: string): string {
-    if (this.#legal.test(id) && !this.#taken.has(id)) {
+    if (this.#legal.test(id) && !this.has(id)) {
       if (this.#isUnique) this.#taken.add(id)
       return id
     }
     let fit = `call_${shortened(id, 24)}`
-    for (let n = 2; this.#taken.has(fit); n++) fit = `call_${shortened(id, 24, n)}`
+    for (let n = 2; this.has(fit); n++) fit = `call_${shortened(id, 24, n)}`
     this.#taken.add(fit)
     return fit
   }
@@ -40,16 +64,16 @@ export class Ids {
 
 /** Rewrites the ids of one answer. Pass the parts in order, whole or streamed. */
 export class Answered {
-  readonly #prompt: Prompt.Prompt
+  readonly #isTaken: IsTaken
   #ids: Ids | undefined
   /** Id of the latest call, by the provider's id. Created on first use, because most answers have no calls. */
   #latest: Map<string, string> | undefined
   /** Ids of calls that have begun but are not complete, by the provider's id. */
   #begun: Map<string, Array<string>> | undefined
 
-  /** `prompt` is the program's conversation that the answer continues. */
-  constructor(prompt: Prompt.Prompt) {
-    this.#prompt = prompt
+  /** `isTaken` returns true for the ids of the calls in the conversation that the answer continues. */
+  constructor(isTaken: IsTaken) {
+    this.#isTaken = isTaken
   }
 
   /** Returns the part with the id of its call. */
@@ -83,7 +107,7 @@ export class Answered {
   }
 
   #next(id: string, isProviders: boolean): string {
-    this.#ids ??= new Ids(/./s, true, idsOf(this.#prompt))
+    this.#ids ??= new Ids(/./s, true, this.#isTaken)
     const own = this.#ids.of(id)
     const next = isProviders ? id : own
     this.#latest ??= new Map()
@@ -92,7 +116,12 @@ export class Answered {
   }
 }
 
-const idsOf = (prompt: Prompt.Prompt): ReadonlyArray<string> =>
-  prompt.content.flatMap(({ role, content }) =>
-    role === "assistant" ? content.flatMap((part) => (part.type === "tool-call" ? [part.id] : [])) : []
-  )
+/** True for the ids of the calls in these messages, which are read with the first question. */
+export const takenIn = (messages: ReadonlyArray<Prompt.Message>): IsTaken => {
+  let ids: ReadonlySet<string> | undefined
+  return (id) => (ids ??= new Set(messages.flatMap(idsOf))).has(id)
+}
+
+/** The ids of all calls in a message. */
+export const idsOf = ({ role, content }: Prompt.Message): ReadonlyArray<string> =>
+  role === "assistant" ? content.flatMap((part) => (part.type === "tool-call" ? [part.id] : [])) : []

@@ -15,11 +15,17 @@ import { mapped, same } from "./Unchanged.ts"
 
 type Messages = ReadonlyArray<Prompt.Message>
 
-/** Returns the messages with complete pairs; the same array when nothing changes. */
-export const fit = (messages: Messages, to: Destination): Messages =>
+/**
+ * Returns the messages with complete pairs; the same array when nothing changes. `ids` has those of the messages before;
+ * default: none.
+ */
+export const fit = (messages: Messages, to: Destination, ids: Ids = idsFor(to)): Messages =>
   messages.some(({ role, content }) => role === "tool" || (role === "assistant" && content.some(isLocalCall)))
-    ? rewritten(paired(messages, to), to)
+    ? rewritten(paired(messages, to), to, ids)
     : messages
+
+/** Ids of a conversation that begins. */
+export const idsFor = ({ dialect }: Destination): Ids => new Ids(dialect.callId, dialect.uniqueCallIds)
 
 const paired = (messages: Messages, { wording }: Destination): Messages => {
   const results = resultsOf(messages)
@@ -97,8 +103,7 @@ const unanswered = ({ id, name }: Prompt.ToolCallPart, result: string): Prompt.T
 // -----------------------------------------------------------------------------
 
 /** Rewrites ids and names. Results must already be in the order of their calls. */
-const rewritten = (messages: Messages, { dialect, names: offered }: Destination): Messages => {
-  const ids = new Ids(dialect.callId, dialect.uniqueCallIds)
+const rewritten = (messages: Messages, { dialect, names: offered }: Destination, ids: Ids): Messages => {
   let names: ReadonlyArray<Named> = []
   let next = 0
   const renamed = <P extends Prompt.ToolCallPart | Prompt.ToolResultPart>(

@@ -32,16 +32,24 @@ export interface Destination {
   readonly refuses?: ((file: Prompt.FilePart) => boolean) | undefined
 }
 
-/** Returns the messages with adapted parts; the same array when nothing changes. */
+/**
+ * Returns the messages with adapted parts; the same array when nothing changes. `isWhole` is false for a piece of a
+ * longer conversation.
+ */
 export const fit = (
   messages: ReadonlyArray<Prompt.Message>,
-  to: Destination
+  to: Destination,
+  isWhole = true
 ): ReadonlyArray<Prompt.Message> => {
   const own = providerParts(messages, to)
   const fitted = mapped(messages, (message) => fitMessage(message, to, own))
   // Only empty messages: leave them to the provider.
-  return fitted.some(({ role }) => role !== "system") ? fitted : messages
+  return !isWhole || fitted.some(({ role }) => role !== "system") ? fitted : messages
 }
+
+/** True when no target drops this message: something is left of it, as a message of the user. */
+export const stays = ({ role, content }: Prompt.Message): boolean =>
+  role === "user" && content.some((part) => part.type !== "text" || says(part))
 
 /**
  * The calls that the target has run itself, and their results. A result may come in a later message after results of

@@ -20,6 +20,7 @@ import type { Dialect } from "./Dialect.ts"
 import * as Pairs from "./Pairs.ts"
 import * as Parts from "./Parts.ts"
 import * as Roles from "./Roles.ts"
+import type { Ids } from "./CallIds.ts"
 import type { ToolNames } from "./ToolNames.ts"
 import * as Wordings from "./Wording.ts"
 import type { Wording } from "./Wording.ts"
@@ -37,14 +38,41 @@ export interface Options {
 }
 
 export const adapt = (prompt: Prompt.Prompt, options: Options): Prompt.Prompt => {
-  const to: Parts.Destination = {
-    ref: options.ref,
-    dialect: options.dialect ?? Dialects.defaults,
-    wording: options.wording ?? Wordings.defaults,
-    names: options.names,
-    refuses: options.refuses
-  }
-  const prefilled = prompt.content.at(-1)?.role === "assistant"
-  const messages = Roles.fit(Pairs.fit(Parts.fit(prompt.content, to), to), to, prefilled)
+  const to = destinationOf(options)
+  const messages = ended(fit(prompt.content, to, whole), to, isPrefilled(prompt))
   return messages === prompt.content ? prompt : Prompt.fromMessages(messages)
 }
+
+/** The options with their defaults. */
+export const destinationOf = ({ ref, dialect, wording, names, refuses }: Options): Parts.Destination => ({
+  ref,
+  dialect: dialect ?? Dialects.defaults,
+  wording: wording ?? Wordings.defaults,
+  names,
+  refuses
+})
+
+/** Part of a conversation: consecutive messages of it. */
+export interface Piece {
+  /** False when other messages stand before these. */
+  readonly begins: boolean
+  /** True for all messages of the conversation. */
+  readonly isWhole: boolean
+  /** Call ids of the messages before, where these take theirs. Default: none. */
+  readonly ids?: Ids | undefined
+}
+
+const whole: Piece = { begins: true, isWhole: true }
+
+/** The messages of a piece without the end of the conversation, for which {@link ended} is. */
+export const fit = (
+  messages: ReadonlyArray<Prompt.Message>,
+  to: Parts.Destination,
+  { begins, isWhole, ids }: Piece
+): ReadonlyArray<Prompt.Message> =>
+  Roles.fit(Pairs.fit(Parts.fit(messages, to, isWhole), to, ids), to, begins)
+
+export const ended = Roles.ended
+
+/** True when the program began the answer. */
+export const isPrefilled = ({ content }: Prompt.Prompt): boolean => content.at(-1)?.role === "assistant"

@@ -10,22 +10,23 @@ import { mapped, same } from "./Unchanged.ts"
 type Messages = ReadonlyArray<Prompt.Message>
 
 /**
- * Returns the messages in accepted positions; the same array when nothing changes. `prefilled` is true when the
- * caller began the answer.
+ * Returns the messages in accepted positions; the same array when nothing changes. `begins` is false for messages that
+ * continue others. The end is for {@link ended}.
  */
-export const fit = (messages: Messages, to: Destination, prefilled: boolean): Messages =>
-  ended(alternating(calling(systems(messages, to), to), to), to, prefilled)
+export const fit = (messages: Messages, to: Destination, begins = true): Messages =>
+  alternating(calling(systems(messages, to, begins), to, begins), to, begins)
 
 const user = (text: string): Prompt.UserMessage =>
   Prompt.makeMessage("user", { content: [Prompt.makePart("text", { text })] })
 
-const systems = (messages: Messages, { dialect, wording }: Destination): Messages => {
+const systems = (messages: Messages, { dialect, wording }: Destination, begins: boolean): Messages => {
   if (dialect.system === "anywhere") return messages
-  const first = messages.findIndex(({ role }) => role !== "system")
+  const own = messages.findIndex(({ role }) => role !== "system")
+  const first = !begins ? 0 : own === -1 ? messages.length : own
   // Fast path: most conversations have system messages only at the beginning.
-  if (!messages.some(({ role }, i) => role === "system" && i > first)) return messages
+  if (!messages.some(({ role }, i) => role === "system" && i >= first)) return messages
   return mapped(messages, (message, i) => {
-    if (message.role !== "system" || i < first || first === -1) return [message]
+    if (message.role !== "system" || i < first) return [message]
     const next = messages[i + 1]
     // The previous message is from the user, or has become a user message.
     const between = messages[i - 1]?.role !== "assistant" && (next === undefined || next.role === "assistant")
@@ -33,7 +34,7 @@ const systems = (messages: Messages, { dialect, wording }: Destination): Message
   })
 }
 
-const calling = (messages: Messages, { dialect, wording }: Destination): Messages => {
+const calling = (messages: Messages, { dialect, wording }: Destination, begins: boolean): Messages => {
   if (!dialect.callsFollowUser || !messages.some(({ role }) => role === "assistant")) return messages
   const out: Array<Prompt.Message> = []
   for (const message of messages) {
@@ -45,7 +46,7 @@ const calling = (messages: Messages, { dialect, wording }: Destination): Message
     }
   }
   const first = out.findIndex(({ role }) => role !== "system")
-  const opening = out[first]
+  const opening = begins ? out[first] : undefined
   if (opening?.role === "assistant" && opening.content.some(isLocalCall)) {
     out.splice(first, 0, user(wording.beginning))
   }
@@ -53,10 +54,10 @@ const calling = (messages: Messages, { dialect, wording }: Destination): Message
 }
 
 /** Merges consecutive messages of one role. Each tool result stays a separate message. */
-const alternating = (messages: Messages, { dialect, wording }: Destination): Messages => {
+const alternating = (messages: Messages, { dialect, wording }: Destination, begins: boolean): Messages => {
   if (!dialect.alternates) return messages
   const first = messages.findIndex(({ role }) => role !== "system")
-  const opens = messages[first]?.role === "assistant"
+  const opens = begins && messages[first]?.role === "assistant"
   if (!opens && !messages.some(({ role }, i) => role !== "tool" && role === messages[i - 1]?.role))
     return messages
   const out: Array<Prompt.Message> = []
@@ -86,7 +87,8 @@ const joined = (before: Prompt.Message | undefined, message: Prompt.Message): Pr
   return undefined
 }
 
-const ended = (messages: Messages, to: Destination, prefilled: boolean): Messages => {
+/** Returns the messages with an accepted end. `prefilled` is true when the caller began the answer. */
+export const ended = (messages: Messages, to: Destination, prefilled: boolean): Messages => {
   const { dialect, wording } = to
   const last = messages.at(-1)
   if (last?.role !== "assistant" || dialect.ending === "any") return messages

@@ -30,6 +30,7 @@ import { fromFailure } from "../failure/reasons/CallFailed.ts"
 import type { ChainError, Services, Specs } from "./chain/Chain.ts"
 import * as Chain from "./chain/Chain.ts"
 import * as CallLimiter from "../limiter/CallLimiter.ts"
+import { Priority } from "../limiter/Priority.ts"
 import type { ChainStore } from "./chain/ChainStore.ts"
 import { check as isStore } from "./chain/ChainStore.ts"
 import * as Kind from "../options/Kind.ts"
@@ -49,6 +50,11 @@ const { is } = Check
 export interface Options<Class extends string> {
   /** Decides what happens when a call fails. Default: `RecoveryPolicy.interactive`. */
   readonly policy?: RecoveryPolicy<Class> | undefined
+  /**
+   * Policy for calls of the priority `background` (`Priority`). They share targets, cooldowns, circuits and retry budget
+   * with the others. Default: `policy`.
+   */
+  readonly background?: RecoveryPolicy<Class> | undefined
   /** Circuits shared with other chains. Default: this chain's own, made from `policy.circuits`. */
   readonly breaker?: CircuitBreaker.Service | undefined
   /** Names of a target's circuits. Default: its endpoint, and its model there. */
@@ -95,6 +101,7 @@ const policy: Check.Check = (module, field, value) => {
 
 const checks: Check.Checks<Options<string>> = {
   policy,
+  background: policy,
   breaker: Kind.having("a circuit breaker, as CircuitBreaker.make gives it", "execute", "acquire"),
   circuitsOf: is.fn("(target) => { endpoint, model }"),
   retryBudget: Kind.having("a retry budget, as RetryBudget.make gives it", "withdraw", "depositUnsafe"),
@@ -151,21 +158,42 @@ const makeContext = <const S extends Specs, Class extends string>(
       chain.map(({ model }) => model)
     )
     const built = yield* Chain.build(chain, yield* settingsOf(policy, options))
+    const { background } = options
+    if (background !== undefined) {
+      validateModels(
+        background,
+        chain.map(({ model }) => model)
+      )
+    }
+    // A call in the background differs in its policy alone.
+    const unhurried = background === undefined ? undefined : { ...built, policy: background }
+    const chainOf = (priority: Priority): Chain.Chain =>
+      priority === "background" ? (unhurried ?? built) : built
     const boundary = makeBoundary()
     const model = yield* UndeclaredTools.make({
       generateText: (request) =>
         boundary.repeated(request) ??
-        Effect.flatMap(generateText(built, request, boundary.toAiError("generateText", request)), (parts) => {
-          const mistake = mistakeIn(request, parts)
-          return mistake === undefined
-            ? Effect.succeed(UndeclaredTools.inAnswer(parts, request))
-            : Effect.fail(mistaken("generateText")(mistake))
-        }),
+        Effect.flatMap(
+          unhurried === undefined
+            ? generateText(built, request, boundary.toAiError("generateText", request))
+            : Effect.flatMap(Priority, (priority) =>
+                generateText(chainOf(priority), request, boundary.toAiError("generateText", request))
+              ),
+          (parts) => {
+            const mistake = mistakeIn(request, parts)
+            return mistake === undefined
+              ? Effect.succeed(UndeclaredTools.inAnswer(parts, request))
+              : Effect.fail(mistaken("generateText")(mistake))
+          }
+        ),
       streamText: (request) => {
         const repeated = boundary.repeated(request)
-        return repeated === undefined
-          ? streamText(built, request, boundary.toAiError("streamText", request), mistaken("streamText"))
-          : Stream.fromEffect(repeated)
+        if (repeated !== undefined) return Stream.fromEffect(repeated)
+        const streamed = (chain: Chain.Chain) =>
+          streamText(chain, request, boundary.toAiError("streamText", request), mistaken("streamText"))
+        return unhurried === undefined
+          ? streamed(built)
+          : Stream.unwrap(Effect.map(Priority, (priority) => streamed(chainOf(priority))))
       }
     })
     const compacts = built.compact !== undefined && policy.maxCompactions > 0

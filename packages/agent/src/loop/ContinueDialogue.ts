@@ -9,7 +9,7 @@
  * ```ts
  * const outcome = yield* ContinueDialogue.run(
  *   { prompt, toolkit, maxTurns: 50 },
- *   { ask: ({ text }) => Terminal.confirm(text) }
+ *   { ask: ({ text }) => confirm(text) }
  * )
  * ```
  */

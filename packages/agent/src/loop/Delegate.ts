@@ -8,7 +8,11 @@
  * **Example** (A tool that delegates research)
  *
  * ```ts
- * const Research = Tool.make("research", { parameters: Delegate.Task, success: Schema.String })
+ * const Research = Tool.make("research", {
+ *   parameters: Delegate.Task,
+ *   success: Schema.String,
+ *   dependencies: [LanguageModel.LanguageModel]
+ * })
  * const Live = Toolkit.make(Research).toLayer({ research: Delegate.handler({ toolkit: Web, maxTurns: 20 }) })
  * ```
  */

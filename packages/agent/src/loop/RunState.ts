@@ -17,8 +17,11 @@
  * **Example** (Replay)
  *
  * ```ts
- * let state = RunState.initial
- * for (const event of stored) state = RunState.step(state, event).state
+ * const replay = (events: ReadonlyArray<RunEvent.RunEvent>) => {
+ *   let state = RunState.initial
+ *   for (const event of events) state = RunState.step(state, event).state
+ *   return state
+ * }
  * ```
  */
 import { answered, hookReplied } from "./RunAnswer.ts"

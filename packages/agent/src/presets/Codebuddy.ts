@@ -3,24 +3,7 @@
  * its provider cools down for a time that depends on the reason, and the next one answers. {@link limits} has the
  * limits of its guard.
  *
- * **Differences** from the document:
- *
- * - Its two retries use the first two waits of "1.5 s → 3 s → 6 s". {@link withRetries}`(3)` adds the third; the
- *   number is configurable there, too.
- * - Its table of reasons is coarser than its second layer, so `unknown` is split. A transient failure (500) is
- *   `server_error`, with the cooldown of `unknown`. A failure that must never be repeated (a cancel) is
- *   `cancelled`. A conversation that does not fit is `too_long`: layer 4 handles it, and no provider cools down for
- *   it.
- * - The document never retries errors of the safety guard. Here they are never failures of a provider.
- * - The code fixes its nudges so that no error text reaches the model; the document wants nudges to say what
- *   happened. Here a nudge states the reason in fixed words, which satisfies both. A nudge is also sent when
- *   retries are used up and the next provider is asked.
- * - A cooldown applies to the provider at its endpoint, for all of its keys and models. A chain of one provider has
- *   no cooldown: the code, too, asks it as a last resort.
- * - Any provider is probed before its cooldown ends, not only the first. A cooldown of 30 s can be probed at once.
- *   A probe that fails is not retried, is not followed by a second probe, and does not restart the cooldown.
- * - When all providers are cooling down, each is asked once more, the soonest to be available first. The document
- *   does not cover this; the code asks the primary.
+ * {@link deviations} lists where it differs from the document, and how gaps of the document are filled.
  *
  * The document has no deadline for a call. Here the deadline is the ten minutes of the safety guard.
  *
@@ -39,7 +22,18 @@
  * SafetyGuard.run({ ...limits, tools: { ...limits.tools, web_search: 20 } })(program)
  * ```
  */
-import { Duration } from "effect"
+import type { Layer } from "effect"
+import { Duration, Effect } from "effect"
+import type { Tool } from "effect/ai"
+import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
+import type * as Agent from "../loop/Agent.ts"
+import type { Outcome } from "../loop/Outcome.ts"
+import * as Preset from "./PresetLayer.ts"
+import { codebuddy as compactionPolicy } from "../compaction/CompactionPolicy.ts"
+import type { ProviderHealth } from "../failover/chain/ProviderHealth.ts"
+import { Targets } from "../failover/chain/Targets.ts"
+import type { StopFacts, Texts } from "../guard/StopReason.ts"
+import { texts as defaultTexts } from "../guard/StopReason.ts"
 import { Options as Check } from "@outlast/resilience"
 import type { CooldownRule, RecoveryPolicy, Row } from "../failover/decide/RecoveryPolicy.ts"
 import { base, interactive, steady } from "../failover/decide/RecoveryPolicy.ts"
@@ -51,10 +45,24 @@ import * as Backoffs from "./Backoffs.ts"
 import type { CodebuddyReason } from "./Vocabulary.ts"
 import * as Vocabulary from "./Vocabulary.ts"
 
-/** The eight reasons of the document, with `unknown` split as its stream recovery needs. */
-export type Class = CodebuddyReason | "server_error" | "too_long" | "cancelled"
+/** Differences from the document, and how its gaps are filled. `outlast explain --preset` prints them. */
+export const deviations: ReadonlyArray<string> = [
+  'Its two retries use the first two waits of "1.5 s → 3 s → 6 s". `withRetries(3)` adds the third; the number is configurable there, too.',
+  "Its table of reasons is coarser than its second layer, so `unknown` is split. A transient failure (500) is `server_error`, with the cooldown of `unknown`. A failure that must never be repeated (a cancel) is `cancelled`. A conversation that does not fit is `too_long`: layer 4 handles it, and no provider cools down for it.",
+  "The document never retries errors of the safety guard. Here they are never failures of a provider.",
+  "The code fixes its nudges so that no error text reaches the model; the document wants nudges to say what happened. Here a nudge states the reason in fixed words, which satisfies both. A nudge is also sent when retries are used up and the next provider is asked.",
+  "A cooldown applies to the provider at its endpoint, for all of its keys and models. A chain of one provider has no cooldown: the code, too, asks it as a last resort.",
+  "Any provider is probed before its cooldown ends, not only the first. A cooldown of 30 s can be probed at once. A probe that fails is not retried, is not followed by a second probe, and does not restart the cooldown.",
+  "When all providers are cooling down, each is asked once more, the soonest to be available first. The document does not cover this; the code asks the primary."
+]
 
-const classOf = ({ reason }: ProviderFailure): Class => {
+/** The eight reasons of the document, with `unknown` and `rate_limit` split as its stream recovery needs. */
+export type Class = CodebuddyReason | "quota" | "server_error" | "too_long" | "cancelled"
+
+/** Layer 2 of the document never retries this text; layer 1 gives it the cooldown of a rate limit. */
+const quotaExceeded = /quota.exceeded|exceeded.{1,20}quota/i
+
+const classOf = ({ reason, detail }: ProviderFailure): Class => {
   switch (reason._tag) {
     case "Cancelled":
       return "cancelled"
@@ -62,6 +70,8 @@ const classOf = ({ reason }: ProviderFailure): Class => {
       return "too_long"
     case "ServerError":
       return "server_error"
+    case "RateLimit":
+      return quotaExceeded.test(detail) ? "quota" : "rate_limit"
     default:
       return Vocabulary.codebuddy(reason)
   }
@@ -97,6 +107,7 @@ export const withRetries = (maxRetries: number): RecoveryPolicy<Class> => {
     rows: {
       auth: { ...permanent, cooldown: cooldown("10 minutes") },
       rate_limit: { ...transient, cooldown: cooldown("1 minute") },
+      quota: { ...permanent, cooldown: cooldown("1 minute") },
       billing: { ...permanent, cooldown: cooldown("30 minutes") },
       timeout: { ...transient, cooldown: cooldown("30 seconds") },
       overloaded: { ...transient, cooldown: cooldown("2 minutes") },
@@ -158,5 +169,114 @@ const settingChecks: Check.Checks<GuardSettings> = {
   maxDurationMinutes: Check.is.number({ min: 1, max: 60 })
 }
 
+/** Texts of its guard: the sentence of the document, without the list of files and the advice of the default text. */
+export const texts: Partial<Texts> = {
+  stopped: (facts: StopFacts) => {
+    const said = defaultTexts.stopped({ ...facts, counts: { ...facts.counts, files: 0 } })
+    const end = said.indexOf(review)
+    return end < 0 ? said : said.slice(0, end + review.length)
+  }
+}
+
+const review = "Please review the work completed so far."
+
 /** The limits of its guard with default settings. */
 export const limits = withSettings({})
+
+// -----------------------------------------------------------------------------
+// Health
+// -----------------------------------------------------------------------------
+
+/** The health of a provider, with the names and words of the document. */
+export interface Health {
+  readonly provider: string
+  readonly status: "healthy" | "degraded" | "down"
+  readonly errorCount: number
+  readonly lastError?: string
+  readonly lastErrorReason?: CodebuddyReason
+  /** Unix time in milliseconds. */
+  readonly lastSuccessAt?: number
+  /** Unix time in milliseconds; 0 when no cooldown is open. */
+  readonly cooldownUntil: number
+}
+
+/** Converts the health that `Targets.providers` reports. */
+export const healthOf = (health: ProviderHealth): Health => {
+  const {
+    provider,
+    status,
+    errorCount,
+    lastError,
+    lastErrorReason,
+    lastSuccessAt,
+    cooldownUntil = 0
+  } = health
+  return {
+    provider,
+    status,
+    errorCount,
+    ...(lastError === undefined ? {} : { lastError }),
+    ...(lastErrorReason === undefined
+      ? {}
+      : { lastErrorReason: Vocabulary.codebuddy({ _tag: lastErrorReason }) }),
+    ...(lastSuccessAt === undefined ? {} : { lastSuccessAt }),
+    cooldownUntil
+  }
+}
+
+/** The health of every provider of the chain. */
+export const health: Effect.Effect<ReadonlyArray<Health>, never, Targets> = Effect.flatMap(
+  Targets,
+  ({ providers }) => Effect.map(providers, (all) => all.map(healthOf))
+)
+
+// -----------------------------------------------------------------------------
+// Layer and agent
+// -----------------------------------------------------------------------------
+
+/** Tool results, chunks, the oldest half, plain text; a warning at 80 % of the window, compaction at 90 %. */
+export const compaction = compactionPolicy
+
+/** Lines of the log: the warning at 80 % of the window, and each switch of provider. */
+export const lines: Preset.Lines = () => (event) => {
+  switch (event._tag) {
+    case "ContextFilling": {
+      const share = Math.floor((100 * event.tokens) / event.window)
+      const next = event.preparing ? ": a summary is being prepared" : ""
+      return Preset.line(
+        "Warn",
+        `Context window at ${share} % (${event.tokens} of ${event.window} tokens)${next}`
+      )
+    }
+    case "TargetSwitched":
+      return Preset.line(
+        "Warn",
+        `Provider switched from ${event.from.provider} to ${event.target.provider} (${Vocabulary.codebuddy({ _tag: event.reason })})`
+      )
+    default:
+      return undefined
+  }
+}
+
+export interface Options extends Preset.Options<Class> {
+  /** Default: {@link policy}. */
+  readonly policy?: RecoveryPolicy<Class> | undefined
+}
+
+/** The preset over a chain: its policy, compaction, alerts and lines. */
+export const layer = <const S extends Specs>(
+  chain: S,
+  options: Options = {}
+): Layer.Layer<Preset.Provided, ChainError, Services<S>> => {
+  const { policy: own = policy, ...rest } = options
+  return Preset.layerOf(chain, { policy: own, compaction, prepare: true, lines }, rest)
+}
+
+/** An agent run under the document's limits. `settings` changes them within its ranges. */
+export const agent = <Tools extends Record<string, Tool.Any> = {}>(
+  options: Agent.Options<Tools>,
+  settings: GuardSettings = {}
+): Effect.Effect<Outcome, Preset.Failures<Tools>, Agent.Services<Tools>> => {
+  const own = withSettings(settings)
+  return Preset.guarded({ ...own, texts }, { maxTurns: own.turns, ...options })
+}

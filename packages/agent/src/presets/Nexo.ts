@@ -2,20 +2,7 @@
  * The part of nexo-rs' "fault tolerance" about calls. Rate limits get five attempts and server errors three; any
  * other 4xx fails at once. Below the retries each provider has a circuit.
  *
- * **Differences** from the document, and how it is interpreted:
- *
- * - Retries are above the circuit, so each attempt passes through it (`breaker: "inside"`). In the code the order
- *   is reversed.
- * - Server errors and network failures count for a circuit. The document calls rate limits and similar failures
- *   "failures that don't warrant flipping the breaker". Here a rate limit never counts, and the others count only
- *   as consecutive failures. The code counts all of them.
- * - "Network blips" are retried, as in the document but not in the code. The document has no numbers for them; here
- *   they use those of server errors.
- * - The wait after a rate limit is the longer of the server's wait and the backoff, at most 60 s. A longer wait
- *   fails the call, and the failure says when to retry.
- * - A half-open circuit allows one call at a time. The code allows all.
- * - nexo-rs has a single target. In a chain of several, a call moves to the next target when its attempts are used
- *   up or the circuit is open.
+ * {@link deviations} lists where it differs from the document, and how gaps of the document are filled.
  *
  * The document has no deadline for a call. Here the deadline is half an hour. `circuits` and `circuitsOf` also
  * configure a separate breaker, which has `trip` and `reset`.
@@ -29,7 +16,14 @@
  * yield* breaker.reset("anthropic")
  * ```
  */
-import { Duration } from "effect"
+import type { Effect } from "effect"
+import { Duration, Layer } from "effect"
+import type { Tool } from "effect/ai"
+import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
+import type * as Agent from "../loop/Agent.ts"
+import type { Outcome } from "../loop/Outcome.ts"
+import * as Preset from "./PresetLayer.ts"
+import * as Failover from "../failover/Failover.ts"
 import type { CircuitBreaker } from "@outlast/resilience"
 import type { Circuits } from "../failover/chain/Permits.ts"
 import type { RecoveryPolicy, Row } from "../failover/decide/RecoveryPolicy.ts"
@@ -38,6 +32,16 @@ import type { ProviderFailure } from "../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../conversation/TargetRef.ts"
 import * as Backoffs from "./Backoffs.ts"
 import * as Vocabulary from "./Vocabulary.ts"
+
+/** Differences from the document, and how its gaps are filled. `outlast explain --preset` prints them. */
+export const deviations: ReadonlyArray<string> = [
+  'Retries are above the circuit, so each attempt passes through it (`breaker: "inside"`). In the code the order is reversed.',
+  'Server errors and network failures count for a circuit. The document calls rate limits and similar failures "failures that don\'t warrant flipping the breaker". Here a rate limit never counts, and the others count only as consecutive failures. The code counts all of them.',
+  '"Network blips" are retried, as in the document but not in the code. The document has no numbers for them; here they use those of server errors.',
+  "The wait after a rate limit is the longer of the server's wait and the backoff, at most 60 s. A longer wait fails the call, and the failure says when to retry.",
+  "A half-open circuit allows one call at a time. The code allows all.",
+  "nexo-rs has a single target. In a chain of several, a call moves to the next target when its attempts are used up or the circuit is open."
+]
 
 /** The classes of the document's retry table. */
 export type Class = "rate_limit" | "server_error" | "network" | "not_retryable"
@@ -63,6 +67,7 @@ export const circuits = {
   trip: { consecutive: { failures: 5, distinctCalls: 1 } },
   halfOpen: { successes: 2 },
   open: Backoffs.nexoCircuit,
+  restart: "closed",
   maxRetryAfter: 0
 } satisfies CircuitBreaker.Options
 
@@ -127,3 +132,43 @@ export const policy: RecoveryPolicy<Class> = {
   lastResort: false,
   truncation: false
 }
+
+// -----------------------------------------------------------------------------
+// Layer and agent
+// -----------------------------------------------------------------------------
+
+/** The preset over a chain: its policy, with one circuit for each provider, and alerts. Compaction is off. */
+export const layer = <const S extends Specs>(
+  chain: S,
+  options: Options = {}
+): Layer.Layer<Failover.Provided, ChainError, Services<S>> => {
+  const { onAlert, ...failover } = options
+  return Failover.layer(chain, { circuitsOf, ...failover, policy }).pipe(
+    Layer.provideMerge(Preset.telemetry({}, onAlert))
+  )
+}
+
+export type Options = Omit<Preset.Options<Class>, "recall" | "summariser">
+
+/** An agent run. The document has no limit of its own, so the defaults of `Agent` and `SafetyGuard` apply. */
+export const agent = <Tools extends Record<string, Tool.Any> = {}>(
+  options: Agent.Options<Tools>
+): Effect.Effect<Outcome, Preset.Failures<Tools>, Agent.Services<Tools>> => Preset.guarded({}, options)
+
+// -----------------------------------------------------------------------------
+// For the host and for delivery
+// -----------------------------------------------------------------------------
+
+/** Ports of a host: `/ready` and `/live`, and `/metrics`. */
+export const ports = { health: 8080, metrics: 9090 } as const
+
+/**
+ * Options of an outbox. The oldest event is shed at the cap, and becomes a dead letter: nothing is dropped silently.
+ * The cap is that of the code, because the document has none.
+ */
+export const outbox = {
+  mode: "brokerFirst",
+  rejections: 3,
+  whenFull: "shedOldest",
+  cap: { events: 10_000 }
+} as const

@@ -14,6 +14,11 @@ import type { FailoverReason, ReasonTag } from "../failure/reasons/FailoverReaso
 /** Reasons that a table leaves out have the system's class for unknown failures. */
 type Table<Class> = { readonly [Tag in ReasonTag]?: Class }
 
+/** A reason, or only its tag, as events have it. */
+interface Tagged {
+  readonly _tag: ReasonTag
+}
+
 /** CodeBuddy, layer 1: decides the cooldown of a provider. */
 export type CodebuddyReason =
   | "auth"
@@ -45,8 +50,7 @@ const codebuddyReasons: Table<CodebuddyReason> = {
  * - 500 is `unknown`: neither the document nor the code lists it.
  * - `format` is documented, but the code never produces it. Here it is produced, for requests too.
  */
-export const codebuddy = (reason: FailoverReason): CodebuddyReason =>
-  codebuddyReasons[reason._tag] ?? "unknown"
+export const codebuddy = (reason: Tagged): CodebuddyReason => codebuddyReasons[reason._tag] ?? "unknown"
 
 /** CodeBuddy, layer 2: decides whether a stream is retried. */
 export type CodebuddyRecovery = "transient" | "permanent"
@@ -113,7 +117,7 @@ const decision037Classes: Table<Decision037Class> = {
  * - A malformed request is `ProviderError` ("bad request"). A malformed answer has the default, `LogicError`.
  * - The code retries "request aborted". Here a cancel by the caller is `LogicError`, which stops.
  */
-export const decision037 = (reason: FailoverReason): Decision037Class =>
+export const decision037 = (reason: Tagged & { readonly side?: "request" | "response" }): Decision037Class =>
   reason._tag === "Format" && reason.side === "response"
     ? "LogicError"
     : (decision037Classes[reason._tag] ?? "LogicError")
@@ -176,4 +180,4 @@ const claw0Classes: Table<Claw0Class> = {
  * - "quota" is billing in the document, unless the text also has "rate" or "key" in it. Here a limit per unit of
  *   time is `rate_limit`, whatever its wording.
  */
-export const claw0 = (reason: FailoverReason): Claw0Class => claw0Classes[reason._tag] ?? "unknown"
+export const claw0 = (reason: Tagged): Claw0Class => claw0Classes[reason._tag] ?? "unknown"

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import type { Response } from "effect/ai"
 import { Prompt } from "effect/ai"
 import * as fc from "fast-check"
-import { Answered } from "#agent/conversation/CallIds"
+import { Answered, takenIn } from "#agent/conversation/CallIds"
 
 const call = (id: string, providerExecuted = false): Response.ToolCallPartEncoded => ({
   type: "tool-call",
@@ -29,7 +29,7 @@ const after = (...ids: ReadonlyArray<string>) =>
   ])
 
 const idsOf = (prompt: Prompt.Prompt, parts: ReadonlyArray<Response.ToolCallPartEncoded>) => {
-  const answer = new Answered(prompt)
+  const answer = new Answered(takenIn(prompt.content))
   return parts.map((part) => answer.of(part).id)
 }
 
@@ -70,7 +70,7 @@ describe("ids of tool calls", () => {
   })
 
   it("are the same in all parts of a streamed call", () => {
-    const answer = new Answered(after("0"))
+    const answer = new Answered(takenIn(after("0").content))
     const streamed = (id: string): ReadonlyArray<Response.StreamPartEncoded> => [
       { type: "tool-params-start", id, name: "search" },
       { type: "tool-params-delta", id, delta: "{}" },

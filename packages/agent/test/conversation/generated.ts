@@ -93,6 +93,13 @@ const message: fc.Arbitrary<Prompt.MessageEncoded> = fc.oneof(
     .map((content) => ({ role: "tool" as const, content }))
 )
 
+/** One message, as the conversation has it: a growing conversation keeps its objects. */
+export const messageOf: fc.Arbitrary<Prompt.Message> = message.map((made) => {
+  const [only] = Prompt.make([made]).content
+  if (only === undefined) throw new Error("A prompt of one message has none.")
+  return only
+})
+
 export const conversation = fc
   .array(message, { minLength: 1, maxLength: 8 })
   .map((messages) => Prompt.make(messages))

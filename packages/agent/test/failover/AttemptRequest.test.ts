@@ -142,9 +142,9 @@ it("a prompt is sent without our own metadata and without unfinished thinking", 
       content: [{ type: "tool-result", id: "1", name: "t", isFailure: false, result: 1, options: ours }]
     }
   ])
-  const sent = Conversation.strip(prompt)
+  const sent = Conversation.strip(prompt.content)
   assert.deepStrictEqual(
-    sent.content.map(({ role, content }) => [role, content.length]),
+    sent.map(({ role, content }) => [role, content.length]),
     [
       ["system", 1],
       ["user", 1],

@@ -121,7 +121,7 @@ describe("policy settings: attempts that count", () => {
         const mixed = played({ answers: [fails, overloaded, fails, overloaded, fails, overloaded] })
         const rows = {
           ...policy.rows,
-          ServerError: { ...policy.rows.ServerError, pool },
+          ServerError: { ...policy.rows.ServerError, attempts: 3, pool },
           Overloaded: { ...policy.rows.Overloaded, pool }
         }
         yield* inTime(Effect.exit(ask.pipe(over([mixed], { rows, retryBudget: false, whenAllOut: "fail" }))))

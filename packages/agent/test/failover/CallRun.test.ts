@@ -411,7 +411,7 @@ describe("the cost and time of failed attempts", () => {
         // Without a price nothing counts.
         yield* counted(costly({ info: {} }), 0.5)
       ]
-      assert.deepStrictEqual(counts, [3, 2, 2, 1, 3])
+      assert.deepStrictEqual(counts, [5, 2, 2, 1, 5])
     })
   )
 

@@ -99,7 +99,8 @@ describe("for every policy and every sequence of events", () => {
     forAll(({ entries }) => {
       for (const { action, after } of entries) {
         const mends = ["Compact", "DropMedia", "RenewKey"].includes(action._tag)
-        const phase = isSending(action) ? "attempting" : mends ? "mending" : "waiting"
+        const waits = action._tag === "Wait" && action.forBudget ? "queued" : "waiting"
+        const phase = isSending(action) ? "attempting" : mends ? "mending" : waits
         assert.strictEqual(after.phase, isEnd({ action }) ? "done" : phase)
       }
     })

@@ -10,6 +10,7 @@ import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
 import { ProviderFailure, wrongObject } from "#agent/failure/reasons/ProviderFailure"
 import * as Truncation from "#agent/recovery/Truncation"
 import type { Entry, Turn, World } from "./callWorld.ts"
+import { isWorking } from "#agent/failover/decide/CallLimits"
 import { calm, failed, isSending, ordinary, play, viewsOf } from "./callWorld.ts"
 
 // -----------------------------------------------------------------------------
@@ -37,10 +38,30 @@ interface Setting {
   readonly call?: Partial<CallState.CallFacts>
 }
 
+/** Three attempts and a minute, so that the expected steps stay short. */
+const short: RecoveryPolicy.RecoveryPolicy["rows"] = {
+  ...exact.rows,
+  ServerError: {
+    ...exact.rows.ServerError,
+    attempts: 3,
+    cooldown: exact.rows.ServerError.cooldown && {
+      ...exact.rows.ServerError.cooldown,
+      initial: Duration.seconds(30)
+    }
+  },
+  RateLimit: {
+    ...exact.rows.RateLimit,
+    cooldown: exact.rows.RateLimit.cooldown && {
+      ...exact.rows.RateLimit.cooldown,
+      initial: Duration.minutes(1)
+    }
+  }
+}
+
 const changed = (rows: Rows): RecoveryPolicy.RecoveryPolicy["rows"] =>
   // Object.entries forgets the key type; the keys are those of the rows.
   Object.fromEntries(
-    Object.entries(exact.rows).map(([name, row]) => [name, { ...row, ...rows[name as keyof Rows] }])
+    Object.entries(short).map(([name, row]) => [name, { ...row, ...rows[name as keyof Rows] }])
   ) as RecoveryPolicy.RecoveryPolicy["rows"]
 
 const entriesOf = (turns: ReadonlyArray<Turn>, setting: Setting): ReadonlyArray<Entry> => {
@@ -53,7 +74,10 @@ const told = ({ action, snapshot: { now } }: Entry): string => {
   const words: Array<string> = [action._tag]
   const say = (is: boolean, word: string) => void (is && words.push(word))
   if ("target" in action) words.push(action.target.id)
-  if (action._tag === "Wait") words.push(`${action.until - now} for ${action.soonest.target.id}`)
+  if (action._tag === "Wait") {
+    const what = action.forBudget ? "the budget" : action.soonest.target.id
+    words.push(`${action.until - now} for ${what}`)
+  }
   if (action._tag === "GiveUp")
     words.push(action.failure._tag === "ProviderFailure" ? action.failure.reason._tag : action.failure._tag)
   if (isSending(action)) {
@@ -509,19 +533,19 @@ describe("the retry budget", () => {
   does(
     "empty, allows one switch and no repeat",
     [fails(server)],
-    "Attempt m1 free; Switch m2 (model cools 30000); GiveUp ServerError (model cools 30000)",
+    "Attempt m1 free; Switch m2 (model cools 30000); Wait 120000 for the budget (model cools 30000); GiveUp ServerError",
     { ...budget(0), views: three }
   )
   does(
     "empty, allows a switch to a target that was not asked",
     [fails(server), fails(server, { elapsed: 40_000 })],
-    "Attempt m1 free; Switch m2; GiveUp ServerError",
+    "Attempt m1 free; Switch m2; Wait 80000 for the budget; GiveUp ServerError",
     { ...budget(0), rows: { ServerError: { switchAfter: 1, cooldown: undefined } } }
   )
   does(
     "empty, allows no repeat where the switch was refused",
     [fails(server), refused({ inToolCall: false })],
-    "Attempt m1 free; Switch m2; GiveUp ServerError",
+    "Attempt m1 free; Switch m2; Wait 120000 for the budget; GiveUp ServerError",
     { ...budget(0), rows: { ServerError: { cooldown: undefined } } }
   )
   does(
@@ -555,7 +579,7 @@ describe("the retry budget", () => {
   does(
     "empty, allows further targets after refusals, and one more switch",
     [fails(limited), fails(server)],
-    "Attempt m1 free; Switch m2 free (key+model cools 60000); Switch m3 (model cools 30000); Switch m4 free (key+model cools 60000); GiveUp ServerError",
+    "Attempt m1 free; Switch m2 free (key+model cools 60000); Switch m3 (model cools 30000); Switch m4 free (key+model cools 60000); Wait 120000 for the budget; GiveUp ServerError",
     { ...budget(0), views: viewsOf("m1", "m2", "m3", "m4") }
   )
   does(
@@ -571,9 +595,37 @@ describe("the retry budget", () => {
     { ...budget(0), rows: { RateLimit: { attempts: 1 } } }
   )
   does(
+    "empty, waits for the budget at most until the deadline",
+    [{ ...calm, elapsed: 1_000 }],
+    "Attempt m1 free; Wait 119000 for the budget; GiveUp ServerError",
+    { ...budget(0), views: viewsOf("m1") }
+  )
+  for (const [what, setting] of [
+    ["where no wait is worth it", { rows: { ServerError: { worthWaiting: false } } }],
+    ["where the policy does not wait", { policy: { whenAllOut: "fail" } }],
+    ["where its attempts are used up", { rows: { ServerError: { attempts: 1 } } }],
+    ["where all its attempts are used up", { policy: { maxAttempts: 1 } }]
+  ] as const satisfies ReadonlyArray<readonly [string, Setting]>) {
+    does(
+      `empty, does not wait for the budget ${what}`,
+      [calm, { ...calm, answered: [0] }],
+      "Attempt m1 free; GiveUp ServerError",
+      { ...budget(0), views: viewsOf("m1"), ...setting }
+    )
+  }
+  does(
+    "empty, does not wait for the budget where the provider says that a repeat is no use",
+    [
+      { ...calm, failure: failedWith({ shouldRetry: false }) },
+      { ...calm, answered: [0] }
+    ],
+    "Attempt m1 free; GiveUp ServerError",
+    { ...budget(0), views: viewsOf("m1") }
+  )
+  does(
     "with two tokens, allows two repeats",
     [fails(server)],
-    "Attempt m1 free; Attempt m1 +1000; Attempt m1 +2000; Switch m2 (model cools 30000); GiveUp ServerError",
+    "Attempt m1 free; Attempt m1 +1000; Attempt m1 +2000; Switch m2 (model cools 30000); Wait 117000 for the budget; GiveUp ServerError",
     budget(2)
   )
   does(
@@ -597,7 +649,7 @@ describe("the retry budget", () => {
   does(
     "empty, does not ask a last resort again",
     [fails(server), refused()],
-    "Attempt m1 free; Attempt m1 +1000; GiveUp AllTargetsOut",
+    "Attempt m1 free; Attempt m1 +1000; Wait 120000 for the budget; GiveUp ServerError",
     { ...budget(1), views: viewsOf("m1") }
   )
   does(
@@ -862,7 +914,7 @@ describe("remedies for a failure", () => {
   does(
     "a compacted conversation fits a window that was too small",
     [fails(tooLong(100_000)), calm, fails(network), cancelled],
-    "Attempt m1 free; Compact m1; Attempt m1; Switch m2 (endpoint cools 30000); GiveUp Cancelled",
+    "Attempt m1 free; Compact m1; Attempt m1; Switch m2 (endpoint cools 10000); GiveUp Cancelled",
     {
       around: { canCompact: true },
       rows: { Network: { attempts: 1 } },
@@ -872,7 +924,7 @@ describe("remedies for a failure", () => {
   does(
     "other failures know nothing of windows",
     [fails(network), cancelled],
-    "Attempt m1 free; Switch m2 (endpoint cools 30000); GiveUp Cancelled",
+    "Attempt m1 free; Switch m2 (endpoint cools 10000); GiveUp Cancelled",
     {
       rows: { Network: { attempts: 1 } },
       views: withInfo(viewsOf("m1", "m2"), { contextWindow: 200_000 }, { contextWindow: 100_000 })
@@ -1226,6 +1278,59 @@ describe("single events", () => {
     const [, waiting] = step(begun(), failedBy(server), at(0, { deadline: 10_000 }))
     const [action] = step(waiting, { _tag: "TakenAway" }, at(10_000, { deadline: 10_000 }))
     assert.deepInclude(action, { _tag: "GiveUp", failure: failed(server) })
+  })
+
+  describe("of a call that waits for the retry budget", () => {
+    const empty = { mayRetry: false }
+    const queued = () => {
+      const [, elsewhere] = step(begun(), failedBy(server), at(0, empty))
+      const [action, after] = step(elsewhere, failedBy(server), at(0, empty))
+      assert.deepInclude(action, { _tag: "Wait", forBudget: true })
+      return after
+    }
+
+    it("ask the target that answered another call", () => {
+      for (const to of [first, second]) {
+        const [action] = step(queued(), { _tag: "Woke", early: 1_000, to }, at(60_000))
+        assert.strictEqual("target" in action && action.target.id, to.id)
+      }
+    })
+
+    it("do not count its attempts against those of the row", () => {
+      let state = queued()
+      let attempts = state.ledger.attempts
+      for (; attempts < exact.maxAttempts; attempts++) {
+        const [action, sent] = step(state, { _tag: "Woke", early: 100_000, to: second }, at(0))
+        assert.deepInclude(action, { _tag: "Attempt", target: second })
+        state = step(sent, failedBy(server), at(0, empty))[1]
+      }
+      assert.isAbove(attempts, exact.rows.ServerError.attempts + 1)
+      assert.strictEqual(state.phase, "done")
+    })
+
+    it("give up when it wakes without a token, because the shell has no hope left", () => {
+      const [action] = step(queued(), { _tag: "Woke", early: 100_000 }, at(20_000, empty))
+      isFailure(action, "test", server)
+    })
+
+    it("is hoped for while a target answers, or an attempt is in flight for longer than the failure took", () => {
+      const state = { ...queued(), failedAfter: 500 }
+      const now = 50_000
+      const works = (at: number, startedAt: number) =>
+        isWorking(state, {
+          now,
+          answered: new Map([[second.id, at]]),
+          flying: new Map([[1, { target: first, startedAt }]])
+        })
+      assert.isTrue(works(30_001, now))
+      assert.isFalse(works(30_000, now - 499))
+      assert.isTrue(works(30_000, now - 500))
+    })
+
+    it("send nothing when the time is over", () => {
+      const [action] = step(queued(), { _tag: "Woke", early: 0, to: second }, at(0))
+      isFailure(action, "test", server)
+    })
   })
 
   it("end a remedy when the retry budget is empty meanwhile", () => {

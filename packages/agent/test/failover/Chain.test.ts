@@ -1,5 +1,5 @@
-import { assert, it } from "@effect/vitest"
-import { Effect, Layer, Redacted } from "effect"
+import { assert, describe, it } from "@effect/vitest"
+import { ConfigProvider, Effect, Layer, Redacted } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Chain, Failover, FailoverReason, KeySource } from "@outlast/agent"
 import type { ProviderModel } from "@outlast/agent"
@@ -122,3 +122,31 @@ it.effect("a target without keys shares no key cooldown with other targets", () 
     assert.strictEqual(response.text, "hello")
   })
 )
+
+describe("Chain.detect", () => {
+  const anthropic = played({ model: "one", keys: [KeySource.env("A_KEY"), KeySource.env("A_KEY_2")] })
+  const local = played({ model: "local" })
+  const openai = played({ model: "two", keys: [KeySource.env("O_KEY")] })
+  const found = (values: Record<string, string>, chain: typeof offered = offered) =>
+    Effect.map(
+      Effect.provide(Chain.detect(chain), ConfigProvider.layer(ConfigProvider.fromUnknown(values))),
+      (all) => all.map(({ model }) => model)
+    )
+  const offered: readonly [typeof anthropic, ...Array<typeof anthropic>] = [anthropic, openai, local]
+
+  it.effect("keeps the entries with a key that is set, and those that need none, in their order", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* found({ A_KEY_2: "x", O_KEY: "y" }), ["one", "two", "local"])
+      assert.deepStrictEqual(yield* found({ O_KEY: "y" }), ["two", "local"])
+      assert.deepStrictEqual(yield* found({ A_KEY: "  " }), ["local"])
+    })
+  )
+
+  it.effect("fails with the names of all keys when none is set", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(found({}, [anthropic, openai]))
+      assert.instanceOf(error, Chain.ChainError)
+      for (const name of ["A_KEY", "A_KEY_2", "O_KEY"]) assert.include(error.message, name)
+    })
+  )
+})

@@ -39,8 +39,8 @@ const preferred = (
     targets: [a, b, c, other],
     dead: [],
     cooldowns,
-    flying: flying.map(({ ref }) => ({ target: ref })),
-    answered: new Set(answered.map(({ ref }) => ref.id))
+    flying: flying.map(({ ref }) => ({ target: ref, startedAt: 0 })),
+    answered: new Map(answered.map(({ ref }) => [ref.id, now]))
   }
   return Choice.preferred(targets, snapshot, cooldowns)
 }

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
 import * as fc from "fast-check"
+import { RecoveryPolicy } from "@outlast/agent"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
 import { targetOf as target, failureOf } from "./chainSupport.ts"
 
@@ -235,5 +236,76 @@ describe("the length of a cooldown", () => {
   it("starts from the rule's own length when the server named none or the rule ignores it", () => {
     assert.strictEqual(Cooldown.length(rule, 1), 240_000)
     assert.strictEqual(Cooldown.length({ ...rule, retryAfter: "minimum" }, 1, 1_000), 240_000)
+  })
+})
+
+describe("one cooldown", () => {
+  it("is forgotten after a day, counted from its end", () => {
+    assert.strictEqual(Cooldown.quiet, Duration.toMillis("1 day"))
+    const cooldowns = opened(10)
+    assert.strictEqual(Cooldown.streakOf(cooldowns, "key+model", a1, 9 + Cooldown.quiet), 1)
+    assert.strictEqual(Cooldown.streakOf(cooldowns, "key+model", a1, 10 + Cooldown.quiet), 0)
+    assert.strictEqual(Cooldown.streakOf(cooldowns, "key+model", a1), 1)
+  })
+
+  it("covers no other target when the target has no key", () => {
+    const bare = { ...a1, key: "" }
+    const other = { ...a1, id: "other", key: "" }
+    assert.isFalse(Cooldown.covers("key", bare, other))
+    assert.isFalse(Cooldown.covers("key+model", bare, other))
+    assert.isTrue(Cooldown.covers("model", bare, other))
+    assert.isTrue(Cooldown.covers("endpoint", bare, other))
+  })
+
+  it("without end has no length that can grow", () => {
+    const rule = { ...RecoveryPolicy.steady("key", "1 second"), initial: "forever" } as const
+    assert.strictEqual(Cooldown.length(rule, 3), Infinity)
+  })
+
+  it("of another process replaces that of its scope", () => {
+    const entry: Cooldown.Entry = {
+      scope: "key",
+      target: a1,
+      until: 50,
+      failure,
+      named: false,
+      since: 0,
+      streak: 4,
+      probe: "none"
+    }
+    const cooldowns = Cooldown.adopt(opened(10), entry)
+    assert.deepStrictEqual([...cooldowns.values()].at(-1), entry)
+    assert.strictEqual(Cooldown.outOf(cooldowns, a1, 20)?.until, 50)
+  })
+
+  it("is the same object when nothing is cleared", () => {
+    const cooldowns = opened(10)
+    assert.strictEqual(
+      Cooldown.reset(cooldowns, () => false),
+      cooldowns
+    )
+    assert.strictEqual(Cooldown.clear(cooldowns, b1, 5), cooldowns)
+  })
+
+  it("is unprobed until a probe begins, and again when it is over", () => {
+    const probed = Cooldown.beginProbe(opened(10), a1, 5)
+    assert.isTrue(Cooldown.isUnprobed(opened(10), a1, 5))
+    assert.isFalse(Cooldown.isUnprobed(probed, a1, 9))
+    assert.isTrue(Cooldown.isUnprobed(probed, a1, 10))
+    const two = opened(20, { scope: "endpoint" }, probed, 5)
+    assert.isFalse(Cooldown.isUnprobed(two, a1, 9))
+  })
+
+  it("begins no probe at its end", () => {
+    const over = opened(10)
+    assert.strictEqual(Cooldown.beginProbe(over, a1, 10), over)
+  })
+
+  it("keeps the result of a probe that began with it", () => {
+    const probed = Cooldown.beginProbe(opened(10, {}, Cooldown.empty, 5), a1, 5)
+    const probeOf = (cooldowns: Cooldown.Cooldowns) => [...cooldowns.values()].map(({ probe }) => probe)
+    assert.deepStrictEqual(probeOf(Cooldown.failProbe(probed, a1, 5)), ["done"])
+    assert.deepStrictEqual(probeOf(Cooldown.failProbe(probed, a1, 4)), ["running"])
+    assert.deepStrictEqual(probeOf(Cooldown.endProbe(probed, a1)), ["none"])
   })
 })

@@ -177,7 +177,7 @@ describe("the end of an attempt", () => {
     Effect.gen(function* () {
       const price = { input: 0, output: 1 }
       for (const [maxCost, attempts] of [
-        [undefined, 3],
+        [undefined, 5],
         [1.5, 2],
         [0.5, 1]
       ] as const) {

@@ -704,6 +704,59 @@ describe("the cooldown of a model", () => {
   )
 })
 
+describe("more calls than a server takes, which refuses without naming a wait", () => {
+  /** Takes `slots` requests at a time, for 400 ms each. The others are refused. */
+  const server = (slots: number) => {
+    let busy = 0
+    const answers = Effect.suspend(() => {
+      if (busy >= slots) return Effect.delay(Effect.fail(failure(new FailoverReason.RateLimit())), 20)
+      busy++
+      return Effect.ensuring(
+        Effect.delay(hello, 400),
+        Effect.sync(() => busy--)
+      )
+    })
+    return played({ answers: [answers] })
+  }
+
+  it.effect("wait for the retry budget, and are all answered", () =>
+    Effect.gen(function* () {
+      const target = server(10)
+      const all = yield* simulated(calls(80).pipe(over([target])))
+      assert.strictEqual(answered(all), 80)
+      assert.isAtMost(longest(all), 20_000)
+      assert.isAtMost(target.requests.length, 80 * 4)
+    })
+  )
+
+  it.effect("leave the queue when they are interrupted, so that later calls do not wait behind them", () =>
+    Effect.gen(function* () {
+      const retryBudget = yield* RetryBudget.make({ paidBy: "successes", burst: 1, inFlight: 0 })
+      const refuses = Effect.fail(failure(new FailoverReason.RateLimit()))
+      const target = played({ answers: [hello, refuses, refuses, refuses, refuses, hello] })
+      const took = yield* simulated(
+        Effect.gen(function* () {
+          yield* ask()
+          const waiting = yield* Effect.forkChild(calls(3))
+          yield* Effect.delay(Fiber.interrupt(waiting), "500 millis")
+          yield* Effect.sleep("10 seconds")
+          return (yield* timed(ask())).took
+        }).pipe(over([target], {}, { retryBudget }))
+      )
+      assert.deepStrictEqual([target.requests.length, took], [6, 1_000])
+    })
+  )
+
+  it.effect("fail after 15 s when it answers no call at all", () =>
+    Effect.gen(function* () {
+      const retryBudget = yield* RetryBudget.make({ paidBy: "successes", burst: 0 })
+      const all = yield* simulated(calls(20, 100).pipe(over([server(0)], {}, { retryBudget })))
+      assert.strictEqual(answered(all), 0)
+      assert.isAtMost(longest(all), 17_000)
+    })
+  )
+})
+
 describe("the retry budget", () => {
   it.effect("is not charged for waits that the server named", () =>
     Effect.gen(function* () {

@@ -25,7 +25,15 @@ const reasons: ReadonlyArray<FailoverReason.FailoverReason> = [
   new FailoverReason.Unknown()
 ]
 
-assert.sameMembers(Object.keys(presets), ["codebuddy", "decision037", "s11", "nexo", "claw0"])
+assert.sameMembers(Object.keys(presets), [
+  "codebuddy",
+  "decision037",
+  "s11",
+  "nexo",
+  "claw0",
+  "interactive",
+  "background"
+])
 
 for (const [name, { policy }] of Object.entries(presets)) {
   describe(name, () => {

@@ -215,6 +215,21 @@ describe("a conversation that does not fit", () => {
     })
   )
 
+  it.effect("is compacted as often again at the next target, if the policy counts per target", () =>
+    Effect.gen(function* () {
+      for (const compactionsPer of ["call", "target"] as const) {
+        const faults = Array.from({ length: 9 }, () => tooLong)
+        const small = yield* model("small", faults, { info: { contextWindow: 1_000 } })
+        const large = yield* model("large", faults, { info: { contextWindow: 2_000 } })
+        const { count, compact } = shortening()
+        const own = { ...policy, maxCompactions: 2, compactionsPer }
+        yield* Effect.exit(ask.pipe(over([small, large], { compact, policy: own })))
+        const both = [(yield* small.requests).length, (yield* large.requests).length]
+        assert.deepStrictEqual([count(), both], compactionsPer === "call" ? [2, [3, 1]] : [4, [3, 3]])
+      }
+    })
+  )
+
   it.effect(
     "moves to a larger window when compaction fails, dies, or frees nothing (openai/codex#31351)",
     () =>

@@ -177,12 +177,12 @@ describe("rejects an option of Failover that", () => {
     [
       "is unknown",
       withOptions({ retries: 3 }),
-      'InvalidOption: Failover: "retries" is not an option. Options: policy, breaker, circuitsOf, retryBudget, isHealthy, order, store, limiter, compact'
+      'InvalidOption: Failover: "retries" is not an option. Options: policy, background, breaker, circuitsOf, retryBudget, isHealthy, order, store, limiter, compact'
     ],
     [
       "has its name in another library",
       withOptions({ maxRetries: 2 }),
-      'InvalidOption: Failover: "maxRetries" is not an option. Options: policy, breaker, circuitsOf, retryBudget, isHealthy, order, store, limiter, compact'
+      'InvalidOption: Failover: "maxRetries" is not an option. Options: policy, background, breaker, circuitsOf, retryBudget, isHealthy, order, store, limiter, compact'
     ],
     [
       "is not an object",
@@ -282,7 +282,7 @@ describe("rejects a policy that", () => {
     [
       "has an unknown field",
       withPolicy({ retries: 3 }),
-      'InvalidOption: RecoveryPolicy: "retries" is not an option. Options: classOf, rows, maxAttempts, deadline, maxWait, patience, shortWait, retryAfterJitter, maxCost, counters, maxCompactions, circuits, breaker, probe, retryBudget, whenAllOut, lastResort, midStream, truncation, nudges, notices, wording, limits'
+      'InvalidOption: RecoveryPolicy: "retries" is not an option. Options: classOf, rows, maxAttempts, deadline, maxWait, patience, shortWait, retryAfterJitter, maxCost, counters, maxCompactions, compactionsPer, circuits, breaker, probe, retryBudget, whenAllOut, lastResort, midStream, truncation, nudges, notices, wording, limits, heartbeat'
     ],
     ["lacks a field", withPolicy({ nudges: undefined }), "InvalidOption: RecoveryPolicy: nudges is missing"],
     [

@@ -1,10 +1,26 @@
-/** `outlast demo`: runs the same program with the same faults, first without Outlast and then with it. */
-import { Console, Data, Effect, FileSystem, Logger, Option, Redacted, Ref, Stream } from "effect"
-import type { Duration, Layer } from "effect"
-import type { LanguageModel } from "effect/ai"
-import { Direct, Failover, KeySource } from "@outlast/agent"
-import type { Chain, FailoverEvent, ProviderModel } from "@outlast/agent"
-import { Anthropic, OpenAi, Registry } from "@outlast/providers"
+/**
+ * `outlast demo`: runs the same program of the AI SDK with the same faults, first with a model of the SDK and then
+ * with an Outlast chain as its model.
+ */
+import { createAnthropic } from "@ai-sdk/anthropic"
+import type { LanguageModel } from "ai"
+import {
+  Console,
+  Data,
+  Effect,
+  FileSystem,
+  Layer,
+  Logger,
+  ManagedRuntime,
+  Option,
+  Redacted,
+  Ref,
+  Stream
+} from "effect"
+import type { Duration, PlatformError, Scope } from "effect"
+import { Failover, KeySource } from "@outlast/agent"
+import type { FailoverEvent, ProviderModel } from "@outlast/agent"
+import { Anthropic, OpenAi, Registry, toAiSdk } from "@outlast/providers"
 import { ResilienceEvents } from "@outlast/resilience"
 import { FakeProvider, FaultPlan } from "@outlast/testing"
 import { unreadable } from "../Unreadable.ts"
@@ -16,7 +32,7 @@ import * as Summary from "./Summary.ts"
 import * as Timeline from "./Timeline.ts"
 
 export interface Options {
-  /** Print the summary of the second run as one JSON object on the last line. */
+  /** Print only the summary, as one JSON object. */
   readonly json: boolean
   /** A JSON file with `faults`, and optionally other `answers`. */
   readonly plan: Option.Option<string>
@@ -44,14 +60,20 @@ export interface RealProvider extends Pick<Registry.Provider, "provider" | "name
 export const run = (options: Options) =>
   Effect.gen(function* () {
     yield* checked(options)
+    const { json, paint } = options
+    // With `--json` standard output has the summary alone.
+    const write: Write = json ? () => Effect.void : Console.log
     const summary = Option.isSome(options.provider)
-      ? yield* real(options.provider.value, options)
-      : yield* rehearsed(options)
-    yield* Console.log("")
-    for (const line of Summary.lines(summary, options.paint)) yield* Console.log(line)
-    if (options.json) yield* Console.log(JSON.stringify(summary))
+      ? yield* real(options.provider.value, options, write)
+      : yield* rehearsed(options, write)
+    yield* write("")
+    for (const line of Summary.lines(summary, paint)) yield* write(line)
+    if (json) yield* Console.log(JSON.stringify(summary))
     return summary.outcome === "completed" && summary.jobVerified
   })
+
+/** Prints a line of the story. */
+type Write = (line: string) => Effect.Effect<void>
 
 /** Rejects options that contradict each other. */
 const checked = ({ plan, seed, provider, model }: Options): Effect.Effect<void, UsageError> => {
@@ -66,27 +88,39 @@ const checked = ({ plan, seed, provider, model }: Options): Effect.Effect<void, 
 }
 
 /** Does both runs with fake providers on this machine. */
-const rehearsed = (options: Options) =>
+const rehearsed = (options: Options, write: Write) =>
   Effect.gen(function* () {
     const { paint } = options
     const plan = yield* planOf(options)
-    yield* title(paint, "Without Outlast: a plain effect/ai program with one provider")
-    const first = yield* withServer(plan, paint, (server, timeline) => {
-      const [target] = targetsAt(server)
-      return doTheJob(Direct.layer(target), timeline, limits.without)
-    })
-    yield* Console.log("")
-    yield* Console.log(
-      `  The agent ${first.outcome === "failed" ? "died" : "lived"}; the job is ${first.jobVerified ? "" : "not "}done.`
+    yield* title(write, paint, "Without Outlast: the AI SDK with its default retries")
+    const without = yield* withServer(plan, paint, write, (server, timeline) =>
+      Effect.gen(function* () {
+        const { outcome, toolCalls, jobVerified, error } = yield* doTheJob(
+          Effect.succeed(unprotected(server)),
+          timeline,
+          limits.without
+        )
+        const requests = (yield* server.requests).length
+        return { outcome, ...(error === undefined ? {} : { error }), requests, toolCalls, jobVerified }
+      })
     )
-    yield* title(paint, "With Outlast: the same program and the same faults, another layer")
-    return yield* withServer(plan, paint, (server, timeline) =>
-      doTheJob(Failover.layer(targetsAt(server)), timeline, limits.with)
+    yield* write("")
+    yield* write(
+      `  The agent ${without.outcome === "failed" ? "died" : "lived"}; the job is ${without.jobVerified ? "" : "not "}done.`
     )
+    yield* title(write, paint, "With Outlast: the same program and faults, another model")
+    const summary = yield* withServer(plan, paint, write, (server, timeline) =>
+      protectedRun(targetsAt(server), timeline, limits.with)
+    )
+    return { ...summary, without }
   })
 
 /** Does the job with a real provider, whose key is in the environment. */
-const real = ({ provider, name, key, usual }: RealProvider, { paint, model }: Options) =>
+const real = (
+  { provider, name, key, usual }: RealProvider,
+  { paint, model }: Options,
+  write: Write
+): Effect.Effect<Summary.Summary, UsageError | PlatformError.PlatformError, Project.Services> =>
   Effect.gen(function* () {
     const target = usual.target(Option.getOrElse(model, () => usual.model))
     const found = yield* Effect.option(KeySource.env(key).load)
@@ -95,23 +129,26 @@ const real = ({ provider, name, key, usual }: RealProvider, { paint, model }: Op
         message: `--provider ${provider} needs a key: set ${key} and run the demo again. Without --provider it needs none.`
       })
     }
-    yield* title(paint, `With Outlast, and the real ${name}`)
-    return yield* Effect.flatMap(Timeline.make(paint), (timeline) =>
-      doTheJob(Failover.layer([target]), timeline, limits.real)
-    )
+    yield* title(write, paint, `With Outlast, and the real ${name}`)
+    const timeline = yield* Timeline.make(paint, write)
+    return yield* protectedRun([target], timeline, limits.real)
   })
 
 /** Time limits of the runs. A plan may silence a provider without an end, and the demo has to end. */
-const limits = { without: "15 seconds", with: "5 minutes", real: "15 minutes" } as const
+const limits = { without: "30 seconds", with: "5 minutes", real: "15 minutes" } as const
 
 class TooSlow extends Data.TaggedError("TooSlow")<{}> {
   override readonly message = "The program still waits for its provider. The demo does not wait longer."
 }
 
-/** The chain of the second run. The first run has only the first target with its first key. */
-const targetsAt = (
-  server: FakeProvider.FakeProvider
-): readonly [ProviderModel.TargetSpec, ProviderModel.TargetSpec] => [
+/** The model of the first run: the first target with its first key, as the AI SDK offers it. */
+const unprotected = (server: FakeProvider.FakeProvider): LanguageModel =>
+  createAnthropic({ baseURL: server.baseUrl("anthropic"), apiKey: Story.keys.anthropic[0] })(
+    "claude-sonnet-4-5"
+  )
+
+/** The chain of the second run. */
+const targetsAt = (server: FakeProvider.FakeProvider): Targets => [
   Anthropic.model("claude-sonnet-4-5", {
     baseUrl: server.baseUrl("anthropic"),
     keys: Story.keys.anthropic.map(demoKey)
@@ -119,62 +156,79 @@ const targetsAt = (
   OpenAi.chatModel("gpt-4.1", { baseUrl: server.baseUrl("openai"), keys: Story.keys.openai.map(demoKey) })
 ]
 
+type Targets = readonly [ProviderModel.TargetSpec, ...ReadonlyArray<ProviderModel.TargetSpec>]
+
 const demoKey = (value: string): KeySource.KeySource => KeySource.value(value, Redacted.make(value))
 
 const withServer = <A, E, R>(
   plan: FaultPlan.FaultPlan,
   paint: Timeline.Paint,
+  write: Write,
   use: (server: FakeProvider.FakeProvider, timeline: Timeline.Timeline) => Effect.Effect<A, E, R>
 ) =>
   Effect.scoped(
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan })
-      const timeline = yield* Timeline.make(paint)
+      const timeline = yield* Timeline.make(paint, write)
+      yield* timeline.heading
       yield* Effect.forkScoped(Stream.runForEach(server.arrivals, timeline.server))
       return yield* use(server, timeline)
     })
   )
 
-/** Runs the program on a fresh project, shows its events, and checks the result. */
+/** Does the job over a chain, and counts its events. */
+const protectedRun = (targets: Targets, timeline: Timeline.Timeline, limit: Duration.Input) =>
+  Effect.gen(function* () {
+    const events = yield* Ref.make<ReadonlyArray<FailoverEvent.FailoverEvent>>([])
+    const watch = ResilienceEvents.layerHandler((event) => {
+      // In the demo only the failover publishes events.
+      const known = event as FailoverEvent.FailoverEvent
+      return Effect.andThen(
+        Ref.update(events, (all) => [...all, known]),
+        timeline.event(known)
+      )
+    })
+    // The timeline replaces the log.
+    const chain = Failover.layer(targets).pipe(
+      Layer.provideMerge(watch),
+      Layer.provideMerge(Logger.layer([]))
+    )
+    const model = Effect.acquireRelease(
+      Effect.sync(() => ManagedRuntime.make(chain)),
+      (runtime) => runtime.disposeEffect
+    ).pipe(Effect.map((runtime) => toAiSdk(runtime)))
+    const job = yield* doTheJob(model, timeline, limit)
+    return Summary.make(yield* Ref.get(events), job)
+  })
+
+/** Runs the program on a fresh project, and checks the result. */
 const doTheJob = (
-  model: Layer.Layer<LanguageModel.LanguageModel, Chain.ChainError>,
+  model: Effect.Effect<LanguageModel, never, Scope.Scope>,
   timeline: Timeline.Timeline,
   limit: Duration.Input
 ) =>
   Effect.scoped(
     Effect.gen(function* () {
       const { paint } = timeline
-      const events = yield* Ref.make<ReadonlyArray<FailoverEvent.FailoverEvent>>([])
-      const tools = yield* Ref.make(0)
+      let toolCalls = 0
+      let error: string | undefined
       const project = yield* Project.make
-      const watch = ResilienceEvents.layerHandler((event) => {
-        // In the demo only the failover publishes events.
-        const known = event as FailoverEvent.FailoverEvent
-        return Effect.andThen(
-          Ref.update(events, (all) => [...all, known]),
-          timeline.event(known)
-        )
-      })
-      const workspace = Project.layer(project.folder, (tool) =>
-        Effect.andThen(
-          Ref.update(tools, (n) => n + 1),
-          timeline.agent(`⚒ ${tool}`)
-        )
+      const tools = yield* Project.tools(project.folder, (tool) =>
+        Effect.suspend(() => {
+          toolCalls++
+          return timeline.agent(`⚒ ${tool}`)
+        })
       )
-      const outcome = yield* fixTheTest((text) => timeline.agent(`“${text}”`, paint.strong)).pipe(
+      const show = (text: string) => Effect.runPromise(timeline.agent(`“${text}”`, paint.strong))
+      const outcome = yield* fixTheTest(yield* model, tools, show).pipe(
         Effect.as("completed" as const),
-        Effect.provide([model, workspace]),
-        Effect.provide(watch),
-        // The timeline replaces the log.
-        Effect.provide(Logger.layer([])),
         Effect.timeoutOrElse({ duration: limit, orElse: () => Effect.fail(new TooSlow()) }),
-        Effect.catch((error) => Effect.as(timeline.agent(`✗ ${error.message}`, paint.bad), "failed" as const))
+        Effect.catch(({ message }) => {
+          error = message
+          return Effect.as(timeline.agent(`✗ ${message}`, paint.bad), "failed" as const)
+        })
       )
-      return Summary.make(yield* Ref.get(events), {
-        outcome,
-        toolCalls: yield* Ref.get(tools),
-        jobVerified: yield* project.verify
-      })
+      return { outcome, error, toolCalls, jobVerified: yield* project.verify }
     })
   )
 
@@ -204,5 +258,5 @@ const readPlan = (file: string): Effect.Effect<FaultPlan.FaultPlan, UsageError, 
     )
   })
 
-const title = (paint: Timeline.Paint, text: string) =>
-  Effect.andThen(Console.log(""), Console.log(paint.strong(`── ${text} ──`)))
+const title = (write: Write, paint: Timeline.Paint, text: string) =>
+  Effect.andThen(write(""), write(paint.strong(`── ${text} ──`)))

@@ -4,9 +4,10 @@
  * `verify` checks the result independently of the agent: it restores the original tests and runs them in a fresh
  * process.
  */
-import { Effect, FileSystem, Path, Schema, Stream } from "effect"
+import { jsonSchema, tool } from "ai"
+import type { ToolSet } from "ai"
+import { Effect, FileSystem, Path, Stream } from "effect"
 import type { PlatformError, Scope } from "effect"
-import { Tool, Toolkit } from "effect/ai"
 import { ChildProcess, ChildProcessSpawner } from "effect/process"
 
 const source = `/** Prices are in cents. */
@@ -36,32 +37,6 @@ const files = {
   "README.md": "# A shopping cart\n"
 } as const
 
-/** The tools for working on the project. */
-export const Workspace = Toolkit.make(
-  Tool.make("list_files", {
-    description: "Lists the files of the project.",
-    success: Schema.Array(Schema.String)
-  }),
-  Tool.make("read_file", {
-    description: "Reads a file of the project.",
-    parameters: Schema.Struct({ path: Schema.String }),
-    success: Schema.String,
-    failure: Schema.String,
-    failureMode: "return"
-  }),
-  Tool.make("edit_file", {
-    description: "Replaces one piece of text in a file. `find` must occur exactly once.",
-    parameters: Schema.Struct({ path: Schema.String, find: Schema.String, replace: Schema.String }),
-    success: Schema.String,
-    failure: Schema.String,
-    failureMode: "return"
-  }),
-  Tool.make("run_tests", {
-    description: "Runs the tests of the project and gives their output.",
-    success: Schema.Struct({ exitCode: Schema.Finite, output: Schema.String })
-  })
-)
-
 export const task =
   "One test of this project fails. Find out why, mend the code (not the test), and show that all tests pass."
 
@@ -71,7 +46,8 @@ export interface Project {
   readonly verify: Effect.Effect<boolean>
 }
 
-type Services = FileSystem.FileSystem | Path.Path | ChildProcessSpawner.ChildProcessSpawner
+/** What a project needs from its platform. */
+export type Services = FileSystem.FileSystem | Path.Path | ChildProcessSpawner.ChildProcessSpawner
 
 /** Creates a fresh copy of the project in a temporary folder, which is removed with the scope. */
 export const make: Effect.Effect<Project, PlatformError.PlatformError, Services | Scope.Scope> = Effect.gen(
@@ -120,52 +96,85 @@ const runTests = (folder: string) =>
     })
   )
 
-/** Implements the tools on real files of `folder` and nothing outside it. Reports each call to `used`. */
-export const layer = (folder: string, used: (tool: string) => Effect.Effect<void>) =>
-  Workspace.toLayer(
-    Effect.gen(function* () {
-      const fs = yield* FileSystem.FileSystem
-      const path = yield* Path.Path
-      const spawner = yield* ChildProcessSpawner.ChildProcessSpawner
-      const inside = (name: string) => {
-        const full = path.resolve(folder, name)
-        return full.startsWith(folder + path.sep)
-          ? Effect.succeed(full)
-          : Effect.fail(`${name} is outside the project. Use a path relative to its root, like src/cart.mjs.`)
-      }
-      const read = (name: string) =>
-        Effect.flatMap(inside(name), (full) =>
-          Effect.mapError(
-            fs.readFileString(full),
-            () => `There is no file ${name}. list_files shows what there is.`
-          )
+const noParameters = jsonSchema<Record<string, never>>({ type: "object", properties: {} })
+
+const texts = <Names extends string>(...names: ReadonlyArray<Names>) =>
+  jsonSchema<Readonly<Record<Names, string>>>({
+    type: "object",
+    properties: Object.fromEntries(names.map((name) => [name, { type: "string" }])),
+    required: [...names],
+    additionalProperties: false
+  })
+
+/**
+ * The tools for working on the project: on real files of `folder` and nothing outside it. Reports each call to
+ * `used`. A mistake in a call is a text that the model can read.
+ */
+export const tools = (
+  folder: string,
+  used: (tool: string) => Effect.Effect<void>
+): Effect.Effect<ToolSet, never, Services> =>
+  Effect.gen(function* () {
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    const services = yield* Effect.context<Services>()
+    const run = <A>(name: string, effect: Effect.Effect<A, string, Services>): Promise<A | string> =>
+      Effect.runPromiseWith(services)(
+        // The SDK calls a tool while its stream goes on. The pause lets the text before the call be shown first.
+        Effect.sleep("20 millis").pipe(
+          Effect.andThen(used(name)),
+          Effect.andThen(Effect.catch(effect, (mistake) => Effect.succeed(mistake)))
         )
-      const list = fs.readDirectory(folder, { recursive: true }).pipe(
-        Effect.map((names) => names.filter((name) => path.extname(name) !== "").sort()),
-        Effect.orDie
       )
-      const edit = (name: string, find: string, replace: string) =>
-        Effect.gen(function* () {
-          const full = yield* inside(name)
-          const parts = (yield* read(name)).split(find)
-          if (find === "" || parts.length !== 2) {
-            return yield* Effect.fail(
-              `\`find\` must occur exactly once in ${name}; it occurs ${parts.length - 1} times.`
-            )
-          }
-          yield* Effect.orDie(fs.writeFileString(full, parts.join(replace)))
-          return `Edited ${name}.`
-        })
-      const test = runTests(folder).pipe(
-        Effect.provideService(ChildProcessSpawner.ChildProcessSpawner, spawner),
-        Effect.orDie
+    const inside = (name: string) => {
+      const full = path.resolve(folder, name)
+      return full.startsWith(folder + path.sep)
+        ? Effect.succeed(full)
+        : Effect.fail(`${name} is outside the project. Use a path relative to its root, like src/cart.mjs.`)
+    }
+    const read = (name: string) =>
+      Effect.flatMap(inside(name), (full) =>
+        Effect.mapError(
+          fs.readFileString(full),
+          () => `There is no file ${name}. list_files shows what there is.`
+        )
       )
-      return Workspace.of({
-        list_files: () => Effect.andThen(used("list_files"), list),
-        read_file: ({ path: name }) => Effect.andThen(used(`read_file ${name}`), read(name)),
-        edit_file: ({ path: name, find, replace }) =>
-          Effect.andThen(used(`edit_file ${name}`), edit(name, find, replace)),
-        run_tests: () => Effect.andThen(used("run_tests"), test)
+    const list = fs.readDirectory(folder, { recursive: true }).pipe(
+      Effect.map((names) => names.filter((name) => path.extname(name) !== "").sort()),
+      Effect.orDie
+    )
+    const edit = (name: string, find: string, replace: string) =>
+      Effect.gen(function* () {
+        const full = yield* inside(name)
+        const parts = (yield* read(name)).split(find)
+        if (find === "" || parts.length !== 2) {
+          return yield* Effect.fail(
+            `\`find\` must occur exactly once in ${name}; it occurs ${parts.length - 1} times.`
+          )
+        }
+        yield* Effect.orDie(fs.writeFileString(full, parts.join(replace)))
+        return `Edited ${name}.`
       })
-    })
-  )
+    return {
+      list_files: tool({
+        description: "Lists the files of the project.",
+        inputSchema: noParameters,
+        execute: () => run("list_files", list)
+      }),
+      read_file: tool({
+        description: "Reads a file of the project.",
+        inputSchema: texts("path"),
+        execute: ({ path }) => run(`read_file ${path}`, read(path))
+      }),
+      edit_file: tool({
+        description: "Replaces one piece of text in a file. `find` must occur exactly once.",
+        inputSchema: texts("path", "find", "replace"),
+        execute: ({ path, find, replace }) => run(`edit_file ${path}`, edit(path, find, replace))
+      }),
+      run_tests: tool({
+        description: "Runs the tests of the project and gives their output.",
+        inputSchema: noParameters,
+        execute: () => run("run_tests", Effect.orDie(runTests(folder)))
+      })
+    }
+  })

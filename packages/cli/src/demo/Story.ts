@@ -39,12 +39,16 @@ const unavailable = { type: "status", status: 503 } as const
 const rateLimited = (seconds: number) =>
   ({ type: "status", status: 429, headers: { "retry-after": String(seconds) } }) as const
 
-/** The default faults: a rate limit, a revoked key, an outage, a cut stream and an overload. */
+/**
+ * The default faults: a rate limit, a revoked key, an outage, two cut streams and an overload. The retries of the AI
+ * SDK get over the rate limit. They do not cover a stream that has begun.
+ */
 export const plan: FaultPlan.FaultPlan = {
   answers,
   faults: [
-    // The first key is rate limited after its first answer, and works again for the last one.
+    // The first key is rate limited after its first answer, works again, and breaks off mid-stream.
     { when: { key: "key-1" }, skip: 1, fault: rateLimited(3) },
+    { when: { key: "key-1" }, skip: 2, fault: { type: "reset", after: 12 } },
     // The second key was revoked.
     { when: { key: "key-2" }, times: "always", fault: { type: "status", status: 401 } },
     // The other provider is down for a moment, breaks off mid-stream, and is overloaded.

@@ -24,6 +24,18 @@ export interface Summary {
   /** US dollars at the list prices of the catalogue. */
   readonly costUsd: number
   readonly targets: ReadonlyArray<TargetSummary>
+  /** The run without Outlast. Absent with a real provider. */
+  readonly without?: Unprotected
+}
+
+/** The run of the same program on the AI SDK alone. */
+interface Unprotected {
+  readonly outcome: Summary["outcome"]
+  readonly error?: string
+  /** Requests that the provider got. */
+  readonly requests: number
+  readonly toolCalls: number
+  readonly jobVerified: boolean
 }
 
 export const make = (
@@ -70,10 +82,12 @@ export const make = (
     waitedSeconds: Math.round(waited / 100) / 10,
     toolCalls: rest.toolCalls,
     jobVerified: rest.jobVerified,
-    costUsd: Math.round(rows.reduce((sum, row) => sum + row.costUsd, 0) * 1e6) / 1e6,
-    targets: rows
+    costUsd: rounded(rows.reduce((sum, row) => sum + row.costUsd, 0)),
+    targets: rows.map((row) => ({ ...row, costUsd: rounded(row.costUsd) }))
   }
 }
+
+const rounded = (usd: number): number => Math.round(usd * 1e6) / 1e6
 
 /** Formats the summary as text. */
 export const lines = (summary: Summary, paint: Paint): ReadonlyArray<string> => {
@@ -88,7 +102,7 @@ export const lines = (summary: Summary, paint: Paint): ReadonlyArray<string> => 
     row("tool calls", String(summary.toolCalls)),
     row("cost", `$${summary.costUsd.toFixed(4)}`),
     ...summary.targets.map(({ target, attempts, answers, costUsd }) =>
-      row("", `${target}: ${answers} of ${attempts} attempts answered, $${costUsd.toFixed(4)}`)
+      row("", `${target}: ${answers} of ${attempts} answered, $${costUsd.toFixed(4)}`)
     )
   ]
 }

@@ -1,5 +1,6 @@
 /**
  * `outlast explain`: classifies one error with evidence, and shows a policy's decisions about it, attempt by attempt.
+ * For a preset it also lists where it differs from the document of its system, alone when there is no error.
  */
 import { Console, Effect, FileSystem, Option, Result, Stdio, Stream } from "effect"
 import { ProviderFailure, RecoveryPolicy } from "@outlast/agent"
@@ -8,7 +9,7 @@ import * as Verdict from "../classify/Verdict.ts"
 import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
 import type { Preset } from "./Preset.ts"
-import { isPreset, presetNames, presets } from "./Preset.ts"
+import { deviationsOf, isPreset, presetNames, presets } from "./Preset.ts"
 import * as Rehearsal from "./Rehearsal.ts"
 
 export interface Options {
@@ -45,6 +46,12 @@ export const run = (options: Options) =>
     }
     const shapes = yield* shapesOf(options)
     const given = yield* caseOf(options)
+    const deviations = deviationsOf(preset)
+    if (given === undefined) {
+      const text = options.json ? JSON.stringify({ preset, deviations }) : deviationLines(preset).join("\n")
+      yield* Console.log(text)
+      return
+    }
     const failure = Verdict.failureOf(given)
     const policy = presets[preset]
     const chains = shapes.map((shape) => ({
@@ -59,6 +66,7 @@ export const run = (options: Options) =>
           advice: ProviderFailure.whatToDo(failure),
           preset,
           class: policy.classOf(failure),
+          deviations,
           chains: chains.map(({ keys, models, steps }) => ({
             keys,
             models,
@@ -74,7 +82,8 @@ export const run = (options: Options) =>
         "",
         `Policy ${preset}, if every attempt fails like this, and at once:`,
         `  ${ruleLine(preset, failure)}`,
-        ...chains.flatMap(chainLines)
+        ...chains.flatMap(chainLines),
+        ...(deviations.length === 0 ? [] : ["", ...deviationLines(preset)])
       ]
       yield* Console.log(lines.join("\n"))
     }
@@ -94,7 +103,7 @@ const shapesOf = ({ keys, models }: Options): Effect.Effect<ReadonlyArray<Rehear
 const howTo =
   "Give it as JSON (outlast explain < error.json, or --error error.json) or in parts (--status 429 --message ...)."
 
-/** Reads the error to explain. */
+/** Reads the error to explain; `undefined` when there is none, and the preset alone can be described. */
 const caseOf = (options: Options) =>
   Effect.gen(function* () {
     const { status, code, message, provider, header } = options
@@ -121,14 +130,17 @@ const caseOf = (options: Options) =>
       return yield* wrong("Give either --error, or the parts of the error, not both.")
     }
     const text = inParts ? parts : yield* textOf(options.error)
-    if (text.trim() === "") return yield* wrong(`No error to explain. ${howTo}`)
+    if (text === undefined || text.trim() === "") {
+      const isAlone = isPreset(options.preset) && deviationsOf(options.preset).length > 0
+      return isAlone ? undefined : yield* wrong(`No error to explain. ${howTo}`)
+    }
     const read = ErrorCase.parse(text)
     return Result.isSuccess(read) ? read.success : yield* wrong(`The error ${read.failure}`)
   })
 
 const textOf = (
   file: Option.Option<string>
-): Effect.Effect<string, UsageError, FileSystem.FileSystem | Stdio.Stdio> =>
+): Effect.Effect<string | undefined, UsageError, FileSystem.FileSystem | Stdio.Stdio> =>
   Effect.gen(function* () {
     if (Option.isSome(file) && file.value !== "-") {
       const fs = yield* FileSystem.FileSystem
@@ -137,14 +149,18 @@ const textOf = (
       )
     }
     const stdio = yield* Stdio.Stdio
-    if (Option.isNone(file) && (yield* stdio.stdinIsTerminal))
-      return yield* wrong(`No error to explain. ${howTo}`)
+    if (Option.isNone(file) && (yield* stdio.stdinIsTerminal)) return undefined
     return yield* stdio.stdin.pipe(
       Stream.decodeText(),
       Stream.mkString,
       Effect.mapError((error) => unreadable("The standard input", error))
     )
   })
+
+const deviationLines = (preset: Preset): ReadonlyArray<string> => [
+  `Differences of ${preset} from the document of its system:`,
+  ...deviationsOf(preset).map((deviation) => `  - ${deviation}`)
+]
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 

@@ -20,4 +20,17 @@ export const presets: Readonly<Record<Preset, RecoveryPolicy.RecoveryPolicy<stri
 
 export const presetNames: ReadonlyArray<string> = Object.keys(presets)
 
+const deviations: Readonly<Record<Preset, ReadonlyArray<string>>> = {
+  interactive: [],
+  background: [],
+  codebuddy: codebuddy.deviations,
+  decision037: decision037.deviations,
+  s11: s11.deviations,
+  nexo: nexo.deviations,
+  claw0: claw0.deviations
+}
+
+/** Where a preset differs from the document of its system. Empty for the policies that follow no document. */
+export const deviationsOf = (preset: Preset): ReadonlyArray<string> => deviations[preset]
+
 export const isPreset = (name: string): name is Preset => Object.hasOwn(presets, name)

@@ -31,7 +31,7 @@ export interface Connection {
   readonly whenUp: Effect.Effect<Live>
   /** Ends when the connection is gone. */
   readonly whenDown: Effect.Effect<void>
-  /** Why nothing can be sent now. */
+  /** The reason why nothing can be sent now. */
   readonly unavailable: (subject?: string) => BusError
   readonly status: Stream.Stream<Status>
 }

@@ -75,7 +75,7 @@ export const turnEnded = (lane: LaneState, end: TurnEnd): readonly [Next, LaneSt
   return ["go", { ...lane, waiting: lane.waiting - 1, writing }]
 }
 
-/** The store has committed events of the lane. True: a drain has to begin. */
+/** Records a commit of events of the lane. Returns true when a drain must begin. */
 export const committed = (lane: LaneState, events: number): readonly [boolean, LaneState] =>
   found({ ...lane, writing: lane.writing - events })
 

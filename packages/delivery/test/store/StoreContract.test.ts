@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { DeliveryStore } from "@outlast/delivery"
 import { released } from "#delivery/outbox/Claims"
+import { turn } from "../support/outboxes.ts"
 import { onEach } from "../support/Stores.ts"
 
 const text = new TextEncoder()
@@ -86,6 +87,28 @@ onEach((subject) => {
         assert.strictEqual(next?.id, "2")
         assert.strictEqual(next?.rejections, 2)
         assert.deepStrictEqual(yield* oldest, Option.some(2_000))
+      })
+    )
+    test(
+      "are found by all reads that run at the same time",
+      Effect.gen(function* () {
+        const { insert, head } = yield* store
+        const subjects = Array.from({ length: 24 }, (_, i) => `s${i}`)
+        for (let round = 0; round < 5; round++) {
+          yield* insert(
+            "p",
+            subjects.map((subject) => row(`${round} ${subject}`, subject))
+          )
+          const found = yield* Effect.forEach(
+            subjects,
+            (subject, i) => Effect.andThen(Effect.repeat(turn, { times: i }), head(["p"], subject, 100)),
+            { concurrency: "unbounded" }
+          )
+          assert.deepStrictEqual(
+            found.map(({ length }) => length),
+            subjects.map(() => round + 1)
+          )
+        }
       })
     )
     test(

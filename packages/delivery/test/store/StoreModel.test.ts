@@ -288,7 +288,7 @@ onEach((subject) => {
           Effect.runPromise
         )
       }),
-      { numRuns: 40 }
+      { numRuns: 40, interruptAfterTimeLimit: 90_000, markInterruptAsFailure: true }
     )
   }, 120_000)
 })

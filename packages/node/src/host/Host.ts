@@ -1,5 +1,5 @@
 /**
- * The life of a program: ready, live, asked to end, ended.
+ * The lifecycle of a program: readiness, liveness and an orderly shutdown.
  *
  * Parts of a program register with the host: {@link ready} for checks of readiness, {@link onShutdown} for what must be
  * done at the end, {@link section} for a status page. A registration ends with its scope.
@@ -82,7 +82,7 @@ export const onShutdown = <E, R>(
 ): Effect.Effect<void, never, Host | R | Scope.Scope> =>
   Effect.flatMap(Host, (host) => host.onShutdown(phase, step))
 
-/** Adds a section to the status of the program until the scope closes. It must contain no secrets. */
+/** Adds a section to the status of the program until the scope closes. Do not include secrets. */
 export const section = <R>(
   name: string,
   read: Effect.Effect<Json, unknown, R>
@@ -135,7 +135,7 @@ export const run =
             isMissed = true
             return Effect.void
           }
-          // Its finalizers may take their time: the limit of the step bounds them.
+          // The limit of the step also bounds the finalizers of the effect.
           return Effect.andThen(Effect.timeoutOption(Fiber.await(fiber), drain), Fiber.interrupt(fiber))
         })
         yield* host.onShutdown(phase, { name, limit, run: end })

@@ -54,10 +54,13 @@ export const checks: Check.Checks<HostOptions> = {
 /** The options in milliseconds, with their defaults. */
 export const planOf = (options: HostOptions, isTerminal: boolean): Plan => {
   const wait = options.wait ?? (isTerminal ? defaults.waitOnTerminal : defaults.wait)
+  const total = options.total ?? defaults.total
+  const allowed = `longer than the wait of ${Duration.format(Duration.fromInputUnsafe(wait))}`
+  Check.check(Duration.toMillis(total) > Duration.toMillis(wait), "Host", "total", total, allowed)
   const limitOf = (phase: Phase) => Duration.toMillis(options.limits?.[phase] ?? defaults.limits[phase])
   return {
     wait: Duration.toMillis(wait),
-    total: Duration.toMillis(options.total ?? defaults.total),
+    total: Duration.toMillis(total),
     limits: {
       intake: limitOf("intake"),
       loops: limitOf("loops"),

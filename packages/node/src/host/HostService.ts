@@ -15,7 +15,7 @@ import type { Phase, Plan, StepEnd } from "./ShutdownState.ts"
 
 export type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [name: string]: Json }
 
-/** What a shutdown does in one phase. Steps of one phase run concurrently. */
+/** One action of a phase. Steps of one phase run concurrently. */
 export interface Step<E, R> {
   /** The name in logs and in the report, unique within its phase. */
   readonly name: string

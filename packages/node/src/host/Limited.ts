@@ -3,7 +3,8 @@ import { Effect, Fiber, Option } from "effect"
 import type { Exit } from "effect"
 
 /**
- * The exit of the effect; `None` when it had not ended at the limit. It is then interrupted, and nothing waits for it.
+ * Returns the exit of the effect, or `None` when the limit was reached. The effect is then interrupted, and left
+ * behind.
  * An effect that blocks the thread itself cannot be limited.
  */
 export const run = <A, E, R>(

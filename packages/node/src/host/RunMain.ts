@@ -75,6 +75,8 @@ export const runMain = <A, E>(main: Effect.Effect<A, E, Host>, options: RunMainO
       process.exit(128 + constants.signals[signal])
     }
     first = { signal, at }
+    // The reader of the log may have ended. Without a listener, a failed write would end the process here.
+    for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
     watchdog.start(plan.total + watchdogMargin)
     Effect.runFork(host.shutdown(signal))
   }
@@ -87,7 +89,7 @@ export const runMain = <A, E>(main: Effect.Effect<A, E, Host>, options: RunMainO
       process.exit(exitCodes.failed)
     }
     const { code, mustExit } = exit.value
-    // What still runs (a timer, a socket) may end first, as in a program without `runMain`.
+    // Open timers and sockets may end first, as in a program without `runMain`.
     if (mustExit || code !== 0) process.exit(code)
   })
 }

@@ -116,12 +116,7 @@ const next = (
 }
 
 /** Time of a phase: its own limit, less where later phases would be left without their share. */
-export const limitOf = (
-  { limits }: Plan,
-  phase: Phase,
-  left: number,
-  withSteps: ReadonlySet<Phase>
-): number => {
+const limitOf = ({ limits }: Plan, phase: Phase, left: number, withSteps: ReadonlySet<Phase>): number => {
   const later = phases.slice(phases.indexOf(phase) + 1).filter((phase) => withSteps.has(phase))
   const kept = later.reduce((sum, phase) => sum + Math.min(reserve, limits[phase]), 0)
   // With too little time for all, those that are left share it.

@@ -1,4 +1,2 @@
-/** The life of a program: readiness, an orderly end, and guards at its entrance. */
+/** The lifecycle of a program: readiness and an orderly shutdown. */
 export * as Host from "./Host.ts"
-export * as Inbound from "./Inbound.ts"
-export * as Requirements from "./Requirements.ts"

@@ -10,7 +10,7 @@ export const exitCode = 75
  * - `timeout`: it still held the lock after the wait
  * - the others: a takeover was refused, see `TakeOverState.Refusal`
  */
-export const reasons = [
+const reasons = [
   "held",
   "timeout",
   "self",

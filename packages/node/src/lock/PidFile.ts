@@ -1,5 +1,5 @@
 /**
- * The file `<lock>.pid`, which names the process that holds a lock. It decides nothing: the lock does.
+ * Names the process that holds a lock, in the file `<lock>.pid`. The lock decides, not this file.
  *
  * The first line is the process id, for people and scripts (`kill $(head -1 agent.lock.pid)`). The second line is
  * JSON with the host, the time, and what identifies the process after its id was reused.
@@ -10,7 +10,7 @@
  * **Limits.** Best effort: a full disk leaves no pid file, and the lock is held nevertheless.
  */
 import { Option, Schema } from "effect"
-import { linkSync, readFileSync, renameSync, unlinkSync, writeFileSync } from "node:fs"
+import { linkSync, readFileSync, renameSync, statSync, unlinkSync, writeFileSync } from "node:fs"
 import type { ProcessIdentity } from "./ProcessIdentity.ts"
 import * as Identity from "./ProcessIdentity.ts"
 
@@ -31,10 +31,10 @@ const Details = Schema.fromJsonString(
   })
 )
 
-/** Largest pid file that is read, in characters. A foreign file may have any size. */
+/** Largest pid file that is read, in bytes. A foreign file may have any size. */
 const longest = 4_096
 
-export const pathOf = (lock: string): string => `${lock}.pid`
+const pathOf = (lock: string): string => `${lock}.pid`
 
 /** Names this process as the holder. Replaces the file of a holder that has ended. */
 export const write = (lock: string, { pid, ...details }: Holder): void =>
@@ -44,23 +44,24 @@ export const write = (lock: string, { pid, ...details }: Holder): void =>
     // Left behind by a process that was killed right here.
     ignoreErrors(() => unlinkSync(draft))
     writeFileSync(draft, `${pid}\n${JSON.stringify(details)}\n`, { mode: 0o600, flag: "wx" })
+    ignoreErrors(() => unlinkSync(path))
     try {
-      ignoreErrors(() => unlinkSync(path))
       linkSync(draft, path)
-      unlinkSync(draft)
     } catch {
       // The file system has no hard links.
-      renameSync(draft, path)
+      ignoreErrors(() => renameSync(draft, path))
     }
+    ignoreErrors(() => unlinkSync(draft))
   })
 
 /** The holder that the file names; `undefined` where the file is missing or is no pid file. */
 export const read = (lock: string): Holder | undefined => {
   let content = ""
   ignoreErrors(() => {
-    content = readFileSync(pathOf(lock), "utf8")
+    // Not a named pipe, whose reading would not end.
+    const stat = statSync(pathOf(lock))
+    if (stat.isFile() && stat.size <= longest) content = readFileSync(pathOf(lock), "utf8")
   })
-  if (content.length > longest) return undefined
   const [first = "", second = ""] = content.split("\n")
   const details = Option.getOrUndefined(Schema.decodeUnknownOption(Details)(second))
   // 0 and negative numbers would address groups of processes.

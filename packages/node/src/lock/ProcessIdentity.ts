@@ -20,7 +20,7 @@ export interface ProcessIdentity {
 }
 
 /** Where `/proc` is. Tests replace it. */
-export const procFolder = "/proc"
+const procFolder = "/proc"
 
 /** The identity of this process. */
 export const own = (proc: string = procFolder): ProcessIdentity => {
@@ -57,7 +57,7 @@ export const compare = (identity: ProcessIdentity, proc: string = procFolder): V
 export const isSame = (a: ProcessIdentity, b: ProcessIdentity): boolean =>
   a.pid === b.pid && a.start === b.start && a.boot === b.boot && a.namespace === b.namespace
 
-/** Field 1 and field 22 of `/proc/PID/stat`; `undefined` where there is no such process. */
+/** Reads the process id (field 1) and the start time (field 22) of `/proc/PID/stat`. Returns `undefined` for a missing process. */
 const statOf = (pid: string, proc: string) => {
   const line = text(() => readFileSync(`${proc}/${pid}/stat`, "utf8"))
   if (line === undefined) return undefined

@@ -34,7 +34,7 @@ import * as TakeOver from "./TakeOverState.ts"
 
 export { AlreadyRunning, exitCode } from "./AlreadyRunning.ts"
 
-/** What happens while another process holds the lock. */
+/** Behaviour while another process holds the lock. */
 export type WhenHeld = "refuse" | { readonly wait: Duration.Input } | { readonly takeOver: TakeOverOptions }
 
 export interface TakeOverOptions {

@@ -25,7 +25,7 @@ export type State =
   | { readonly _tag: "Terminating"; readonly holder: Holder; readonly until: number }
   | { readonly _tag: "Killing"; readonly holder: Holder; readonly until: number }
 
-/** What is seen while another process has the lock. */
+/** Observation while another process has the lock. */
 export interface Seen {
   readonly now: number
   /** Absent where the pid file is missing or cannot be read. */
@@ -44,7 +44,7 @@ export interface Seen {
  * - `overtaken`: another process got the lock meanwhile
  * - `survived`: the holder was killed and has not ended
  */
-export type Refusal = "unidentified" | "self" | "elsewhere" | "noProc" | "overtaken" | "survived"
+type Refusal = "unidentified" | "self" | "elsewhere" | "noProc" | "overtaken" | "survived"
 
 export type Action =
   | { readonly _tag: "Wait" }

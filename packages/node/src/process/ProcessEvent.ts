@@ -31,7 +31,7 @@ export interface ProcessCircuitOpened extends OfProcess {
 
 export type ProcessEvent = ProcessReady | ProcessDied | ProcessCircuitOpened
 
-export const deaths = Metric.counter("outlast_process_deaths_total", {
+const deaths = Metric.counter("outlast_process_deaths_total", {
   description: "Ends of supervised processes that were not asked for",
   incremental: true
 })

@@ -24,7 +24,7 @@ const killAll = (): void => {
     try {
       process.kill(-leader, "SIGKILL")
     } catch {
-      // It has ended.
+      // The group has ended.
     }
   }
 }

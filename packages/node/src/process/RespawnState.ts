@@ -19,7 +19,7 @@ export interface Policy {
   readonly open: number
 }
 
-export type Phase =
+type Phase =
   | { readonly _tag: "Starting"; readonly since: number }
   | { readonly _tag: "Running"; readonly since: number }
   | { readonly _tag: "Waiting"; readonly until: number }
@@ -39,9 +39,9 @@ export type Event =
   | { readonly _tag: "Woke"; readonly now: number }
   /** The handshake is done. */
   | { readonly _tag: "Ready"; readonly now: number }
-  /** It ended, did not start, or was killed for its health or its output. `draw` is a number in [0, 1). */
+  /** The process ended, did not start, or was killed for its health or its output. `draw` is a number in [0, 1). */
   | { readonly _tag: "Died"; readonly now: number; readonly draw: number }
-  /** Somebody asked for a restart: earlier deaths do not count. */
+  /** An operator asked for a restart. Earlier deaths no longer count. */
   | { readonly _tag: "Reset"; readonly now: number }
   | { readonly _tag: "Stopped" }
 

@@ -1,5 +1,5 @@
 /**
- * A child process that is started again when it dies, for a server behind standard input and output (e.g. MCP).
+ * Supervises a child process behind standard input and output (e.g. an MCP server), and restarts it when it dies.
  *
  * {@link make} starts the process, runs the handshake, checks its health, and starts it again after a backoff. Callers
  * use the client of the current life: {@link Supervised.use} waits while the process starts, and fails with
@@ -25,7 +25,7 @@
  *   name: "files",
  *   command: "npx",
  *   args: ["-y", "@modelcontextprotocol/server-filesystem", "."],
- *   handshake: (io) => Effect.tap(StdioRpc.make(io), initialize),
+ *   handshake: (io) => Effect.tap(StdioRpc.make(io), (rpc) => rpc.notify("notifications/initialized")),
  *   health: { check: (rpc) => rpc.request("ping") }
  * })
  * const tools = yield* files.use((rpc) => rpc.request("tools/list"))
@@ -64,7 +64,7 @@ export interface Status {
   readonly deaths: number
   /** How the last life ended; `undefined` before the first death. */
   readonly death: string | undefined
-  /** Its process id, while it runs. */
+  /** Process id of the current life. */
   readonly pid: number | undefined
 }
 
@@ -74,11 +74,11 @@ export interface Supervised<Client> {
     f: (client: Client) => Effect.Effect<A, E, R>
   ) => Effect.Effect<A, E | ProcessUnavailable, R>
   readonly status: Effect.Effect<Status>
-  /** The end of what it wrote to standard error, for people. It may contain secrets. */
+  /** The last part of standard error, for people. May contain secrets. */
   readonly stderr: Effect.Effect<string>
   /** Ends the current life and starts another one. Earlier deaths are forgotten. */
   readonly restart: Effect.Effect<void>
-  /** Ends the process, and waits for its end. It is not started again. */
+  /** Ends the process for good, and waits for its end. */
   readonly stop: Effect.Effect<void>
 }
 
@@ -156,7 +156,7 @@ export const make = <Client, R = never>(
         const forget = ProcessGroups.add(handle.pid)
         yield* Effect.addFinalizer(() => Effect.sync(forget))
         const ended = yield* Deferred.make<void>()
-        /** Nobody uses the client from now on. */
+        /** Withdraws the client: `use` waits for the next life. */
         const retire = Effect.suspend(() => {
           life = undefined
           return Deferred.done(ended, Exit.void)
@@ -177,7 +177,7 @@ export const make = <Client, R = never>(
 
         const serve = Effect.gen(function* () {
           const limit = options.handshakeLimit ?? defaults.handshakeLimit
-          const client = yield* options.handshake(io).pipe(
+          const client = yield* Effect.suspend(() => options.handshake(io)).pipe(
             Effect.timeoutOption(limit),
             Effect.exit,
             Effect.flatMap((exit) =>
@@ -324,7 +324,7 @@ const words = {
   Stopped: "stopped"
 } as const
 
-/** The tag or the class of an error. Its message may contain the arguments of the command. */
+/** The tag or the class of an error. The message may contain arguments of the command, so it is not shown. */
 const wordOf = (cause: Cause.Cause<unknown>): string => {
   const error = Cause.squash(cause)
   if (typeof error !== "object" || error === null) return typeof error

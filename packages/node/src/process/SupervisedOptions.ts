@@ -48,7 +48,8 @@ export interface SupervisedOptions<Client, R> {
   readonly env?: Readonly<Record<string, string | undefined>> | undefined
   /** False: only the variables of `env`. Default true. */
   readonly extendEnv?: boolean | undefined
-  /** Makes the client of one life. The process is ready when it succeeds. Its scope is that of the life. */
+  /** Makes the client of one life. The process is ready when it succeeds. The scope
+   * closes when that life ends. */
   readonly handshake: (io: ProcessIo) => Effect.Effect<Client, unknown, R | Scope.Scope>
   /** Longest time from the start to the end of the handshake. Default 10 seconds. */
   readonly handshakeLimit?: Duration.Input | undefined

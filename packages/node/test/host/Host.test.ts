@@ -375,6 +375,7 @@ describe("invalid use", () => {
   it("throws for invalid options", () => {
     const odd = (options: unknown) => () => Host.layer(options as Host.HostOptions)
     assert.throws(odd({ total: -1 }), /Host: total must be/)
+    assert.throws(odd({ total: "5 seconds" }), /Host: total must be longer than the wait of 5s, got/)
     assert.throws(odd({ limits: { run: 1 } }), /Host: "limits.run" is not an option/)
     assert.throws(odd({ wait: "soon" }), /Host: wait must be/)
     assert.throws(odd({ checkLimit: Infinity }), /Host: checkLimit must be/)

@@ -74,6 +74,23 @@ describe("a shutdown", () => {
     )
   })
 
+  it("shares what is left where it is too little for all", () => {
+    const second = 1_000
+    const limits = {
+      intake: second,
+      loops: second,
+      runs: second,
+      outbox: second,
+      processes: second,
+      last: second
+    }
+    const { ran } = run({ wait: 0, total: 600, limits }, new Set(Shutdown.phases), 1)
+    assert.deepStrictEqual(
+      ran.map(({ limit }) => Math.round(limit)),
+      [100, 100, 100, 100, 100, 100]
+    )
+  })
+
   it("gives a phase its whole limit when there is time for all", () => {
     const second = 1_000
     const limits = {

@@ -2,8 +2,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
-import { spawn } from "node:child_process"
+import { execFileSync, spawn } from "node:child_process"
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync
+} from "node:fs"
 import { join } from "node:path"
 import { vi } from "vitest"
 import { SingleInstance, StoreLock } from "@outlast/node/lock"
@@ -263,6 +272,39 @@ describe("the folder", () => {
         Effect.scoped(SingleInstance.acquire(join(other, "folder.lock")))
       )
       assert.deepInclude(folderItself, { _tag: "StoreError", reason: "unavailable" })
+    })
+  )
+
+  it.effect("may have anything in place of the pid file", () =>
+    Effect.gen(function* () {
+      const path = yield* newPath
+      const pid = `${path}.pid`
+      const odd = [
+        () => execFileSync("mkfifo", [pid]),
+        () => mkdirSync(pid),
+        () => symlinkSync("/etc/hostname", pid),
+        () => symlinkSync("/etc/hostname", `${pid}.new`)
+      ]
+      const before = readFileSync("/etc/hostname", "utf8")
+      for (const make of odd) {
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            make()
+            const lock = yield* SingleInstance.acquire(path)
+            assert.isTrue(yield* lock.isHeld)
+            yield* Effect.flip(Effect.scoped(SingleInstance.acquire(path)))
+          })
+        )
+        rmSync(pid, { recursive: true, force: true })
+      }
+      // A pipe that comes later is not read, which would never end.
+      yield* SingleInstance.acquire(path)
+      rmSync(pid)
+      execFileSync("mkfifo", [pid])
+      const error = yield* Effect.flip(Effect.scoped(SingleInstance.acquire(path)))
+      assert.include(error.message, "another process holds it")
+      assert.strictEqual(readFileSync("/etc/hostname", "utf8"), before)
+      assert.deepStrictEqual(readdirSync(join(path, "..")).toSorted(), ["agent.lock", "agent.lock.pid"])
     })
   )
 

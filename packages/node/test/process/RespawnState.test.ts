@@ -46,6 +46,11 @@ describe("restarts", () => {
     assert.deepInclude(alive.at(-1), { phase: "Waiting", millis: 1_000 })
   })
 
+  it("keep a bounded list of deaths, however many probes die within the window", () => {
+    const seen = lives(policyOf({ open: "1 millis" }), new Array<number>(100).fill(0))
+    assert.isTrue(seen.every(({ deaths }) => deaths <= 6))
+  })
+
   it("without any allowed opens at the first death", () => {
     assert.strictEqual(lives(policyOf({ restarts: 0 }), [0])[0]?.phase, "Open")
   })

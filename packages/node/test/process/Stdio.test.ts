@@ -153,6 +153,25 @@ describe("output", () => {
       assert.strictEqual((yield* one.status).death, "a line longer than 5000 characters")
     }))
 
+  test("that is closed ends the process, and so do health checks where standard input is", () =>
+    Effect.gen(function* () {
+      const one = yield* start("plain", {
+        health: { check: (rpc) => rpc.request("ping"), every: "50 millis", failures: 1 }
+      })
+      yield* Effect.flip(one.use((rpc) => rpc.request("mute")))
+      assert.strictEqual(yield* one.use((rpc) => rpc.request("deaf")), "deaf")
+      // More than the pipe and the buffers take.
+      const error = yield* Effect.flip(
+        one.use((rpc) => Effect.forever(rpc.notify("x", { text: "x".repeat(100_000) })))
+      )
+      assert.strictEqual(error.reason, "gone")
+      yield* Effect.repeat(one.status, {
+        while: ({ deaths }) => deaths < 2,
+        schedule: Schedule.spaced("20 millis")
+      })
+      assert.deepStrictEqual(yield* one.use((rpc) => rpc.request("ping")), {})
+    }))
+
   test("that is malformed, or asks for something, disturbs nothing", () =>
     Effect.gen(function* () {
       const one = yield* start("plain")

@@ -90,7 +90,7 @@ describe("a process that dies", () => {
           ...options,
           handshake: () => {
             life++
-            if (life === 1) return Effect.fail(new Error("the key sk-secret is wrong"))
+            if (life === 1) throw new Error("the key sk-secret is wrong")
             if (life === 2) return Effect.never
             return Effect.succeed("client")
           }

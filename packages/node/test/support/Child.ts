@@ -12,13 +12,15 @@ export interface Child {
   /** Writes a line to its standard input. */
   readonly send: (line: string) => Effect.Effect<void>
   readonly signal: (signal: NodeJS.Signals) => Effect.Effect<void>
+  /** Stops reading its output: writing fails from now on. */
+  readonly close: Effect.Effect<void>
   /** Completes when the process has ended. */
   readonly ended: Effect.Effect<void>
   /** Waits for the end. `output` is everything that it wrote. */
   readonly end: Effect.Effect<End>
 }
 
-export interface End {
+interface End {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
   readonly output: string
@@ -99,6 +101,10 @@ export const start = (
       line,
       send: (line) => Effect.sync(() => void child.stdin.write(`${line}\n`)),
       signal,
+      close: Effect.sync(() => {
+        child.stdout.destroy()
+        child.stderr.destroy()
+      }),
       ended,
       end: Effect.map(ended, () => ({ code: child.exitCode, signal: child.signalCode, output: all }))
     }

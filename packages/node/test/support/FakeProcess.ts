@@ -3,7 +3,7 @@ import { Deferred, Effect, Layer, PlatformError, Queue, Sink, Stream } from "eff
 import { ChildProcessSpawner } from "effect/process"
 
 /** One life of a process. */
-export interface Fake {
+interface Fake {
   /** Lines that were written to its standard input. */
   readonly input: Array<string>
   readonly print: (line: string) => Effect.Effect<void>

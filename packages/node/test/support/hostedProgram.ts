@@ -1,11 +1,12 @@
 /**
- * A program under `Host.runMain`: `hostedProgram.ts <kind> <options as JSON>`. Prints `up` when it runs, and what its
+ * A program under `Host.runMain`: `hostedProgram.ts <kind> <options as JSON> <file>`. Prints `up` when it runs, and what its
  * steps do.
  */
 import { Effect } from "effect"
+import { writeFileSync } from "node:fs"
 import { Host } from "@outlast/node/host"
 
-const [kind = "", options = "{}"] = process.argv.slice(2)
+const [kind = "", options = "{}", file = ""] = process.argv.slice(2)
 
 const say = (line: string) => Effect.sync(() => console.log(line))
 
@@ -14,19 +15,31 @@ const spin = Effect.sync(() => {
   for (;;);
 })
 
-const steps: Readonly<Record<string, ReadonlyArray<readonly [Host.Phase, Effect.Effect<unknown, unknown>]>>> =
-  {
-    orderly: Host.phases.map((phase) => [phase, say(`step ${phase}`)] as const),
-    stuck: [
-      ["runs", Effect.uninterruptible(Effect.never)],
-      ["outbox", say("step outbox")]
+const steps: Readonly<
+  Record<string, ReadonlyArray<readonly [Host.Phase, Effect.Effect<unknown, unknown, Host.Host>]>>
+> = {
+  orderly: Host.phases.map((phase) => [phase, say(`step ${phase}`)] as const),
+  stuck: [
+    ["runs", Effect.uninterruptible(Effect.never)],
+    ["outbox", say("step outbox")]
+  ],
+  throws: [
+    ["intake", Effect.die(new Error("thrown"))],
+    ["last", say("step last")]
+  ],
+  spins: [["runs", spin]],
+  logs: [
+    [
+      "runs",
+      Effect.gen(function* () {
+        for (let i = 0; i < 100; i++) yield* Effect.logInfo("x".repeat(1_000))
+        yield* Effect.sleep("100 millis")
+      })
     ],
-    throws: [
-      ["intake", Effect.die(new Error("thrown"))],
-      ["last", say("step last")]
-    ],
-    spins: [["runs", spin]]
-  }
+    ["last", Effect.sync(() => writeFileSync(file, "done"))]
+  ],
+  "asks itself": [["runs", Host.shutdown("once more")]]
+}
 
 const main = Effect.gen(function* () {
   for (const [phase, run] of steps[kind] ?? []) yield* Host.onShutdown(phase, { name: kind, run })

@@ -33,6 +33,12 @@ createInterface({ input: process.stdin }).on("line", (line) => {
       return process.kill(process.pid, "SIGKILL")
     case "never":
       return undefined
+    case "deaf":
+      process.stdin.destroy()
+      setInterval(() => {}, 1_000)
+      return answer({ id, result: "deaf" })
+    case "mute":
+      return process.stdout.end()
     case "long line":
       return process.stdout.write("x".repeat(10_000))
     case "flood": {

@@ -38,7 +38,7 @@ export class EventFilter {
   #size = 0
   /** The current event has a complete line. */
   #hasLine = false
-  /** The current line has a character. */
+  /** True when the current line is not empty. */
   #inLine = false
   /** The chunk before ended in CR. A leading LF belongs to it. */
   #afterCr = false

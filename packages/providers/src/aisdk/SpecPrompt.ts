@@ -115,7 +115,7 @@ const userPart = (part: Prompt.UserMessagePart, options: Options): Spec.TextPart
 /** The part as the AI SDK wrote it, if it is unchanged and the target takes that form. */
 const asGiven = (part: Prompt.Part, options: Options): Spec.AssistantPart | Spec.ToolPart | undefined => {
   const original = OriginalPart.ofPart(part)
-  // Version 3 has other shapes for files and contents.
+  // Version 3 of the specification has other shapes for files and contents.
   if (original === undefined || options.version === "v3") return undefined
   // Gemini refuses arguments that are no object.
   if (original.type === "tool-call" && !Predicate.isObject(original.input)) return undefined

@@ -41,7 +41,7 @@ export type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect
 export const keep: Restore = (effect) => effect
 
 /** One circuit's part of a permit. */
-export interface Share {
+interface Share {
   readonly cell: Cell
   readonly grant: State.Grant
   readonly started: number

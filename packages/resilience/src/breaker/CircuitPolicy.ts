@@ -74,9 +74,19 @@ export interface Options {
    * Time that the circuit stays open, by the number of consecutive openings. Default: 10 s, doubled each time up to 120
    * s, ±10 % within that cap.
    *
-   * The count starts again at one when the circuit stayed closed for at least as long as its last opening.
+   * `restart` says when the count starts again at one.
    */
   readonly open?: Backoff.Backoff | undefined
+  /**
+   * When the count of consecutive openings starts again at one:
+   *
+   * - `stable`: when the circuit stayed closed for at least as long as its last opening, so that one that flaps opens
+   *   for longer each time
+   * - `closed`: whenever it closes
+   *
+   * Default: `stable`.
+   */
+  readonly restart?: "stable" | "closed" | undefined
   /** Upper limit for a `retryAfter` of a failure. Default: 1 hour. */
   readonly maxRetryAfter?: Duration.Input | undefined
 }
@@ -101,6 +111,7 @@ export interface CircuitPolicy {
   readonly outOf: number
   readonly probeLimit: number
   readonly open: Backoff.Backoff
+  readonly restart: "stable" | "closed"
   readonly maxRetryAfter: number
 }
 
@@ -109,6 +120,7 @@ export const defaults = {
   rate: { window: "1 minute", minimumCalls: 10, failures: 0.5 },
   halfOpen: { permits: 1, successes: 2, probeLimit: "1 minute" },
   open: Backoff.exponential({ initial: "10 seconds", factor: 2, cap: "120 seconds", jitter: 0.1 }),
+  restart: "stable",
   maxRetryAfter: "1 hour"
 } as const
 
@@ -143,6 +155,7 @@ export const make = (options: Options = {}): CircuitPolicy => {
     }),
     probeLimit: Duration.toMillis(halfOpen.probeLimit ?? defaults.halfOpen.probeLimit),
     open: open ?? defaults.open,
+    restart: options.restart ?? defaults.restart,
     maxRetryAfter: Duration.toMillis(maxRetryAfter ?? defaults.maxRetryAfter)
   }
 }
@@ -180,6 +193,7 @@ export const checks: Check.Checks<Options> = {
     probeLimit: atLeastOneMilli
   }),
   open: Backoff.isBackoff,
+  restart: is.oneOf("stable", "closed"),
   maxRetryAfter: is.duration()
 }
 

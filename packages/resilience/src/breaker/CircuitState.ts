@@ -474,8 +474,10 @@ const closed = (state: Base, now: number, gradually = false): Closed => ({
 })
 
 const open = (policy: CircuitPolicy, state: CircuitState, cause: Cause, now: number, draw: number): Open => {
-  // The count of openings restarts when the circuit stayed closed for at least as long as its last opening.
-  const again = state.phase !== "closed" || now - state.since < state.lasted
+  // With `stable` the count of openings restarts when the circuit stayed closed for at least as long as its last
+  // opening, otherwise at each closing.
+  const isFlapping = policy.restart === "stable" && now - state.since < state.lasted
+  const again = state.phase !== "closed" || isFlapping
   const openings = again ? state.openings + 1 : 1
   const previous = openings === 1 ? undefined : state.backoff
   const backoff = Backoff.delay(policy.open, openings, previous, draw)

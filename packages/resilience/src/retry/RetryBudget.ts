@@ -29,7 +29,7 @@
  * )
  * ```
  */
-import { Clock, Context, Effect, Exit, Layer, Metric } from "effect"
+import { Clock, Config, Context, Effect, Exit, Layer, Metric } from "effect"
 import type { Fiber } from "effect"
 import * as Budget from "./RetryBudgetState.ts"
 
@@ -51,14 +51,20 @@ export interface Service {
   /** Starts an attempt like {@link track}, for code that reports the end itself. */
   readonly beginUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, now?: number) => Flight
   /** True when {@link withdraw} would be granted now. For code that decides and withdraws in one synchronous step. */
-  readonly availableUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => boolean
+  readonly availableUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, paidBy?: PaidBy) => boolean
   /** {@link withdraw} without an Effect. */
-  readonly withdrawUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => boolean
+  readonly withdrawUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, paidBy?: PaidBy) => boolean
   /** {@link deposit} without an Effect. */
   readonly depositUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, now?: number) => void
   /** Attempts per call since this budget was created: 1 without retries. */
   readonly amplification: Effect.Effect<number>
 }
+
+/**
+ * What pays for a retry. `flights`: also attempts in flight, as long as they count as successes. `settled`: only what
+ * has ended, for calls that wait for the budget. Default `flights`.
+ */
+export type PaidBy = "flights" | "settled"
 
 /** An attempt in flight. */
 export interface Flight {
@@ -104,15 +110,15 @@ export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Ser
     // Changed in one synchronous step, so that no other fiber runs between reading and writing.
     let state = Budget.initial
     const flights: Budget.Flights = new Map()
-    const withdrawn = (now: number): readonly [boolean, Budget.State] =>
-      Budget.withdraw(rule, state, now, Budget.flyingAt(rule, flights, now))
+    const withdrawn = (now: number, paidBy: PaidBy = "flights"): readonly [boolean, Budget.State] =>
+      Budget.withdraw(rule, state, now, paidBy === "settled" ? 0 : Budget.flyingAt(rule, flights, now))
     const deposit: Service["depositUnsafe"] = (fiber, now = nowOf(fiber)) => {
       state = Budget.deposit(rule, state, now)
       metrics.calls.updateUnsafe(1, fiber.context)
       metrics.attempts.updateUnsafe(1, fiber.context)
     }
-    const withdraw: Service["withdrawUnsafe"] = (fiber) => {
-      const [granted, after] = withdrawn(nowOf(fiber))
+    const withdraw: Service["withdrawUnsafe"] = (fiber, paidBy) => {
+      const [granted, after] = withdrawn(nowOf(fiber), paidBy)
       state = after
       const metric = granted ? metrics.attempts : metrics.refusals
       metric.updateUnsafe(1, fiber.context)
@@ -161,7 +167,7 @@ export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Ser
         return Effect.void
       }),
       withdraw: Effect.withFiber((fiber) => Effect.succeed(withdraw(fiber))),
-      availableUnsafe: (fiber) => withdrawn(nowOf(fiber))[0],
+      availableUnsafe: (fiber, paidBy) => withdrawn(nowOf(fiber), paidBy)[0],
       withdrawUnsafe: withdraw,
       depositUnsafe: deposit,
       amplification: Effect.sync(() => Budget.amplification(state))
@@ -183,3 +189,22 @@ const nowOf = (fiber: Fiber.Fiber<unknown, unknown>): number =>
 /** Provides one budget for everything built with this layer. See {@link make}. */
 export const layer = (options: Budget.RetryBudgetOptions = {}): Layer.Layer<RetryBudget> =>
   Layer.effect(RetryBudget, make(options))
+
+/**
+ * {@link layer} with settings from `effect/Config`, such as environment variables. A field that is not named keeps its
+ * default.
+ *
+ * **Example**
+ *
+ * ```ts
+ * RetryBudget.layerConfig({ ratio: Config.Finite("RETRY_RATIO") })
+ * ```
+ */
+export const layerConfig = (
+  options: Config.Wrap<Budget.RetryBudgetOptions>
+): Layer.Layer<RetryBudget, Config.ConfigError> =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      return layer(yield* Config.unwrap<Budget.RetryBudgetOptions>(options))
+    })
+  )

@@ -502,6 +502,7 @@ describe("options", () => {
         cap: "120 seconds",
         jitter: 0.1
       }),
+      restart: "stable",
       maxRetryAfter: "1 hour",
       maxCircuits: 10_000,
       idleAfter: "10 minutes"

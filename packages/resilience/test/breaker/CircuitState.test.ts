@@ -395,6 +395,20 @@ describe("open time", () => {
     assert.deepStrictEqual([late.openings, late.lasted, late.backoff], [1, 10_000, 10_000])
   })
 
+  it('restarts at each closing with `restart: "closed"`', () => {
+    const own = { ...policy, restart: "closed" } as const
+    const counted = (state: CircuitState.CircuitState, now: number) => {
+      const [admission, next] = CircuitState.admit(own, state, "a", now)
+      if (!admission.granted) throw new Error("refused")
+      return CircuitState.settle(own, next, admission.grant, failure, now, 0)
+    }
+    const soon = open(counted(counted(closedAgain, 11_200), 11_200))
+    assert.deepStrictEqual([soon.openings, soon.lasted], [1, 10_000])
+    // A failed probe is not a closing.
+    const again = open(CircuitState.settle(own, testing, probed.grant, failure, 60_000, 0))
+    assert.deepStrictEqual([again.openings, again.lasted], [2, 20_000])
+  })
+
   it("does not restart after any other phase, however late", () => {
     const late = open(CircuitState.settle(policy, testing, probed.grant, failure, 60_000, 0))
     assert.deepStrictEqual([late.openings, late.lasted], [2, 20_000])

@@ -201,6 +201,20 @@ describe("paid by successes", () => {
     })
   )
 
+  it.effect("an attempt in flight does not pay for a retry that only what has ended pays for", () =>
+    Effect.gen(function* () {
+      const budget = yield* RetryBudget.make(paidBySuccesses)
+      const fiber = yield* Effect.forkChild(budget.track(Effect.never), { startImmediately: true })
+      assert.isTrue(budget.availableUnsafe(fiber))
+      assert.isFalse(budget.availableUnsafe(fiber, "settled"))
+      assert.isFalse(budget.withdrawUnsafe(fiber, "settled"))
+      yield* budget.track(Effect.void)
+      assert.isTrue(budget.availableUnsafe(fiber, "settled"))
+      assert.isTrue(budget.withdrawUnsafe(fiber, "settled"))
+      yield* Fiber.interrupt(fiber)
+    })
+  )
+
   it.effect("progress makes an attempt count again", () =>
     Effect.gen(function* () {
       const budget = yield* RetryBudget.make(paidBySuccesses)

@@ -80,7 +80,7 @@ export const sameBlock = (a: Delta, b: Delta): boolean =>
 const said = (text = "", { chunk }: Answer): ReadonlyArray<string> =>
   chunk === undefined ? words(text) : chunks(text, chunk)
 
-/** Divides text into pieces of this many characters, without splitting one. */
+/** Divides text into pieces of this many characters, without splitting a character. */
 const chunks = (text: string, length: number): ReadonlyArray<string> => {
   const characters = Array.from(text)
   return Array.from({ length: Math.ceil(characters.length / length) }, (_, i) =>

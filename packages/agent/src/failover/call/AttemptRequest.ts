@@ -5,8 +5,10 @@ import { Effect, Redacted, Stream } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
 import * as CallIds from "../../conversation/CallIds.ts"
 import * as Dialect from "../../conversation/Dialect.ts"
-import * as Portable from "../../conversation/Portable.ts"
+import type * as Portable from "../../conversation/Portable.ts"
+import { PrefixCache } from "../../conversation/PrefixCache.ts"
 import * as ToolNames from "../../conversation/ToolNames.ts"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Wording } from "../../conversation/Wording.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { Target } from "../chain/Chain.ts"
@@ -36,13 +38,14 @@ export const requestOf = (
   const { prompt, tools, toolChoice } = options
   const dialect = model.info.dialect ?? Dialect.defaults
   const names = ToolNames.of(tools, dialect)
+  const sent = cacheOf(ref).adapt(prompt, { ref, dialect, wording, names, refuses })
   return {
     ...options,
-    prompt: Conversation.strip(Portable.adapt(prompt, { ref, dialect, wording, names, refuses })),
+    prompt: sent.prompt,
     tools: names === undefined ? tools : ToolNames.offered(tools, names),
     toolChoice: names === undefined ? toolChoice : ToolNames.chosen(toolChoice, names),
     names,
-    ids: new CallIds.Answered(prompt),
+    ids: new CallIds.Answered(sent.isTaken),
     previousResponseId: undefined,
     incrementalPrompt: undefined,
     key: key?.current,
@@ -50,6 +53,17 @@ export const requestOf = (
     limits,
     heard
   }
+}
+
+/** What each target has been sent of the conversations that go on. */
+const caches = new WeakMap<TargetRef, PrefixCache>()
+
+const cacheOf = (target: TargetRef): PrefixCache => {
+  const known = caches.get(target)
+  if (known !== undefined) return known
+  const made = new PrefixCache(Conversation.strip)
+  caches.set(target, made)
+  return made
 }
 
 /** What an attempt is asked with beside the options of its call. */

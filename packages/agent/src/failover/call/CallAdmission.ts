@@ -91,7 +91,8 @@ export class CallAdmission {
   /** Asks the circuits. */
   #admit(asking: Asking, admission: Permits.Admission): true | Answer {
     const { target, lastResort } = asking.action
-    const waited = asking.state.refused.has(target.id)
+    // A circuit that has just closed lets calls that waited through one by one.
+    const waited = asking.state.isReleased || asking.state.refused.has(target.id)
     const permit = waited ? undefined : admission.enterUnsafe(target, this, this.#context.fiber)
     if (permit !== undefined) {
       this.#permit = permit

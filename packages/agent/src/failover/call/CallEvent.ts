@@ -114,7 +114,7 @@ export interface SeamUnsure extends OfCall {
  * - `health`: for the health check of a target, or until it is asked again
  * - `key`: for a key that is refreshed
  */
-export type WaitReason = "backoff" | "cooldown" | "circuit" | "limit" | "health" | "key"
+export type WaitReason = "backoff" | "cooldown" | "circuit" | "limit" | "health" | "key" | "budget"
 
 interface OfWait extends OfCall {
   readonly reason: WaitReason
@@ -128,6 +128,12 @@ export interface CallWaiting extends OfWait {
   readonly delay: number | undefined
   /** The circuit, the kind of limit (`requests`), or the key that it waits for. */
   readonly by: string | undefined
+}
+
+export interface CallStillWaiting extends OfWait {
+  readonly _tag: "CallStillWaiting"
+  /** How long the call has waited, in this wait. */
+  readonly elapsed: number
 }
 
 export interface CallWaited extends OfWait {
@@ -186,6 +192,7 @@ export type CallEvent =
   | SeamRepaired
   | SeamUnsure
   | CallWaiting
+  | CallStillWaiting
   | CallWaited
   | CallGaveUp
   | CallAbandoned
@@ -248,7 +255,8 @@ const waitsFor: Readonly<Record<WaitReason, string>> = {
   circuit: "for a circuit to let a probe through",
   limit: "for a turn within the known limits",
   health: "for a health check",
-  key: "for a key to be refreshed"
+  key: "for a key to be refreshed",
+  budget: "for the retry budget"
 }
 
 const { seconds, silent } = EventDefinition
@@ -343,6 +351,11 @@ export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
     line: ({ delay, reason }) =>
       info(`… waiting${delay === undefined ? "" : ` ${seconds(delay)}`} ${waitsFor[reason]}`),
     metrics: [{ metric: waits, words: { reason } }]
+  },
+  CallStillWaiting: {
+    doc: "A long wait goes on. Published at the interval of `RecoveryPolicy.heartbeat`, where it is set.",
+    line: ({ elapsed, reason }) => info(`… still waiting after ${seconds(elapsed)} ${waitsFor[reason]}`),
+    metrics: []
   },
   CallWaited: {
     doc: "The wait that `CallWaiting` told of is over, also where the call was interrupted.",

@@ -7,11 +7,13 @@
  *
  * An attempt ends once: a later end finds nothing in flight, and changes nothing.
  */
+import { Effect, Latch } from "effect"
 import type { RetryBudget } from "@outlast/resilience"
 import { costOf } from "../../conversation/Answered.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Usage } from "../../conversation/Usage.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import type { Tokens, Waiting } from "../chain/RetryQueue.ts"
 import type { Commit, Cut, Failed, Spent } from "../decide/CallState.ts"
 import * as OutputLimit from "../decide/OutputLimit.ts"
 import { rowOf } from "../decide/RecoveryPolicy.ts"
@@ -19,6 +21,7 @@ import type { Attempt } from "./Attempt.ts"
 import type { CallAdmission } from "./CallAdmission.ts"
 import type { CallContext } from "./CallContext.ts"
 import * as Conversation from "./Conversation.ts"
+import * as Waits from "./Waits.ts"
 
 /** An answer that the output limit cut. */
 export interface CutAnswer {
@@ -43,6 +46,12 @@ interface Flight {
   readonly budget: RetryBudget.Flight | undefined
 }
 
+/** Conditions of a call that waits for the retry budget. */
+interface Hopes {
+  readonly mayGo: Waiting["mayGo"]
+  readonly mayHope: () => boolean
+}
+
 export class CallOutcome {
   readonly #context: CallContext
   readonly #admission: CallAdmission
@@ -61,10 +70,57 @@ export class CallOutcome {
   // Before an attempt
   // ---------------------------------------------------------------------------
 
-  /** True when the retry budget allows an attempt. */
+  /** True when the retry budget allows an attempt. Calls that wait for the budget come first. */
   get mayRetry(): boolean {
     const { chain, fiber } = this.#context
-    return chain.budget === undefined || this.#isPaid || chain.budget.availableUnsafe(fiber)
+    return (
+      chain.budget === undefined ||
+      this.#isPaid ||
+      (chain.memory.retries.isEmpty && chain.budget.availableUnsafe(fiber))
+    )
+  }
+
+  /**
+   * Waits until the retry budget allows an attempt, at most until `until`, and as long as the call `mayHope`. `mayGo`: a
+   * target, or this one, is ready for the call. Returns the target that has just answered another call, if that is why.
+   */
+  queued(until: number, { mayGo, mayHope }: Hopes): Effect.Effect<TargetRef | undefined> {
+    return Effect.suspend(() => {
+      const context = this.#context
+      const { retries } = context.chain.memory
+      const latch = Latch.makeUnsafe()
+      let to: TargetRef | undefined
+      const waiting: Waiting = {
+        call: context.number,
+        mayGo,
+        go: (target) => {
+          to = target
+          this.#isPaid = true
+          latch.openUnsafe()
+        }
+      }
+      retries.add(waiting)
+      const looking = Waits.asleepUntil(until, context, () => {
+        retries.release(this.#tokens)
+        return this.#isPaid || !mayHope()
+      })
+      return Effect.raceFirst(latch.await, looking).pipe(
+        Effect.onExit(() => Effect.sync(() => retries.remove(waiting))),
+        Effect.map(() => to)
+      )
+    })
+  }
+
+  /** Tokens for calls that wait. Attempts in flight do not pay for them: in an outage they all fail. */
+  get #tokens(): Tokens | undefined {
+    const { chain, fiber } = this.#context
+    const { budget } = chain
+    return (
+      budget && {
+        isAvailable: () => budget.availableUnsafe(fiber, "settled"),
+        take: () => void budget.withdrawUnsafe(fiber, "settled")
+      }
+    )
   }
 
   /** Takes the token of the next attempt, once. */

@@ -52,7 +52,8 @@ export class CallReport {
       ? Waits.none
       : Waits.make(
           (event) => this.#publish({ ...event, ...this.#numbers() }) ?? Effect.void,
-          () => context.now()
+          () => context.now(),
+          context.chain.policy.heartbeat
         )
   }
 
@@ -129,7 +130,7 @@ export class CallReport {
   succeeded(attempt: Attempt, usage: Usage | undefined, costUsd: number | undefined): Told {
     const { chain } = this.#context
     const { ref } = attempt.target
-    // In any other order another model is no news.
+    // Orders that rotate models on purpose change the model without news.
     const isNews =
       attempt.startedAt >= chain.memory.servingSince &&
       (chain.order === Order.inOrder || this.#state.ledger.switches > 0)

@@ -20,6 +20,7 @@ import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { Verdict } from "../../recovery/Seam.ts"
 import type { Chain } from "../chain/Chain.ts"
 import type { AnswerEnd } from "../decide/AnswerEnd.ts"
+import { isWorking } from "../decide/CallLimits.ts"
 import type { Action, CallState, Commit, Event } from "../decide/CallState.ts"
 import * as Call from "../decide/CallState.ts"
 import type { Cooldown, Cooldowns } from "../decide/Cooldown.ts"
@@ -40,6 +41,10 @@ import { CallRequest } from "./CallRequest.ts"
 import type { Surface } from "./Surface.ts"
 import * as Waits from "./Waits.ts"
 
+/** Milliseconds that a call takes at least before it fails for an empty retry budget when no target answers. */
+const hopesFor = 15_000
+
+type Waiting = Extract<Action, { readonly _tag: "Wait" }>
 type Next = Effect.Effect<Attempt | undefined, CallFailure>
 
 export class CallRun {
@@ -214,7 +219,7 @@ export class CallRun {
     const [action, state] = Call.step(policy, this.#state, event, snapshot, this.#context.draw())
     const left = this.#state.target
     this.#state = state
-    // The permit of a series of attempts is kept until the call goes elsewhere, for whatever event.
+    // A series of attempts keeps its permit until the call leaves the target.
     if (policy.breaker === "outside" && !staysAt(action, left)) this.#admission.settle(state.lastFailure)
     if (isSending(action)) {
       if (!isRenewed && !action.isFree && snapshot.mayRetry) this.#outcome.pay()
@@ -255,19 +260,38 @@ export class CallRun {
     }
   }
 
-  /** Waits while all targets are out. */
-  #waited({ until, soonest }: Extract<Action, { readonly _tag: "Wait" }>): Effect.Effect<Event> {
+  /** Waits for the retry budget, or while all targets are out. */
+  #waited(action: Waiting): Effect.Effect<Event> {
     return Effect.suspend(() => {
       const since = this.now()
+      const { until, soonest, forBudget } = action
       const delay = Math.max(0, until - since)
-      // A circuit lets calls that wait for it through one by one.
-      const sleep = soonest.refused
-        ? Waits.asleep(delay)
-        : Waits.asleepUntil(until, this.#context, () => this.#mayWake(since))
-      return Effect.map(this.#report.waits.during(Waits.untilBack(soonest, delay), sleep), (): Event => ({
+      const wait = forBudget ? Waits.forBudget(soonest.target, delay) : Waits.untilBack(soonest, delay)
+      const sleep = forBudget ? this.#queued(until) : Effect.as(this.#sleep(action, since), undefined)
+      return Effect.map(this.#report.waits.during(wait, sleep), (to): Event => ({
         _tag: "Woke",
-        early: Math.max(0, until - this.now())
+        early: Math.max(0, until - this.now()),
+        to
       }))
+    })
+  }
+
+  #sleep({ until, soonest }: Waiting, since: number): Effect.Effect<void> {
+    // A circuit lets calls that wait for it through one by one.
+    return soonest.refused
+      ? Waits.asleep(Math.max(0, until - since))
+      : Waits.asleepUntil(until, this.#context, () => this.#mayWake(since))
+  }
+
+  #queued(until: number): Effect.Effect<TargetRef | undefined> {
+    const { policy } = this.chain
+    // The state counts the whole wait already.
+    const spent = this.#state.ledger.spent - (until - this.now())
+    const hopesUntil = this.now() + hopesFor - spent
+    const snapshot = () => this.#context.snapshot(this.now(), true)
+    return this.#outcome.queued(until, {
+      mayGo: (target) => Call.mayRepeat(policy, this.#state, snapshot(), target),
+      mayHope: () => this.now() < hopesUntil || isWorking(this.#state, snapshot())
     })
   }
 

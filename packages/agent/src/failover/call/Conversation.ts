@@ -14,13 +14,11 @@ const isPartialThinking = (part: { readonly type: string; readonly options: Opti
   return part.type === "reasoning" && typeof ours === "object" && ours !== null && "partial" in ours
 }
 
-/** The prompt without our options and without unfinished thinking. The same object where there is nothing to do. */
-export const strip = (prompt: Prompt.Prompt): Prompt.Prompt =>
-  prompt.content.some(isTouched)
-    ? Prompt.fromMessages(
-        prompt.content.flatMap((message) => (isTouched(message) ? stripMessage(message) : [message]))
-      )
-    : prompt
+/** The messages without our options and without unfinished thinking. The same array where there is nothing to do. */
+export const strip = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Message> =>
+  messages.some(isTouched)
+    ? messages.flatMap((message) => (isTouched(message) ? stripMessage(message) : [message]))
+    : messages
 
 const stripMessage = (message: Prompt.Message): ReadonlyArray<Prompt.Message> => {
   switch (message.role) {

@@ -10,6 +10,7 @@ import type { Context } from "effect"
 import { Array as Arr, Effect, Stream } from "effect"
 import { LanguageModel, Response } from "effect/ai"
 import { namespace } from "../../conversation/Answered.ts"
+import * as PlainText from "./PlainText.ts"
 
 type Encoded = Response.ToolCallPartEncoded | Response.ToolResultPartEncoded
 type Carrier = Response.ResponseMetadataPartEncoded
@@ -21,17 +22,17 @@ export const make = ({
   generateText,
   streamText
 }: Pick<Hooks, "generateText" | "streamText">): ReturnType<typeof LanguageModel.make> =>
-  Effect.map(
-    LanguageModel.make({
-      generateText,
-      streamText: (options) =>
-        Stream.mapArray(streamText(options), (parts) =>
-          parts.some(isOfTool)
-            ? Arr.map(parts, (part): Response.StreamPartEncoded => carried(part, options))
-            : parts
-        )
-    }),
-    restoring
+  LanguageModel.make({
+    generateText,
+    streamText: (options) =>
+      Stream.mapArray(streamText(options), (parts) =>
+        parts.some(isOfTool)
+          ? Arr.map(parts, (part): Response.StreamPartEncoded => carried(part, options))
+          : parts
+      )
+  }).pipe(
+    Effect.flatMap((model) => PlainText.over(model, generateText)),
+    Effect.map(restoring)
   )
 
 /** The parts of a whole answer as effect/ai takes them. */

@@ -10,7 +10,7 @@ import { knownLimit } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type * as CallLimiter from "../../limiter/CallLimiter.ts"
 import type { Soonest } from "../decide/CallModel.ts"
-import type { CallWaited, CallWaiting, WaitReason } from "./CallEvent.ts"
+import type { CallStillWaiting, CallWaited, CallWaiting, WaitReason } from "./CallEvent.ts"
 
 /** A wait, and how long it may take, in milliseconds, as far as that is known. */
 export interface Wait {
@@ -46,10 +46,11 @@ export const none: Waits = {
 
 type Told<E> = E extends unknown ? Omit<E, "at" | "call" | "attempt"> : never
 
-/** `now` in monotonic milliseconds. */
+/** `now` in monotonic milliseconds. `heartbeat` is the time between two reports of one long wait. */
 export const make = (
-  tell: (event: Told<CallWaiting | CallWaited>) => Effect.Effect<void>,
-  now: () => number
+  tell: (event: Told<CallStillWaiting | CallWaited | CallWaiting>) => Effect.Effect<void>,
+  now: () => number,
+  heartbeat?: Duration.Duration
 ): Waits => {
   let recent = 0
   let total = 0
@@ -68,8 +69,20 @@ export const make = (
   const during: Waits["during"] = (wait, effect) =>
     Effect.suspend(() => {
       const since = now()
-      return Effect.onExit(Effect.andThen(begin(wait), effect), () => end(wait, since))
+      return Effect.onExit(Effect.andThen(begin(wait), beating(wait, since, effect)), () => end(wait, since))
     })
+
+  const beating = <A, E, R>(
+    { reason, target }: Wait,
+    since: number,
+    effect: Effect.Effect<A, E, R>
+  ): Effect.Effect<A, E, R> => {
+    if (heartbeat === undefined) return effect
+    const beat = Effect.suspend(() =>
+      tell({ _tag: "CallStillWaiting", reason, target, elapsed: now() - since })
+    )
+    return Effect.raceFirst(effect, Effect.forever(Effect.andThen(Effect.sleep(heartbeat), beat)))
+  }
 
   return {
     during,
@@ -119,6 +132,9 @@ export const untilBack = ({ target, failure, refused }: Soonest, delay: number):
   if (circuit !== undefined) return { reason: "circuit", target, delay, by: circuit.circuit }
   return { reason: evidence.rule === knownLimit ? "limit" : "health", target, delay }
 }
+
+/** The wait of a call for the retry budget, before it asks `target` or another one. */
+export const forBudget = (target: TargetRef, delay: number): Wait => ({ reason: "budget", target, delay })
 
 /** Sleeps for so many milliseconds, which are no active time of the program. */
 export const asleep = (millis: number): Effect.Effect<void> =>

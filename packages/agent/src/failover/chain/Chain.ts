@@ -154,6 +154,49 @@ export const build = <E, R>(
     return { ...settings, targets: [first, ...rest], dead, memory, calls: MutableRef.make(0) }
   })
 
+/**
+ * The entries that can be used: those with a key that is set, and those that need none. Keeps the order. Use it for a
+ * chain from whatever keys a machine has. A key that refreshes is loaded once to find out.
+ *
+ * Fails with `ChainError` when no entry is left; the error names the keys of all of them.
+ *
+ * **Example** (Any of three providers)
+ *
+ * ```ts
+ * const Model = Layer.unwrap(
+ *   Effect.map(
+ *     Chain.detect([Anthropic.model("claude-sonnet-4-5"), OpenAi.model("gpt-5.1"), Google.model("gemini-2.5-pro")]),
+ *     (chain) => Failover.layer(chain)
+ *   )
+ * )
+ * ```
+ */
+export const detect = <S extends TargetSpec<unknown, unknown>>(
+  offered: readonly [S, ...Array<S>]
+): Effect.Effect<readonly [S, ...Array<S>], ChainError> =>
+  Effect.gen(function* () {
+    validate("Chain.detect", "offered", offered)
+    const found: Array<S> = []
+    for (const spec of offered) if (yield* hasKey(spec)) found.push(spec)
+    const [first, ...rest] = found
+    if (first !== undefined) return [first, ...rest] as const
+    const missing = offered.flatMap((spec) =>
+      spec.keys.map(({ name }): TargetOut => {
+        const target = refOf(spec, name, new Set())
+        return { target, failure: local(missingKey, new Auth({ permanent: false }), target) }
+      })
+    )
+    return yield* ErrorText.brief(new ChainError({ targets: missing }), "targets")
+  })
+
+const hasKey = ({ keys }: Pick<TargetSpec, "keys">): Effect.Effect<boolean> =>
+  keys.length === 0
+    ? Effect.succeed(true)
+    : Effect.map(
+        Effect.forEach(keys, ({ load }) => Effect.option(load)),
+        (loaded) => loaded.some((key) => key._tag === "Some" && Redacted.value(key.value).trim() !== "")
+      )
+
 const noKey: KeySource.KeySource = { name: "", load: Effect.succeed(Redacted.make("")) }
 
 const buildSpec = <E, R>(

@@ -20,6 +20,7 @@ import type { Answer, OrderFacts } from "../decide/OrderFacts.ts"
 import * as Facts from "../decide/OrderFacts.ts"
 import type { ProviderRecords } from "./ProviderHealth.ts"
 import * as Health from "./ProviderHealth.ts"
+import { RetryQueue } from "./RetryQueue.ts"
 import { RefusedMedia } from "./RefusedMedia.ts"
 import type { CooldownRule } from "../decide/RecoveryPolicy.ts"
 import type { Sending } from "../decide/Sending.ts"
@@ -45,6 +46,8 @@ export class ChainMemory {
   /** Time of the last content from each target, by target id, in monotonic milliseconds. */
   readonly #progress = new Map<string, number>()
   #doubts: Doubts = Evidence.none
+  /** Calls that wait for the retry budget. */
+  readonly retries = new RetryQueue()
   /** Target id → time of its last answer, in monotonic milliseconds. Updated at most once a second. */
   readonly answeredAt = new Map<string, number>()
   /** The target that answers now, as last reported to users. */
@@ -112,6 +115,7 @@ export class ChainMemory {
   succeeded(target: TargetRef, startedAt: number, answer: Answer): void {
     this.#doubts = Evidence.succeeded(this.#doubts, target, startedAt)
     this.#progress.set(target.id, answer.now)
+    this.retries.succeeded(target)
     if (this.streaks.size > 0) this.streaks.delete(target.id)
     this.log.answered(target.id)
     if (MutableRef.get(this.cooldowns).size > 0) {

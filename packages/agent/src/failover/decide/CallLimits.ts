@@ -4,7 +4,7 @@
  *
  * Times are monotonic milliseconds.
  */
-import { Duration } from "effect"
+import { Duration, Iterable } from "effect"
 import * as Choice from "./Choice.ts"
 import type { CallState, Failed, Snapshot } from "./CallModel.ts"
 import { isContinuing, isSweep } from "./CallModel.ts"
@@ -68,3 +68,17 @@ export const isFree = (state: CallState, target: TargetRef | undefined, at: numb
   if (target === undefined) return false
   return isSweep(state, target) || at >= (state.tries.get(target.id)?.notBefore ?? Infinity)
 }
+
+/** Milliseconds for which an answer shows that the chain works. */
+const worksFor = 20_000
+
+/**
+ * True when the chain works although this call failed: a target has answered lately, or an attempt is in flight for
+ * longer than this call's failure took. A call without retry budget then waits for it.
+ */
+export const isWorking = (
+  { failedAfter }: CallState,
+  { now, answered, flying }: Pick<Snapshot, "now" | "answered" | "flying">
+): boolean =>
+  Iterable.some(answered.values(), (at) => now - at < worksFor) ||
+  Iterable.some(flying.values(), ({ startedAt }) => now - startedAt >= failedAfter)

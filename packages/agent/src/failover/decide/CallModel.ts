@@ -99,6 +99,8 @@ export type Event =
       readonly _tag: "Woke"
       /** Milliseconds between waking and the planned end of the wait. */
       readonly early?: number
+      /** The target that answered another call, whose success pays for the next attempt of this one. */
+      readonly to?: TargetRef | undefined
     }
 
 // -----------------------------------------------------------------------------
@@ -185,6 +187,8 @@ export type Action =
       readonly until: number
       readonly cooldown: Cooldown | undefined
       readonly soonest: Soonest
+      /** True when the call waits for the retry budget. */
+      readonly forBudget: boolean
     }
   /** Delivers the cut answer as it is. */
   | { readonly _tag: "Deliver"; readonly cooldown: Cooldown | undefined }
@@ -220,10 +224,12 @@ export interface Snapshot {
   readonly canCompact: boolean
   /** Failures since the last success, by target id. Used only by policies with `counters: "target"`. */
   readonly streaks: ReadonlyMap<string, Streak>
-  /** Ids of the targets that have answered. */
-  readonly answered: Pick<ReadonlyMap<string, unknown>, "has">
+  /** Time of the last answer of each target, by id. */
+  readonly answered: ReadonlyMap<string, number>
   /** Attempts in flight of all calls. */
-  readonly flying: { readonly values: () => Iterable<{ readonly target: TargetRef }> }
+  readonly flying: {
+    readonly values: () => Iterable<{ readonly target: TargetRef; readonly startedAt: number }>
+  }
 }
 
 export interface Streak {
@@ -253,6 +259,8 @@ export interface Ledger {
 /** History of one call on one target. */
 export interface Tries {
   readonly count: number
+  /** Failed attempts that waited for the retry budget. They do not count against the attempts of the row. */
+  readonly released: number
   readonly delay: number | undefined
   readonly failure: ProviderFailure | undefined
   /** Failures by class. */
@@ -282,7 +290,7 @@ export interface Raise {
 }
 
 export interface CallState {
-  readonly phase: "idle" | "attempting" | "mending" | "waiting" | "done"
+  readonly phase: "idle" | "attempting" | "mending" | "waiting" | "queued" | "done"
   readonly call: CallFacts
   readonly target: TargetRef | undefined
   /** Target of the last attempt that was sent and has ended. */
@@ -303,6 +311,8 @@ export interface CallState {
   readonly outputLimit: number | undefined
   readonly rungs: Rungs
   readonly compactions: number
+  /** Id of the target that the last compaction was for. */
+  readonly compactedAt: string | undefined
   /**
    * Remedies that the call has used already, each with its target: a refreshed key, a lowered output limit, images
    * replaced with notes, a probe of a cooling target.
@@ -311,6 +321,8 @@ export interface CallState {
   /** The failure that a remedy is in progress for, for example a compaction. */
   readonly pending: Failed | undefined
   readonly lastFailure: ProviderFailure | undefined
+  /** Milliseconds until that failure. */
+  readonly failedAfter: number
   readonly inARow: { readonly class: string; readonly count: number } | undefined
   /** The largest context window that the conversation did not fit, in tokens. */
   readonly overflowed: number | undefined
@@ -318,6 +330,8 @@ export interface CallState {
   readonly refused: ReadonlyMap<string, Refused>
   /** True when the attempt in flight is a last resort. */
   readonly lastResort: boolean
+  /** True when the attempt in flight waited for the retry budget. */
+  readonly isReleased: boolean
   /** History of each target, by target id. */
   readonly tries: ReadonlyMap<string, Tries>
 }
@@ -342,13 +356,16 @@ export const initial: CallState = {
   outputLimit: undefined,
   rungs: ground,
   compactions: 0,
+  compactedAt: undefined,
   mended: new Set(),
   pending: undefined,
   lastFailure: undefined,
+  failedAfter: 0,
   inARow: undefined,
   overflowed: undefined,
   refused: new Map(),
   lastResort: false,
+  isReleased: false,
   tries: new Map()
 }
 

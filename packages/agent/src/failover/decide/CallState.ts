@@ -3,7 +3,8 @@
  * and the next state. No Effect, no clock, no randomness.
  *
  * **States.** `idle` until `Started`; `attempting` while a request is in flight; `mending` during a remedy before the
- * next attempt (a compaction, a new key); `waiting` while all targets are out; `done` after `GiveUp` or `Deliver`. A
+ * next attempt (a compaction, a new key); `waiting` while all targets are out; `queued` while the retry budget is
+ * empty; `done` after `GiveUp` or `Deliver`. A
  * complete answer ends the call outside this machine.
  *
  * **Guarantees**, for every policy and every sequence of events:
@@ -14,8 +15,7 @@
  *   One exception: if a single silent attempt used it up, the call still asks one target that it has not tried.
  * - No attempt begins once attempts have cost `maxCost`, or after the time limit of the surrounding program.
  * - No attempt follows a failure whose row says `stop` (a cancel, a malformed request), or a committed tool call.
- * - Without retry budget no target is asked twice, and only one switch is made. Continuations, first attempts after a
- *   refusal and waits that the server named are free.
+ * - Without retry budget no target is asked twice, and only one switch is made. Then the call waits for the budget. Continuations, first attempts after a refusal and waits that the server named are free.
  * - Text that the consumer has seen is continued, or taken back where the consumer supports it.
  * - A cut answer with text is delivered if no attempt gives a better one. An object is never continued.
  *
@@ -77,7 +77,7 @@ export const step = <Class extends string>(
       const { ledger } = state
       // Gives back the time that was reserved for the wait and not used.
       const spent = Math.max(0, ledger.spent - (event.early ?? 0))
-      return choose(policy, { ...state, ledger: { ...ledger, spent } }, snapshot, draw)
+      return choose(policy, { ...state, ledger: { ...ledger, spent } }, snapshot, draw, event.to)
     }
     case "TakenAway":
       return choose(policy, unsent(state, true), snapshot, draw)
@@ -130,24 +130,42 @@ export const mayWake = <Class extends string>(
       Choice.mayGoTo(policy, state, target, snapshot)
   )
 
-const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number): Step => {
+/** True when a call that waits for the retry budget may ask `target` now, or any target. */
+export const mayRepeat = <Class extends string>(
+  policy: RecoveryPolicy<Class>,
+  state: CallState,
+  snapshot: Snapshot,
+  target: TargetRef | undefined
+): boolean =>
+  Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(
+    (view) =>
+      (target === undefined || view.ref.id === target.id) && Choice.mayGoTo(policy, state, view, snapshot)
+  )
+
+/** `to`: the target to prefer. */
+const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number, to?: TargetRef): Step => {
   if (isOver(snapshot)) return giveUp(state, state.lastFailure ?? tooLate, undefined)
   const notOut = Choice.ready(policy, state, snapshot, snapshot.cooldowns)
   // A call that has left no target yet may go to any of them. This takes no retry budget.
   // Stryker disable next-line ConditionalExpression: only shorter; the way below gives the same.
   const first = state.left === undefined ? Choice.preferred(notOut, snapshot, snapshot.cooldowns) : undefined
   if (first !== undefined) return sendAfterWait(policy, state, first.ref, snapshot)
+  const hasNoTime = isLate(policy, state, snapshot)
+  if (state.phase === "queued" && hasNoTime) return giveUp(state, state.lastFailure ?? tooLate, undefined)
   // An attempt that was not sent frees no time for a repeat on a target that the call has tried.
-  const late = state.phase === "attempting" && isLate(policy, state, snapshot)
+  const late = state.phase === "attempting" && hasNoTime
   const ready = notOut.filter(
     (target) => Choice.mayGoTo(policy, state, target, snapshot) && (!late || !state.tries.has(target.ref.id))
   )
   if (ready.length === 0) return waitOrGiveUp(policy, state, snapshot, undefined, draw)
   const affordable = ready.filter(({ ref }) => isAffordable(state, snapshot, ref))
   const unasked = Choice.unasked(state, state.lastFailure, affordable)
-  const target = Choice.preferred(unasked.length > 0 ? unasked : affordable, snapshot, snapshot.cooldowns)
+  const target =
+    affordable.find(({ ref }) => ref.id === to?.id) ??
+    Choice.preferred(unasked.length > 0 ? unasked : affordable, snapshot, snapshot.cooldowns)
   return target === undefined
-    ? giveUp(state, state.lastFailure ?? Choice.allOut(policy, state, snapshot), undefined)
+    ? (queued(policy, state, snapshot, undefined) ??
+        giveUp(state, state.lastFailure ?? Choice.allOut(policy, state, snapshot), undefined))
     : sendAfterWait(policy, state, target.ref, snapshot)
 }
 
@@ -246,6 +264,7 @@ const afterFailure = (
     // Keep an answer that the output limit cut. A new one would be cut again.
     anew: state.anew || (seen && !state.cut && mode === "restart"),
     lastFailure: failure,
+    failedAfter: event.elapsed,
     // Failures of other targets do not count as consecutive failures of this one.
     inARow: {
       class: of,
@@ -258,6 +277,7 @@ const afterFailure = (
         : state.overflowed,
     tries: new Map(state.tries).set(id, {
       count: tries?.count ?? 0,
+      released: (tries?.released ?? 0) + (state.isReleased ? 1 : 0),
       delay: tries?.delay,
       failure,
       classes,
@@ -432,8 +452,10 @@ const mend = (
     return [{ _tag: "LowerOutputLimit", ...atOnce(here), isFree, limit, rewind, nudge }, next]
   }
   const isTooLong = failure.reason._tag === "ContextOverflow"
-  if (isTooLong && snapshot.canCompact && state.compactions < policy.maxCompactions) {
-    const next: CallState = { ...mending, compactions: state.compactions + 1 }
+  const isAnew = policy.compactionsPer === "target" && state.compactedAt !== here.id
+  const compactions = isAnew ? 0 : state.compactions
+  if (isTooLong && snapshot.canCompact && compactions < policy.maxCompactions) {
+    const next: CallState = { ...mending, compactions: compactions + 1, compactedAt: here.id }
     return [{ _tag: "Compact", target: here, failure, cooldown: undefined }, next]
   }
   return undefined
@@ -473,8 +495,9 @@ const repeatDelay = (
   draw: number
 ): number | undefined => {
   const { target } = state
-  const { used, delay } = Choice.usedHere(policy, row, state, failure, snapshot)
-  if (row.then !== "retry" || used >= row.attempts || failure.evidence.shouldRetry === false) return undefined
+  const { used, delay, released } = Choice.usedHere(policy, row, state, failure, snapshot)
+  if (row.then !== "retry" || used - released >= row.attempts || failure.evidence.shouldRetry === false)
+    return undefined
   const wait = waitOf(policy, row, failure, Backoff.delay(row.backoff, used, delay, draw), draw)
   // Stryker disable next-line ConditionalExpression,StringLiteral: the first is for the types; what is too long has no `millis`.
   if (wait._tag === "TooLong" || wait.millis > timeLeft(policy, state, snapshot)) return undefined
@@ -531,10 +554,63 @@ const waitOrGiveUp = (
         phase: "waiting",
         ledger: { ...ledger, waits: ledger.waits + (soonest.refused ? 0 : 1), spent: ledger.spent + sleep }
       }
-      return [{ _tag: "Wait", until: snapshot.now + sleep, cooldown, soonest }, next]
+      return [{ _tag: "Wait", until: snapshot.now + sleep, cooldown, soonest, forBudget: false }, next]
     }
   }
-  return giveUp(state, Choice.allOut(policy, state, snapshot), cooldown)
+  return (
+    queued(policy, state, snapshot, cooldown) ??
+    giveUp(state, Choice.allOut(policy, state, snapshot), cooldown)
+  )
+}
+
+/**
+ * Waits for the retry budget instead of ending the call: `undefined` when the budget is not the reason, or when no wait
+ * can help. The shell wakes the call as soon as a success pays for its attempt, in the order of the calls. A call that
+ * wakes without a token has no hope left, and ends.
+ */
+const queued = (
+  policy: Policy,
+  state: CallState,
+  snapshot: Snapshot,
+  cooldown: Cooldown | undefined
+): Step | undefined => {
+  const { lastFailure: failure, left: target, ledger } = state
+  const left = timeLeft(policy, state, snapshot)
+  if (
+    snapshot.mayRetry ||
+    // Stryker disable next-line ConditionalExpression: for the types; a call that was not answered has failed somewhere.
+    failure === undefined ||
+    target === undefined ||
+    policy.whenAllOut !== "wait" ||
+    left <= 0 ||
+    mustEnd(policy, state) ||
+    state.phase === "queued" ||
+    !mayReturn(policy, state, failure, snapshot)
+  ) {
+    return undefined
+  }
+  const until = snapshot.now + left
+  return [
+    { _tag: "Wait", until, cooldown, soonest: { target, until, failure, refused: false }, forBudget: true },
+    { ...state, phase: "queued", ledger: { ...ledger, spent: ledger.spent + left } }
+  ]
+}
+
+/** True when the call may ask a target again that can be asked before the deadline. */
+const mayReturn = (
+  policy: Policy,
+  state: CallState,
+  failure: ProviderFailure,
+  snapshot: Snapshot
+): boolean => {
+  const end = snapshot.now + timeLeft(policy, state, snapshot)
+  return (
+    rowOf(policy, failure).worthWaiting &&
+    failure.evidence.shouldRetry !== false &&
+    Choice.ready(policy, state, { ...snapshot, now: end }, snapshot.cooldowns).some((target) =>
+      Choice.mayGoTo(policy, state, target, snapshot)
+    )
+  )
 }
 
 const send = (

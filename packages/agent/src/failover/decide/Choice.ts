@@ -126,7 +126,7 @@ const isExhausted = (policy: Policy, state: CallState, { ref, info }: TargetView
   if (tries?.failure === undefined) return false
   const row = rowOf(policy, tries.failure)
   const used = row.pool === "own" ? (tries.classes.get(policy.classOf(tries.failure)) ?? 0) : tries.count
-  return used >= row.attempts
+  return used - tries.released >= row.attempts
 }
 
 /** Returns the number of attempts that count at the current target, and the last delay there in milliseconds. */
@@ -136,15 +136,15 @@ export const usedHere = (
   { target, tries }: CallState,
   failure: ProviderFailure,
   { streaks }: Snapshot
-): { readonly used: number; readonly delay: number | undefined } => {
+): { readonly used: number; readonly released: number; readonly delay: number | undefined } => {
   const id = target?.id ?? ""
   if (policy.counters === "target") {
     const streak = streaks.get(id)
-    return { used: streak?.failures ?? 0, delay: streak?.delay }
+    return { used: streak?.failures ?? 0, released: 0, delay: streak?.delay }
   }
   const own = tries.get(id)
   const used = row.pool === "own" ? own?.classes.get(policy.classOf(failure)) : own?.count
-  return { used: used ?? 0, delay: own?.delay }
+  return { used: used ?? 0, released: own?.released ?? 0, delay: own?.delay }
 }
 
 /** True when the server named a wait that all calls must respect. */

@@ -66,7 +66,27 @@ export const quiet = 24 * 60 * 60 * 1_000
 export const scopes: ReadonlyArray<Scope> = ["key", "key+model", "model", "endpoint"]
 
 /** Identifies a scope at a target. All targets that the scope covers share this id, which contains no secret. */
-export const idOf = (scope: Scope, { id, provider, model, endpoint, key }: TargetRef): string => {
+export const idOf = (scope: Scope, target: TargetRef): string => idsOf(target)[scope]
+
+type Ids = Readonly<Record<Scope, string>>
+
+/** A chain asks for the ids of its targets in every call, and a target never changes. */
+const ids = new WeakMap<TargetRef, Ids>()
+
+const idsOf = (target: TargetRef): Ids => {
+  const known = ids.get(target)
+  if (known !== undefined) return known
+  const made = {
+    key: written("key", target),
+    "key+model": written("key+model", target),
+    model: written("model", target),
+    endpoint: written("endpoint", target)
+  }
+  ids.set(target, made)
+  return made
+}
+
+const written = (scope: Scope, { id, provider, model, endpoint, key }: TargetRef): string => {
   // A target without a key of ours shares its key scope with no other target.
   if (key === "" && (scope === "key" || scope === "key+model")) return JSON.stringify([scope, id])
   switch (scope) {
@@ -106,8 +126,9 @@ export interface Out {
 export const outOf = (cooldowns: Cooldowns, target: TargetRef, now: number): Out | undefined => {
   if (cooldowns.size === 0) return undefined
   let longest: Out | undefined
+  const ids = idsOf(target)
   for (const scope of scopes) {
-    const entry = cooldowns.get(idOf(scope, target))
+    const entry = cooldowns.get(ids[scope])
     if (entry !== undefined && entry.until > (longest?.until ?? now)) longest = entry
   }
   return longest
@@ -196,14 +217,17 @@ export const mayProbe = (
   now: number,
   margin: (length: number) => number
 ): boolean => {
-  const opened = openOf(cooldowns, target, now)
-  return (
-    opened.length > 0 &&
-    opened.every(
-      ({ since, until, named, probe }) =>
-        probe === "none" && !named && until !== Infinity && until - now <= margin(until - since)
-    )
-  )
+  // A loop without lists: this runs for each target that is out, in each call.
+  const ids = idsOf(target)
+  let isOut = false
+  for (const scope of scopes) {
+    const entry = cooldowns.get(ids[scope])
+    if (entry === undefined || entry.until <= now) continue
+    isOut = true
+    const { since, until, named, probe } = entry
+    if (probe !== "none" || named || until === Infinity || until - now > margin(until - since)) return false
+  }
+  return isOut
 }
 
 /** True when none of the open cooldowns of a target has been probed. */

@@ -102,8 +102,8 @@ const limits = Kind.object<Limits>("time limits, for example { ...Policy.interac
 const circuits = Kind.plain(
   "false, or options of CircuitBreaker.make",
   Kind.nested((options) => {
-    const { trip, halfOpen, open, maxRetryAfter } = options as CircuitBreaker.Options
-    CircuitPolicy.make({ trip, halfOpen, open, maxRetryAfter })
+    const { trip, halfOpen, open, restart, maxRetryAfter } = options as CircuitBreaker.Options
+    CircuitPolicy.make({ trip, halfOpen, open, restart, maxRetryAfter })
   })
 )
 
@@ -124,6 +124,7 @@ const checks: Options.Checks<RecoveryPolicy<string>> = {
   maxCost: Kind.dollars,
   counters: required(is.oneOf("call", "target")),
   maxCompactions: required(Kind.countOrNone),
+  compactionsPer: is.oneOf("call", "target"),
   circuits: required(Kind.orFalse(circuits)),
   breaker: required(is.oneOf("inside", "outside")),
   probe: required(Kind.orFalse(probe)),
@@ -137,7 +138,8 @@ const checks: Options.Checks<RecoveryPolicy<string>> = {
   nudges: required(Kind.object("nudges, for example Nudge.defaults", Nudge.checks)),
   notices: required(Kind.object("notices, for example Notice.defaults", Notice.checks)),
   wording: Kind.object("a wording, for example Wording.defaults", Wording.checks),
-  limits: required(limits)
+  limits: required(limits),
+  heartbeat: Kind.positiveDuration
 }
 
 // -----------------------------------------------------------------------------

@@ -144,8 +144,12 @@ export interface RecoveryPolicy<Class extends string = DefaultClass> {
    * the target succeeds.
    */
   readonly counters: "call" | "target"
-  /** Maximum compactions of one call. */
+  /** Maximum compactions of one call, or of one call at each target: see `compactionsPer`. */
   readonly maxCompactions: number
+  /**
+   * Scope of `maxCompactions`: `target` counts anew when the call moves to another target. Default `call`.
+   */
+  readonly compactionsPer?: "call" | "target" | undefined
   /** The circuits of endpoints and models; `false`: none. */
   readonly circuits: CircuitBreaker.Options | false
   /**
@@ -180,6 +184,8 @@ export interface RecoveryPolicy<Class extends string = DefaultClass> {
   /** Texts that replace content which cannot be sent to a model. Default: `Wording.defaults`, in English. */
   readonly wording?: Wording | undefined
   readonly limits: Limits
+  /** Time between two `CallStillWaiting` events of a call that waits. Default: none are published. */
+  readonly heartbeat?: Duration.Duration | undefined
 }
 
 /** The last part of a cooldown, in which a probe is allowed: `share` of its length, at most `atMost`. */

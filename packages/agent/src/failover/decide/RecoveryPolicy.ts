@@ -2,11 +2,12 @@
  * The reaction to failed calls as data: one row per class of failure, and the limits of a whole call.
  *
  * `CallState` reads it and decides; this module has no behaviour. Two policies ship, {@link interactive} (the
- * default) and {@link background}. They have the same rows and differ in patience. `Presets` has five more, each
+ * default) and {@link background}. They have the same rows and differ in patience. {@link unattended} waits for hours. `Presets` has five more, each
  * after a known system.
  */
 import { Duration } from "effect"
 import type { CircuitBreaker } from "@outlast/resilience"
+import { Backoff } from "@outlast/resilience"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import * as LearnedWords from "../../failure/rules/LearnedWords.ts"
 import * as Kind from "../../options/Kind.ts"
@@ -76,6 +77,34 @@ export const background: RecoveryPolicy = {
     idleReasoning: Duration.seconds(300),
     total: Duration.minutes(30)
   }
+}
+
+const patient = (row: Row): Row =>
+  row.worthWaiting || row.then === "retry"
+    ? {
+        ...row,
+        attempts: Math.max(row.attempts, unattendedAttempts),
+        backoff: Backoff.exponential({ initial: "1 second", factor: 2, cap: "5 minutes", jitter: 0.2 })
+      }
+    : row
+
+const unattendedAttempts = 200
+
+/**
+ * For an unattended run. A call waits out an outage of up to twelve hours, at most six hours at a time, and
+ * publishes `CallStillWaiting` every 30 seconds. Backoff grows to five minutes. Failures that waiting cannot lift end
+ * it at once, as in {@link background}.
+ */
+export const unattended: RecoveryPolicy = {
+  ...background,
+  // Object.entries forgets the key type; the keys are those of `rows`.
+  rows: Object.fromEntries(
+    Object.entries<Row>(rows).map(([name, row]) => [name, patient(row)])
+  ) as RecoveryPolicy["rows"],
+  maxAttempts: 5 * unattendedAttempts,
+  deadline: Duration.hours(12),
+  maxWait: Duration.hours(6),
+  heartbeat: Duration.seconds(30)
 }
 
 /** Returns the policy with every wait exact. Use it to test what a policy does. */

@@ -15,6 +15,7 @@ export const sent = (state: CallState, target: TargetRef, delay: number): CallSt
     phase: "attempting",
     target,
     lastResort: false,
+    isReleased: state.phase === "queued",
     ledger: {
       ...ledger,
       attempts: ledger.attempts + 1,
@@ -24,6 +25,7 @@ export const sent = (state: CallState, target: TargetRef, delay: number): CallSt
     },
     tries: new Map(state.tries).set(target.id, {
       count: (tries?.count ?? 0) + 1,
+      released: tries?.released ?? 0,
       delay: tries === undefined ? undefined : delay,
       failure: tries?.failure,
       classes: tries?.classes ?? noClasses,

@@ -55,7 +55,7 @@ export interface Part {
    * always tried.
    */
   readonly anchors: ReadonlyArray<string> | undefined
-  /** The phrase, if the part is one. */
+  /** The phrase, for a part that matches text. */
   readonly phrase?: string | undefined
 }
 

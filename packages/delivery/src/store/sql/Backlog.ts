@@ -28,13 +28,18 @@ type Backlog = Pick<
 const lanesOfRead = 100
 
 interface Born {
-  readonly born: number | string
+  readonly born: number | string | null
 }
 
 export const make = (tables: Tables): Backlog => {
   const { atomic, dead, groups, outbox, run, sql } = tables
 
-  const first = sql<Born>`SELECT born FROM ${outbox} ORDER BY seq LIMIT 1`
+  const firstOf = (bornOfGroup: Statement.Fragment) =>
+    sql<Born>`SELECT coalesce((SELECT born FROM ${outbox} ORDER BY seq LIMIT 1), ${bornOfGroup}) AS born`
+  const first =
+    groups === undefined
+      ? firstOf(sql`NULL`)
+      : firstOf(sql`(SELECT fields ->> '$[0][5]' FROM ${groups} ORDER BY seq LIMIT 1)`)
 
   /** The first rows of a subject. Each publisher is read from the index: a list of them would sort all rows. */
   const read = (owned: ReadonlyArray<string>, subject: string, limit: number) => {
@@ -86,12 +91,13 @@ export const make = (tables: Tables): Backlog => {
     ),
     head: (owned, subject, limit) =>
       run(
-        Effect.gen(function* () {
-          const rows = yield* read(owned, subject, limit)
-          // What is not unpacked is younger than these rows.
-          if (rows.length === limit || !(yield* unpack(tables))) return rows
-          return yield* read(owned, subject, limit)
-        })
+        Effect.flatMap(read(owned, subject, limit), (rows) =>
+          // What is not unpacked is younger than these rows. Read again also where there was nothing to unpack: another
+          // fiber may have unpacked it since the first read.
+          rows.length === limit
+            ? Effect.succeed(rows)
+            : Effect.andThen(unpack(tables), read(owned, subject, limit))
+        )
       ),
     remove: (seqs) =>
       Effect.asVoid(
@@ -139,15 +145,8 @@ export const make = (tables: Tables): Backlog => {
       )
     ),
     oldest: run(
-      Effect.map(
-        groups === undefined
-          ? first
-          : Effect.flatMap(first, (rows) =>
-              rows.length > 0
-                ? Effect.succeed(rows)
-                : sql<Born>`SELECT fields ->> '$[0][5]' AS born FROM ${groups} ORDER BY seq LIMIT 1`
-            ),
-        ([row]) => (row === undefined ? Option.none() : Option.some(Number(row.born)))
+      Effect.map(first, ([row]) =>
+        row === undefined || row.born === null ? Option.none() : Option.some(Number(row.born))
       )
     )
   }

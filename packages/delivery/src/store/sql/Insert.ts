@@ -62,12 +62,9 @@ interface GroupRecord {
   readonly events: number
 }
 
-/**
- * Moves the events of all groups that are there now to the outbox table. False when there was none. Several processes
- * may do it at once.
- */
-export const unpack = ({ groups, outbox, sql }: Tables): Effect.Effect<boolean, SqlError.SqlError> => {
-  if (groups === undefined) return Effect.succeed(false)
+/** Moves the events of all groups that are there now to the outbox table. Several fibers and processes may do it at once. */
+export const unpack = ({ groups, outbox, sql }: Tables): Effect.Effect<void, SqlError.SqlError> => {
+  if (groups === undefined) return Effect.void
   const page = (after: number) =>
     sql<GroupRecord>`SELECT seq, events FROM ${groups} WHERE seq > ${after} ORDER BY seq LIMIT ${pageEvents}`
   const move = (last: number) =>
@@ -83,7 +80,7 @@ export const unpack = ({ groups, outbox, sql }: Tables): Effect.Effect<boolean, 
     )
   return Effect.gen(function* () {
     let first = yield* page(0)
-    if (first.length === 0) return false
+    if (first.length === 0) return
     const [newest] = yield* sql<{ readonly seq: number }>`SELECT max(seq) AS seq FROM ${groups}`
     const end = newest?.seq ?? 0
     while (first.length > 0) {
@@ -98,6 +95,5 @@ export const unpack = ({ groups, outbox, sql }: Tables): Effect.Effect<boolean, 
       yield* move(last)
       first = yield* page(last)
     }
-    return true
   })
 }

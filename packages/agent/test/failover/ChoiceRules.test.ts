@@ -1,0 +1,393 @@
+/** Each rule of `Choice` by itself: targets that may be asked, waits, cooldowns and queues. */
+import { assert, describe, it } from "@effect/vitest"
+import { Duration } from "effect"
+import { RecoveryPolicy } from "@outlast/agent"
+import * as CallState from "#agent/failover/decide/CallState"
+import * as Choice from "#agent/failover/decide/Choice"
+import * as Cooldown from "#agent/failover/decide/Cooldown"
+import type { ProviderFailure } from "#agent/failure/reasons/ProviderFailure"
+import { failureOf } from "./chainSupport.ts"
+
+const view = (
+  key: string,
+  model: string,
+  { provider = "p", ...info }: Partial<CallState.TargetView["info"]> & { readonly provider?: string } = {}
+): CallState.TargetView => ({
+  ref: { id: `${model} ${key}`, provider, model, endpoint: provider, key },
+  info,
+  renewable: false
+})
+const [a, b, c] = [view("A", "m1"), view("B", "m1"), view("C", "m2")]
+const now = 1_000
+const limited = failureOf("RateLimit")
+const broken = failureOf("ServerError")
+
+const snapshot = (changes: Partial<CallState.Snapshot> = {}): CallState.Snapshot => ({
+  ...CallState.unbounded,
+  now,
+  targets: [a, b, c],
+  dead: [],
+  cooldowns: Cooldown.empty,
+  ...changes
+})
+
+const cooling = (
+  ...outs: ReadonlyArray<readonly [target: CallState.TargetView, until: number, failure?: ProviderFailure]>
+): Cooldown.Cooldowns =>
+  outs.reduce(
+    (all, [{ ref }, until, failure = limited]) =>
+      Cooldown.open(all, { scope: "key+model", target: ref, until, failure }, 0),
+    Cooldown.empty
+  )
+
+type Tries = typeof CallState.initial.tries extends ReadonlyMap<string, infer T> ? T : never
+type Refused = typeof CallState.initial.refused extends ReadonlyMap<string, infer T> ? T : never
+
+const none: Tries = { count: 0, delay: undefined, failure: undefined, classes: new Map(), released: 0 }
+const tried = (target: CallState.TargetView, changes: Partial<Tries>): readonly [string, Tries] => [
+  target.ref.id,
+  { ...none, ...changes }
+]
+const refusal: Refused = { until: 3_000, failure: broken, mayResort: true, byCircuit: true }
+const refused = (
+  target: CallState.TargetView,
+  changes: Partial<Refused> = {}
+): readonly [string, Refused] => [target.ref.id, { ...refusal, ...changes }]
+const state = (changes: Partial<CallState.CallState> = {}): CallState.CallState => ({
+  ...CallState.initial,
+  ...changes
+})
+
+type Policy = RecoveryPolicy.RecoveryPolicy<string>
+const policyOf = (changes: Partial<Policy> = {}): Policy => ({
+  ...(RecoveryPolicy.interactive as Policy), // rows by any class
+  ...changes
+})
+const policy = policyOf()
+const rowWith = (name: "RateLimit" | "ServerError", changes: Partial<RecoveryPolicy.Row>): Policy =>
+  policyOf({ rows: { ...policy.rows, [name]: { ...RecoveryPolicy.interactive.rows[name], ...changes } } })
+const row = (changes: Partial<RecoveryPolicy.Row>): RecoveryPolicy.Row => ({
+  ...RecoveryPolicy.base,
+  ...changes
+})
+
+const idsOf = (targets: ReadonlyArray<CallState.TargetView>) => targets.map(({ ref }) => ref.id)
+const readyIds = (of: Policy, call: CallState.CallState, cooldowns = Cooldown.empty) =>
+  idsOf(Choice.ready(of, call, snapshot(), cooldowns))
+
+describe("targets that can be asked", () => {
+  it("are not those that cool, unless they may be probed", () => {
+    const cooldowns = cooling([a, 1_100])
+    assert.deepStrictEqual(readyIds(policyOf({ probe: false }), state(), cooldowns), idsOf([b, c]))
+    const soon = policyOf({
+      probe: { ...RecoveryPolicy.interactive.probe, share: 0.5, atMost: Duration.minutes(1) }
+    })
+    assert.deepStrictEqual(readyIds(soon, state(), cooldowns), idsOf([a, b, c]))
+  })
+
+  it("are not those that refused the call or named a wait, until that time", () => {
+    const call = (until: number) =>
+      state({
+        refused: new Map([refused(a, { until })]),
+        tries: new Map([tried(b, { backAt: until })])
+      })
+    assert.deepStrictEqual(readyIds(policy, call(now + 1)), idsOf([c]))
+    assert.deepStrictEqual(readyIds(policy, call(now)), idsOf([a, b, c]))
+  })
+
+  it("are not those whose attempts are used up, by class or together", () => {
+    const call = state({
+      tries: new Map([
+        tried(a, { count: 3, failure: limited, classes: new Map([["RateLimit", 1]]) }),
+        tried(b, { count: 2, failure: limited, classes: new Map([["RateLimit", 2]]) }),
+        tried(c, { count: 9 })
+      ])
+    })
+    const shared = rowWith("RateLimit", { attempts: 3, pool: "shared" })
+    const own = rowWith("RateLimit", { attempts: 2, pool: "own" })
+    assert.deepStrictEqual(readyIds(shared, call), idsOf([b, c]))
+    assert.deepStrictEqual(readyIds(own, call), idsOf([a, c]))
+    const released = state({ tries: new Map([tried(a, { count: 3, failure: limited, released: 1 })]) })
+    assert.deepStrictEqual(readyIds(shared, released), idsOf([a, b, c]))
+    const other = state({ tries: new Map([tried(a, { count: 5, failure: limited })]) })
+    assert.deepStrictEqual(readyIds(own, other), idsOf([a, b, c]))
+  })
+
+  it("are not those whose window is too small, after an overflow", () => {
+    const targets = [view("A", "m1", { contextWindow: 100 }), view("B", "m2", { contextWindow: 101 }), c]
+    const ask = (overflowed: number | undefined) =>
+      idsOf(
+        Choice.ready(
+          policy,
+          state({ overflowed, refused: new Map([refused(b)]) }),
+          snapshot({ targets }),
+          cooling()
+        )
+      )
+    assert.deepStrictEqual(ask(100), ["m2 B"])
+    assert.deepStrictEqual(ask(undefined), ["m1 A", "m2 B", "m2 C"])
+  })
+})
+
+describe("targets that were not asked yet", () => {
+  it("are the others, after a refusal only", () => {
+    const call = state({ tries: new Map([tried(a, { count: 1 })]) })
+    assert.deepStrictEqual(Choice.unasked(call, limited, [a, b, c]), [b, c])
+    assert.deepStrictEqual(Choice.unasked(call, broken, [a, b, c]), [])
+    assert.deepStrictEqual(Choice.unasked(call, undefined, [a, b, c]), [])
+  })
+})
+
+describe("the next target of a row", () => {
+  const google = view("G", "m3", { provider: "google" })
+  const proxy = view("P", "m4", {
+    provider: "proxy",
+    dialect: { format: "p" } as CallState.TargetView["info"]["dialect"] // only the format is read
+  })
+  const chain = snapshot({ targets: [a, b, c, google, proxy] })
+
+  it("is any one, another model, another format, or a named model", () => {
+    const allowed = (to: RecoveryPolicy.Row["to"]) =>
+      idsOf(chain.targets.filter((target) => Choice.matches(to, a.ref, target, chain)))
+    assert.deepStrictEqual(allowed("next"), idsOf([a, b, c, google, proxy]))
+    assert.deepStrictEqual(allowed("other-model"), idsOf([c, google, proxy]))
+    assert.deepStrictEqual(allowed("other-dialect"), idsOf([google]))
+    assert.deepStrictEqual(allowed(["m2", "m4"]), idsOf([c, proxy]))
+  })
+
+  it("is compared by the provider when the last target has left the chain", () => {
+    const gone = view("X", "m9").ref
+    assert.isFalse(Choice.matches("other-dialect", gone, b, chain))
+    assert.isTrue(Choice.matches("other-dialect", gone, google, chain))
+  })
+
+  it("is limited only after a failure, and never excludes the target that was left", () => {
+    const of = rowWith("ServerError", { to: "other-model" })
+    const after = (changes: Partial<CallState.CallState>) =>
+      idsOf([a, b, c].filter((target) => Choice.mayGoTo(of, state(changes), target, chain)))
+    assert.deepStrictEqual(after({ left: a.ref, lastFailure: broken }), idsOf([a, c]))
+    assert.deepStrictEqual(after({ left: a.ref }), idsOf([a, b, c]))
+    assert.deepStrictEqual(after({ lastFailure: broken }), idsOf([a, b, c]))
+  })
+
+  it("counts the targets that failed with a class", () => {
+    const classes = new Map([["ServerError", 1]])
+    const call = state({ tries: new Map([tried(a, { classes }), tried(b, { classes }), tried(c, {})]) })
+    assert.strictEqual(Choice.failedTargets(call, "ServerError"), 2)
+  })
+})
+
+describe("attempts that count here", () => {
+  const call = state({
+    target: a.ref,
+    tries: new Map([tried(a, { count: 3, delay: 70, released: 1, classes: new Map([["ServerError", 2]]) })])
+  })
+  const streaks = new Map([[a.ref.id, { failures: 7, delay: 90 }]])
+  const used = (of: Policy, pool: RecoveryPolicy.Row["pool"], by = call) =>
+    Choice.usedHere(of, row({ pool }), by, broken, snapshot({ streaks }))
+
+  it("are those of the call, by class or together", () => {
+    assert.deepStrictEqual(used(policy, "shared"), { used: 3, released: 1, delay: 70 })
+    assert.deepStrictEqual(used(policy, "own"), { used: 2, released: 1, delay: 70 })
+    assert.deepStrictEqual(used(policy, "own", state()), { used: 0, released: 0, delay: undefined })
+    assert.deepStrictEqual(used(policy, "shared", state()), { used: 0, released: 0, delay: undefined })
+  })
+
+  it("are the failures of all calls since a success, with counters by target", () => {
+    const byTarget = policyOf({ counters: "target" })
+    assert.deepStrictEqual(used(byTarget, "shared"), { used: 7, released: 0, delay: 90 })
+    assert.deepStrictEqual(used(byTarget, "shared", state({ target: b.ref })), {
+      used: 0,
+      released: 0,
+      delay: undefined
+    })
+  })
+})
+
+describe("the cooldown that a failure opens", () => {
+  const rule: RecoveryPolicy.CooldownRule = {
+    ...RecoveryPolicy.steady("key+model", "10 seconds"),
+    retryAfter: "minimum"
+  }
+  const opened = (
+    changes: Partial<RecoveryPolicy.CooldownRule>,
+    retryAfter?: number,
+    { isProven, ...at }: Partial<CallState.Snapshot> & { readonly isProven?: boolean } = {},
+    rest: Partial<RecoveryPolicy.Row> = {}
+  ) => {
+    const failure = failureOf("RateLimit", "", retryAfter)
+    const failed: CallState.Failed = {
+      _tag: "Failed",
+      failure,
+      commit: "nothing",
+      elapsed: 0,
+      cost: 0,
+      tokens: 0,
+      ...(isProven === undefined ? {} : { isProven })
+    }
+    const cooldown = Choice.cooldownFor(
+      row({ cooldown: { ...rule, ...changes }, worthWaiting: false, ...rest }),
+      failed,
+      a.ref,
+      snapshot(at)
+    )
+    return cooldown === undefined ? undefined : [cooldown.until - now, cooldown.named]
+  }
+
+  it("has the length of the rule, or the longer one that the server named", () => {
+    assert.deepStrictEqual(opened({ retryAfter: "minimum" }), [10_000, false])
+    assert.deepStrictEqual(opened({ retryAfter: "minimum" }, 9_999), [10_000, false])
+    assert.deepStrictEqual(opened({ retryAfter: "minimum" }, 10_000), [10_000, true])
+    assert.deepStrictEqual(opened({ retryAfter: "minimum" }, 20_000), [20_000, true])
+  })
+
+  it("has exactly the named length with not-before, also 0, and ignores it with ignored", () => {
+    assert.deepStrictEqual(opened({ retryAfter: "not-before" }, 500), [500, true])
+    assert.deepStrictEqual(opened({ retryAfter: "not-before" }, 0), [0, true])
+    assert.deepStrictEqual(opened({ retryAfter: "minimum" }, 0), [10_000, false])
+    assert.deepStrictEqual(opened({ retryAfter: "ignored" }, 20_000), [10_000, false])
+  })
+
+  it("needs proof where the rule says so, which is not given by default", () => {
+    assert.isUndefined(opened({ proof: "several-calls" }, 20_000))
+    assert.isUndefined(opened({ proof: "several-calls" }, 20_000, { isProven: false }))
+    assert.deepStrictEqual(opened({ proof: "several-calls" }, 20_000, { isProven: true }), [20_000, true])
+  })
+
+  it("is not guessed for all targets or for the last one left, unless that one is not worth waiting for", () => {
+    assert.isUndefined(opened({}, undefined, { targets: [a] }))
+    assert.deepStrictEqual(opened({}, 3_000, { targets: [a] }), [3_000, true])
+    const cooldowns = cooling([b, 5_000], [c, 5_000])
+    assert.isUndefined(opened({}, undefined, { cooldowns }, { worthWaiting: true }))
+    assert.deepStrictEqual(opened({}, undefined, { cooldowns }), [10_000, false])
+  })
+
+  it("does not open twice", () => {
+    assert.isUndefined(opened({}, undefined, { cooldowns: cooling([a, 2_000]) }))
+  })
+})
+
+describe("the target that is back first", () => {
+  const first = (
+    cooldowns: Cooldown.Cooldowns,
+    call = state(),
+    isMeant: (of: CallState.TargetView) => boolean = () => true
+  ) => {
+    const found = Choice.soonest(policy, call, snapshot({ cooldowns }), isMeant)
+    return found === undefined ? undefined : [found.target.id, found.until, found.refused]
+  }
+
+  it("is the earliest of cooldowns, refusals and named waits, the first in order of a tie", () => {
+    assert.deepStrictEqual(first(cooling([a, 5_000], [b, 4_000], [c, 4_000])), [b.ref.id, 4_000, false])
+    const call = state({ refused: new Map([refused(c, { until: 3_500 })]) })
+    assert.deepStrictEqual(first(cooling([a, 5_000], [b, 4_000]), call), [c.ref.id, 3_500, true])
+    const waited = state({ tries: new Map([tried(c, { failure: limited, backAt: 3_000 })]) })
+    assert.deepStrictEqual(first(cooling([a, 5_000]), waited), [c.ref.id, 3_000, false])
+  })
+
+  it("counts the longest of what keeps a target out", () => {
+    const call = state({
+      refused: new Map([refused(a, { until: 3_000 })]),
+      tries: new Map([tried(a, { failure: limited, backAt: 2_000 })])
+    })
+    assert.deepStrictEqual(first(cooling([a, 5_000]), call), [a.ref.id, 5_000, false])
+    assert.deepStrictEqual(first(cooling([a, 2_500]), call), [a.ref.id, 3_000, true])
+  })
+
+  it("is none that is out without end, not meant, or not out at all", () => {
+    assert.isUndefined(first(cooling([a, Infinity])))
+    assert.isUndefined(first(cooling([a, 2_000]), state(), (target) => target !== a))
+    const over = state({
+      refused: new Map([refused(b, { until: now })]),
+      tries: new Map([tried(c, { failure: limited, backAt: now })])
+    })
+    assert.isUndefined(first(Cooldown.empty, over))
+    assert.isUndefined(first(Cooldown.empty, state({ tries: new Map([tried(c, { failure: limited })]) })))
+  })
+})
+
+describe("the last resort", () => {
+  const call = (changes: Partial<Refused> = {}, more: Partial<CallState.CallState> = {}) =>
+    state({ refused: new Map([refused(a, changes)]), ...more })
+  const resort = (of: Policy, by: CallState.CallState, cooldowns = Cooldown.empty) =>
+    Choice.lastResort(of, by, snapshot({ cooldowns }))?.id
+
+  it("is a target whose open circuit may let the call pass", () => {
+    assert.strictEqual(resort(policy, call()), a.ref.id)
+    assert.isUndefined(resort(policyOf({ lastResort: false }), call()))
+    assert.isUndefined(resort(policyOf({ whenAllOut: "fail" }), call()))
+    assert.isUndefined(resort(policy, call({ mayResort: false })))
+    assert.isUndefined(resort(policy, call({ until: now })))
+    assert.isUndefined(resort(policy, call(), cooling([a, 2_000])))
+    assert.isUndefined(resort(policy, call({}, { tries: new Map([tried(a, { backAt: 2_000 })]) })))
+  })
+
+  it("is wanted for targets that a circuit refused, unless the call fails when all are out", () => {
+    const wanted = (of: Policy, by: CallState.CallState) => Choice.isRefusedByCircuit(of, by, a.ref)
+    assert.isTrue(wanted(policy, call()))
+    assert.isFalse(wanted(policy, call({ byCircuit: false })))
+    assert.isFalse(wanted(policy, state()))
+    assert.isFalse(wanted(policyOf({ whenAllOut: "fail" }), call()))
+    assert.isFalse(wanted(policyOf({ lastResort: false }), call()))
+  })
+})
+
+describe("the time in the queue of a target's limits", () => {
+  const timed = policyOf({
+    shortWait: Duration.seconds(2),
+    maxWait: Duration.seconds(30),
+    deadline: Duration.minutes(1),
+    whenAllOut: "wait"
+  })
+  const queue = (of: Policy, cooldowns: Cooldown.Cooldowns, deadline = Infinity, spent = 0) =>
+    Choice.queueTime(
+      of,
+      state({ ledger: { ...CallState.initial.ledger, spent } }),
+      { now, deadline, targets: [a, b], cooldowns },
+      a.ref
+    )
+  const alone = cooling([b, 5_000])
+
+  it("is short while another target can be asked, and when the call shall not wait", () => {
+    assert.strictEqual(queue(timed, Cooldown.empty), 2_000)
+    assert.strictEqual(queue(timed, cooling([a, 5_000])), 2_000)
+    assert.strictEqual(queue({ ...timed, whenAllOut: "fail" }, alone), 2_000)
+  })
+
+  it("is otherwise the longest wait, limited by both deadlines and never negative", () => {
+    assert.strictEqual(queue(timed, alone), 30_000)
+    assert.strictEqual(queue(timed, alone, now + 7_000), 7_000)
+    assert.strictEqual(queue(timed, alone, Infinity, 50_000), 10_000)
+    assert.strictEqual(queue(timed, alone, now - 1), 0)
+  })
+})
+
+describe("the error when all targets are out", () => {
+  it("has each failure with its wait, and the soonest one that is worth waiting for", () => {
+    const of = rowWith("ServerError", { worthWaiting: false })
+    const cooldowns = cooling([a, 5_000], [b, 2_000, broken], [c, Infinity])
+    const error = Choice.allOut(of, state(), snapshot({ cooldowns }))
+    assert.deepStrictEqual(
+      error.targets.map(({ target, availableIn }) => [
+        target.id,
+        availableIn === undefined ? undefined : Duration.toMillis(availableIn)
+      ]),
+      [
+        [a.ref.id, 4_000],
+        [b.ref.id, 1_000],
+        [c.ref.id, undefined]
+      ]
+    )
+    assert.deepStrictEqual(error.soonest, Duration.millis(4_000))
+  })
+
+  it("has no soonest time without one, and the failure of a target that is not out", () => {
+    const call = state({ tries: new Map([tried(b, { failure: broken })]) })
+    const error = Choice.allOut(policy, call, snapshot({ cooldowns: cooling([c, Infinity]) }))
+    assert.deepStrictEqual(
+      error.targets.map(({ target }) => target.id),
+      [b.ref.id, c.ref.id]
+    )
+    assert.isFalse("soonest" in error && error.soonest !== undefined)
+  })
+})

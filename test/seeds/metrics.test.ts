@@ -1,0 +1,66 @@
+/** The success metrics of DECISION_037, in the load simulation. */
+import { assert, describe, it } from "vitest"
+import { Effect } from "effect"
+import { Classifier, Presets } from "@outlast/agent"
+import { Vocabulary } from "@outlast/agent/presets"
+import { recoveryOf } from "../load/Recovery.ts"
+import { logOf } from "../load/Simulation.ts"
+import { worlds } from "../load/Worlds.ts"
+
+const world = worlds.subagents
+const seeds = [1, 2, 3, 4, 5]
+
+/** Two calls a second for five minutes, over two vendors, under the preset. */
+const all = seeds.map((seed) =>
+  recoveryOf(
+    logOf({
+      world,
+      chain: [
+        { role: "main", keys: 1 },
+        { role: "other", keys: 1 }
+      ],
+      arrivals: { _tag: "Rate", phases: [{ perSecond: 2, seconds: 300 }] },
+      policy: { policy: Presets.decision037.policy },
+      seed
+    }),
+    world,
+    { "https://vendor-1.test": "main", "https://vendor-2.test": "other" }
+  )
+)
+const sum = (of: (recovery: (typeof all)[number]) => number): number => all.reduce((n, one) => n + of(one), 0)
+
+describe("under failures of a network", () => {
+  it("001-M-recovery: at least 80 % of the calls with a failed request are answered", () => {
+    for (const { disturbed, recoveryRate } of all) {
+      assert.isAtLeast(disturbed, 100)
+      assert.isAtLeast(recoveryRate, 0.8)
+    }
+  })
+
+  it("001-M-retries: an answered call took at most 3 retries on average", () => {
+    for (const { averageRetries } of all) assert.isAtMost(averageRetries, 3)
+  })
+
+  it("001-M-false-positive: fewer than 5 % of the openings of circuits meet a server that is up", () => {
+    assert.isAtLeast(
+      sum(({ openings }) => openings),
+      seeds.length
+    )
+    assert.isBelow(sum(({ falsePositives }) => falsePositives) / sum(({ openings }) => openings), 0.05)
+  })
+
+  it("001-M-accuracy: at least 95 % of the failures of this world have their class", () => {
+    const kinds: ReadonlyArray<readonly [unknown, string]> = [
+      [{ message: "terminated", cause: { code: "UND_ERR_SOCKET" } }, "NetworkTransient"],
+      [{ statusCode: 502 }, "NetworkTransient"],
+      [{ statusCode: 503 }, "NetworkTransient"],
+      [{ statusCode: 504 }, "NetworkTransient"],
+      [{ statusCode: 429 }, "ProviderRateLimit"]
+    ]
+    const right = kinds.filter(
+      ([error, expected]) =>
+        Vocabulary.decision037(Effect.runSync(Classifier.failure(error)).reason) === expected
+    )
+    assert.isAtLeast(right.length / kinds.length, 0.95)
+  })
+})
