@@ -64,6 +64,7 @@ export const layer = (options: NatsOptions): Layer.Layer<EventBus | NatsChecks> 
     timeout: Options.is.seconds(Options.is.duration({ min: "1 millis" })),
     connection: Options.is.record(Options.is.anything, "options of @nats-io/transport-node")
   })
+  Options.check(options.servers.length > 0, module, "servers", options.servers, "at least one address")
   return Layer.effectContext(
     Effect.map(
       Connection.make(
@@ -107,6 +108,16 @@ const timeoutOf = ({ timeout = defaults.timeout }: NatsOptions): number =>
 const busOver = (connection: Connection.Connection, timeout: number): Service => ({
   publish: (event, brokerId) =>
     Effect.suspend(() => {
+      if (isOfServer(event.subject)) {
+        return Effect.fail(
+          new BusError({
+            reason: "rejected",
+            permanent: true,
+            subject: event.subject,
+            detail: "Its subject belongs to the API of the server. Publish under another subject."
+          })
+        )
+      }
       const live = connection.live()
       return live === undefined
         ? Effect.fail(connection.unavailable(event.subject))
@@ -124,6 +135,9 @@ const busOver = (connection: Connection.Connection, timeout: number): Service =>
 // -----------------------------------------------------------------------------
 // Publish
 // -----------------------------------------------------------------------------
+
+/** Requests of the server, such as `$JS.API.STREAM.DELETE.ORDERS`. Key-value buckets (`$KV`) are streams. */
+const isOfServer = (subject: string): boolean => /^\$(?:JS|SYS)\./.test(subject)
 
 const send = (
   live: Live,
@@ -189,6 +203,8 @@ const deliveriesOf = (
   timeout: number
 ): Stream.Stream<Delivery, BusError> => {
   let current: { readonly live: Live; readonly consumer: Consumer } | undefined
+  /** The problem that was logged last: each is logged once. */
+  let told: string | undefined
 
   const consumer = Effect.gen(function* () {
     const live = yield* connection.whenUp
@@ -198,6 +214,7 @@ const deliveriesOf = (
       catch: (error) => (error instanceof BusError ? error : Errors.unavailable(error, source.subject))
     })
     current = { live, consumer: made }
+    told = undefined
     return made
   })
 
@@ -206,9 +223,11 @@ const deliveriesOf = (
     return yield* next(from)
   }).pipe(
     Effect.raceFirst(Effect.andThen(connection.whenUp, Effect.as(connection.whenDown, undefined))),
-    Effect.catch((error) => {
+    Effect.tapError((error) => {
       current = undefined
-      return error.reason === "rejected" ? Effect.fail(error) : Effect.fail(error)
+      if (error.message === told || connection.live() === undefined) return Effect.void
+      told = error.message
+      return Effect.logWarning(`The consumer \`${source.durable}\` gets nothing, and tries again`, error)
     }),
     // Unavailable is no end: the consumer waits for the broker, as long as it takes.
     Effect.retry({ while: (error) => error.reason === "unavailable", schedule: retry })

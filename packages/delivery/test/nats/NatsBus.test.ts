@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { jetstreamManager } from "@nats-io/jetstream"
 import type { StreamConfig } from "@nats-io/jetstream"
 import { connect } from "@nats-io/transport-node"
-import { Effect, Fiber, Layer, Stream } from "effect"
+import { Effect, Fiber, Layer, Logger, Option, Stream } from "effect"
 import type { Scope } from "effect"
 import { DeadLetters, DeliveryStore, EventBus, Outbox } from "@outlast/delivery"
 import type { BusError, NewEvent, OutboxEvent } from "@outlast/delivery"
@@ -90,6 +90,15 @@ describe.skipIf(Nats.missing !== undefined)("over NATS", () => {
         assert.strictEqual(error.reason, "rejected")
         assert.isTrue(error.permanent)
         assert.include(error.message, "No stream covers `other.a`")
+      })
+    )
+    live("rejects for good a subject of the server's API, and does not send it", (server) =>
+      Effect.gen(function* () {
+        const error = yield* Effect.flip(publish("", "$JS.API.STREAM.DELETE.EV", "1"))
+        assert.isTrue(error.permanent)
+        assert.include(error.message, "belongs to the API of the server")
+        yield* publish("1")
+        assert.strictEqual(yield* messages(server), 1)
       })
     )
     live("finds a full stream unavailable, and only that subject", (server) =>
@@ -291,6 +300,34 @@ describe.skipIf(Nats.missing !== undefined)("over NATS", () => {
         yield* until(Effect.sync(() => seen.includes("2")))
         yield* Fiber.interrupt(reading)
       })
+    )
+    it.live(
+      "that get nothing because no stream has their subject say so once, and go on when there is one",
+      () => {
+        const lines: Array<string> = []
+        const logger = Logger.make(({ message }) => lines.push(String(message)))
+        return Effect.gen(function* () {
+          const server = yield* Nats.running()
+          const first = yield* EventBus.subscribe({ subject: "late.*", durable: "w" }).pipe(
+            Stream.runHead,
+            Effect.provide(bus(server)),
+            Effect.provide(Logger.layer([logger])),
+            Effect.forkChild
+          )
+          yield* until(Effect.sync(() => lines.length > 0))
+          yield* addStream(server, { name: "LATE", subjects: ["late.>"] })
+          yield* Effect.provide(
+            Effect.andThen(whenUp, publish("1", "late.a")),
+            NatsBus.layer({ servers: server.url })
+          )
+          assert.strictEqual(Option.getOrThrow(yield* Fiber.join(first)).event.subject, "late.a")
+          assert.lengthOf(lines, 1)
+          assert.match(
+            lines[0] ?? "",
+            /^The consumer `w` gets nothing, and tries again.*No stream covers `late\.\*`/
+          )
+        }).pipe(Effect.scoped)
+      }
     )
     live("that are handled: a handler that fails gets the event again, one that dies too", () =>
       Effect.gen(function* () {
