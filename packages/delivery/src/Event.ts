@@ -53,6 +53,7 @@ const reserved = /^(?:nats-|outlast-)/i
 
 /** Adds an id to an event. Throws an `InvalidOption` for an event that no broker would accept. */
 export const make = (event: NewEvent, module = "Outbox"): OutboxEvent => {
+  Options.check(isRecord(event), module, "event", event, "an object with a subject and a body")
   const { id = globalThis.crypto.randomUUID(), subject, body, headers = none } = event
   Options.check(
     typeof subject === "string" && isSubject(subject),
@@ -70,6 +71,7 @@ export const make = (event: NewEvent, module = "Outbox"): OutboxEvent => {
   )
   Options.check(body instanceof Uint8Array, module, "body", body, "a Uint8Array")
   if (headers !== none) {
+    Options.check(isRecord(headers), module, "headers", headers, "an object of texts")
     for (const [name, value] of Object.entries(headers)) {
       Options.check(
         headerName.test(name) && !reserved.test(name),
@@ -78,12 +80,15 @@ export const make = (event: NewEvent, module = "Outbox"): OutboxEvent => {
         name,
         "names of letters, digits and -, which do not begin with Nats- or Outlast-"
       )
-      Options.check(
-        typeof value === "string" && isPlain(value) && value === value.trim(),
+      if (typeof value === "string" && isPlain(value) && value === value.trim()) continue
+      const allowed = "a text without control characters and outer spaces"
+      // The value may be a secret.
+      throw new Options.InvalidOption(
         module,
         `headers.${name}`,
         undefined,
-        "a text without control characters and outer spaces"
+        allowed,
+        `${module}: headers.${name} must be ${allowed}; its value is not shown`
       )
     }
   }
@@ -94,9 +99,13 @@ const none: Readonly<Record<string, string>> = {}
 
 /** True for a subject that an event can have. */
 const isSubject = (subject: string): boolean =>
-  subject.length <= maxName && /^[^\s.*>\p{Cc}]+(?:\.[^\s.*>\p{Cc}]+)*$/u.test(subject)
+  subject.length <= maxName && /^[^\s.*>\p{Cc}\p{Cs}]+(?:\.[^\s.*>\p{Cc}\p{Cs}]+)*$/u.test(subject)
 
-const isPlain = (text: string): boolean => !/\p{Cc}/u.test(text)
+/** No control characters, and no half of a surrogate pair: UTF-8 has none, so two different ids would become one. */
+const isPlain = (text: string): boolean => !/[\p{Cc}\p{Cs}]/u.test(text)
+
+const isRecord = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
 
 const encoder = new TextEncoder()
 

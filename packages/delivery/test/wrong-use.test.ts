@@ -20,6 +20,12 @@ describe("an event", () => {
     [{ headers: { "Nats-Msg-Id": "x" } }, /headers must be names/],
     [{ headers: { "a b": "x" } }, /headers/],
     [{ headers: { A: "x\r\ny" } }, /headers\.A must be a text without control characters/],
+    [{ id: "\ud800" }, /id/],
+    [{ subject: "a\udc00" }, /subject/],
+    [{ headers: { A: "\ud800" } }, /headers\.A/],
+    [{ headers: null as never }, /headers must be an object of texts/],
+    [{ headers: "text" as never }, /headers must be an object of texts/],
+    [{ headers: { A: 1 as never } }, /headers\.A must be a text .* its value is not shown/],
     [{ body: "text" as never }, /body must be a Uint8Array/]
   ]
   for (const [part, says] of wrong) {
@@ -27,6 +33,9 @@ describe("an event", () => {
       assert.throws(() => Event.make({ subject: "a", body, ...part }), says)
     })
   }
+  it("that is missing is refused", () => {
+    assert.throws(() => Event.make(undefined as never), /event must be an object with a subject and a body/)
+  })
   it("with parts in any script is taken, and measured in bytes", () => {
     const event = Event.make({ subject: "bestellung.grün", id: "1", body, headers: { A: "ü" } })
     assert.strictEqual(Event.sizeOf(event), 1 + 1 + 16 + 1 + 2 + 4)
@@ -73,6 +82,8 @@ describe("options", () => {
   it("of NATS and of a store are refused", () => {
     assert.throws(() => NatsBus.layer({} as never), /servers is missing/)
     assert.throws(() => NatsBus.layer({ servers: "a", timeout: 5 }), /timeout/)
+    // The client would connect to a server on this machine.
+    assert.throws(() => NatsBus.layer({ servers: [] }), /servers must be at least one address/)
   })
 })
 
