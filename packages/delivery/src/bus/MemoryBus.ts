@@ -112,7 +112,9 @@ export const make = (
       }
       if (seen.has(brokerId)) return true
       const { id, subject, body, headers } = event
-      const kept = { sequence: ++sequence, event: { id, subject, body, headers }, brokerId }
+      // A copy: the caller may use its buffer again.
+      const copy = { id, subject, body: body.slice(), headers: { ...headers } }
+      const kept = { sequence: ++sequence, event: copy, brokerId }
       log.set(kept.sequence, kept)
       seen.set(brokerId, { sequence: kept.sequence, at: now })
       history = history.length >= capacity * 2 ? [...history.slice(-capacity), kept] : history

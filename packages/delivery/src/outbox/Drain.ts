@@ -49,7 +49,10 @@ export const make = (core: Core) => {
       for (const row of rows) {
         // Its last rejection was counted, and the dead letter could not be written then.
         if (row.rejections >= settings.rejections) {
-          yield* bury(row, `The broker has rejected it ${row.rejections} times.`)
+          yield* bury(
+            row,
+            `The broker has rejected it ${row.rejections === 1 ? "once" : `${row.rejections} times`}.`
+          )
           continue
         }
         const exit = yield* Effect.exit(send(row, row.brokerId))
@@ -57,7 +60,6 @@ export const make = (core: Core) => {
           acked.push(row)
           continue
         }
-        if (Cause.hasInterrupts(exit.cause)) return yield* Effect.interrupt
         const error = exit.cause.reasons.find(Cause.isFailReason)?.error
         if (error instanceof BusError && error.reason === "rejected") {
           const next = yield* onRejected(row, error)
@@ -167,7 +169,8 @@ export const make = (core: Core) => {
           )
           .pipe(
             Effect.tap(() => Effect.sync(() => void (state.storeFailed = false))),
-            Effect.catch((error) => Effect.as(core.onStoreError(error), backOff))
+            // An interruption of this fiber is not caught here.
+            Effect.catchCause((cause) => Effect.as(core.onStoreFailure(cause), backOff))
           )
         if (next._tag === "done") return state.tidy(cell)
         if (next._tag === "more") {

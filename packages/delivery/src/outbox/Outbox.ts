@@ -95,7 +95,7 @@ export const make = (
     yield* Effect.forkScoped(writer.loop)
     yield* sweep.pipe(
       Effect.tap(() => Effect.sync(() => void (state.storeFailed = false))),
-      Effect.catch(core.onStoreError),
+      Effect.catchCause(core.onStoreFailure),
       Effect.delay(settings.sweepEvery),
       Effect.forever,
       Effect.forkScoped
@@ -124,7 +124,8 @@ export const make = (
         return Effect.andThen(
           Effect.timeoutOption(isWritten, closeWithin),
           Effect.sync(() => {
-            for (const pending of queue) pending.resume(Effect.fail(Publish.isClosed()))
+            state.ended = true
+            for (const pending of queue) pending.resume(Effect.fail(Core.isClosed()))
             queue.clear()
           })
         )
@@ -142,7 +143,11 @@ export const make = (
         Effect.suspend(() => {
           const limit = Options.duration(module, "flush.within", within)
           broker.pulse()
-          const isSettled = settled.until(() => lanes.size === 0 && queue.size === 0)
+          // More subjects than lanes: a sweep finds the next ones.
+          const isSettled: Effect.Effect<void, StoreError.StoreError> = Effect.flatMap(
+            settled.until(() => lanes.size === 0 && queue.size === 0),
+            () => (state.overflow ? Effect.andThen(sweep, isSettled) : Effect.void)
+          )
           return Effect.flatMap(Effect.timeoutOption(isSettled, limit), (done) =>
             Option.isSome(done)
               ? Effect.succeed({ left: 0 })

@@ -5,8 +5,7 @@
  * change.
  */
 import { Cause, Clock, Duration, Effect, Exit, FiberSet, Latch, Semaphore } from "effect"
-import { CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
-import type { StoreError } from "@outlast/resilience"
+import { CircuitBreaker, ResilienceEvents, StoreError } from "@outlast/resilience"
 import * as Options from "@outlast/resilience/Options"
 import { BusError } from "../bus/BusError.ts"
 import { EventBus } from "../bus/EventBus.ts"
@@ -77,6 +76,8 @@ export class OutboxState {
   /** The store may hold events of subjects that have no lane. */
   overflow = false
   closed = false
+  /** The writer has ended: what is handed to it now would wait forever. */
+  ended = false
   /** The last use of the store failed, and that was reported. */
   storeFailed = false
   /** Number and size of stored events, as this process counts them. */
@@ -173,6 +174,9 @@ export const make = (module: string, options: OutboxOptions) =>
     const holder = globalThis.crypto.randomUUID()
     const state = new OutboxState(settings, options.publisher ?? holder)
     const tell = (event: DeliveryEvent): Effect.Effect<void> => telemetry.publish(event)
+    // Registered before the drains, so it runs after they have removed what they published. Released earlier, another
+    // process would publish that again.
+    yield* Effect.addFinalizer(() => Effect.ignore(store.release(holder)))
     return {
       settings,
       state,
@@ -191,15 +195,19 @@ export const make = (module: string, options: OutboxOptions) =>
         Math.min(settings.maxBytes, Math.max(1, payload - headerBytes))
       ),
       send: (event: OutboxEvent, brokerId: string) => guard(bus.publish(event, brokerId)),
-      /** Reports the first of consecutive failures of the store. */
-      onStoreError: (error: StoreError.StoreError): Effect.Effect<void> =>
+      /**
+       * Reports the first of consecutive failures of the store. A defect is one, too (e.g. a table that is missing for
+       * a while): it must not end the fiber that works with the store.
+       */
+      onStoreFailure: (cause: Cause.Cause<StoreError.StoreError>): Effect.Effect<void> =>
         Effect.suspend(() => {
           if (state.storeFailed) return Effect.void
           state.storeFailed = true
+          const error = cause.reasons.find(Cause.isFailReason)?.error
           return Effect.andThen(
-            Effect.logError("The outbox cannot use its store, and tries again", error),
+            Effect.logError("The outbox cannot use its store, and tries again", error ?? cause),
             Effect.flatMap(Clock.currentTimeMillis, (at) =>
-              tell({ _tag: "OutboxStoreFailed", at, reason: error.reason })
+              tell({ _tag: "OutboxStoreFailed", at, reason: error?.reason ?? "defect" })
             )
           )
         }),
@@ -211,4 +219,11 @@ export const make = (module: string, options: OutboxOptions) =>
         if (letters > 0) yield* tell({ _tag: "DeadLettersDropped", at, letters })
       })
     }
+  })
+
+export const isClosed = () =>
+  new StoreError.StoreError({
+    reason: "unavailable",
+    store: "outbox",
+    detail: "the outbox is closed, its program is ending"
   })

@@ -1,6 +1,6 @@
 /** The way of one event: straight to the broker, behind others of its subject, or into the store. */
 import { Cause, Clock, Effect, Exit } from "effect"
-import { StoreError } from "@outlast/resilience"
+import type { StoreError } from "@outlast/resilience"
 import { BusError } from "../bus/BusError.ts"
 import * as Event from "../Event.ts"
 import type { OutboxEvent } from "../Event.ts"
@@ -10,6 +10,7 @@ import type { Drain } from "./Drain.ts"
 import type { LaneCell, Pending, Receipt, Step } from "./Lanes.ts"
 import * as Lane from "./LaneState.ts"
 import type { Core } from "./OutboxCore.ts"
+import { isClosed } from "./OutboxCore.ts"
 import { OutboxFull } from "./OutboxFull.ts"
 import * as Pressure from "./Pressure.ts"
 import type { Service } from "./OutboxService.ts"
@@ -34,7 +35,7 @@ export const make = (
     )
 
   /** The turn ends: the next that waits has it, or all that wait are stored in order. */
-  const endTurn = (cell: LaneCell, end: Lane.TurnEnd, failed?: Pending): OutboxFull | undefined => {
+  const endTurn = (cell: LaneCell, end: Lane.TurnEnd, failed?: Pending): PublishError | undefined => {
     const [next, lane] = Lane.turnEnded(cell.state, end)
     cell.state = lane
     const refused = failed === undefined ? undefined : enqueue(failed)
@@ -204,10 +205,3 @@ export const make = (
       })
   }
 }
-
-export const isClosed = () =>
-  new StoreError.StoreError({
-    reason: "unavailable",
-    store: "outbox",
-    detail: "the outbox is closed, its program is ending"
-  })

@@ -119,7 +119,6 @@ export const make = (core: Core, { found }: Drain) => {
   /** What a new outbox does first: it takes its name, and finds what is stored. */
   const begin = Effect.gen(function* () {
     yield* store.hold(state.publisher, holder)
-    yield* Effect.addFinalizer(() => Effect.ignore(store.release(holder)))
     yield* count
     yield* claim
     yield* look

@@ -8,7 +8,9 @@ import { Clock, Effect, Exit } from "effect"
 import type { Drain } from "./Drain.ts"
 import type { LaneCell, Pending, Step } from "./Lanes.ts"
 import * as Lane from "./LaneState.ts"
+import type { StoreError } from "@outlast/resilience"
 import type { Core } from "./OutboxCore.ts"
+import { isClosed } from "./OutboxCore.ts"
 import { OutboxFull } from "./OutboxFull.ts"
 import * as Pressure from "./Pressure.ts"
 
@@ -23,13 +25,13 @@ export const make = (core: Core, { drain }: Drain) => {
   const { counts, lanes, queue, settled, writable } = state
 
   /** Hands an event to the writer, whose lane counts it already; or says why not. */
-  const enqueue = (pending: Pending): OutboxFull | undefined => {
-    const what = state.refusal(pending.row.bytes)
-    if (what !== undefined) {
+  const enqueue = (pending: Pending): OutboxFull | StoreError.StoreError | undefined => {
+    const what = state.ended ? undefined : state.refusal(pending.row.bytes)
+    if (state.ended || what !== undefined) {
       pending.at = "done"
       pending.lane.state = Lane.notCommitted(pending.lane.state, 1)
       state.tidy(pending.lane)
-      return new OutboxFull({ what, limit: cap[what] })
+      return what === undefined ? isClosed() : new OutboxFull({ what, limit: cap[what] })
     }
     state.load = Pressure.add(state.load, 1, pending.row.bytes)
     pending.at = "queued"
@@ -135,7 +137,7 @@ export const make = (core: Core, { drain }: Drain) => {
           const batch = takeBatch()
           if (queue.size === 0) writable.closeUnsafe()
           if (batch.length === 0) {
-            return whenFull === "shedOldest" ? Effect.ignore(shed) : Effect.void
+            return whenFull === "shedOldest" ? Effect.catchCause(shed, core.onStoreFailure) : Effect.void
           }
           state.commit = batch.length
           return Effect.ensuring(

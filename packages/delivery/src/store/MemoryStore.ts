@@ -51,7 +51,8 @@ const make = (options: MemoryOptions = {}): Service => {
       if (ids.has(row.id)) continue
       const seq = ++lastSeq
       ids.add(row.id)
-      rows.set(seq, { ...row, seq, publisher })
+      // A copy: the caller may use its buffer again.
+      rows.set(seq, { ...row, body: row.body.slice(), headers: { ...row.headers }, seq, publisher })
       let subjects = lanes.get(publisher)
       if (subjects === undefined) lanes.set(publisher, (subjects = new Map()))
       const lane = subjects.get(row.subject)

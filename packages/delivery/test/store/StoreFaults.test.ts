@@ -1,6 +1,6 @@
 /** A store that cannot take events: each publish says why, nothing is lost, and it goes on when the store can. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Logger } from "effect"
 import { SqlClient } from "effect/sql"
 import { rm } from "node:fs/promises"
 import { join } from "node:path"
@@ -9,7 +9,7 @@ import { SqliteClient } from "@outlast/node/sqlite"
 import { StoreError } from "@outlast/resilience"
 import { DeliveryStore, MemoryBus, Outbox } from "@outlast/delivery"
 import * as Server from "../../../../test/services/Server.ts"
-import { event, onBus, setBus } from "../support/outboxes.ts"
+import { event, onBus, setBus, until } from "../support/outboxes.ts"
 
 const withFile = <A, E>(
   body: (
@@ -18,7 +18,8 @@ const withFile = <A, E>(
     A,
     E,
     Outbox.Outbox | MemoryBus.MemoryBus | SqlClient.SqlClient | DeliveryStore.DeliveryStore
-  >
+  >,
+  options: Outbox.OutboxOptions = {}
 ) =>
   Effect.scoped(
     Effect.flatMap(Server.folder, (folder) => {
@@ -26,6 +27,7 @@ const withFile = <A, E>(
       return Effect.provide(
         Effect.andThen(setBus("down"), body(file)),
         Outbox.layer({
+          ...options,
           retry: { _tag: "Exponential", initial: 5, factor: 1, cap: 5, jitter: 0 } as never
         }).pipe(
           Layer.provideMerge(DeliveryStore.layerSql({ file })),
@@ -104,4 +106,30 @@ describe("a store", () => {
       })
     )
   )
+  for (const table of ["outlast_outbox", "outlast_publishers"]) {
+    it.live(`whose table ${table} is missing for a while is reported, and goes on when it is back`, () => {
+      const lines: Array<string> = []
+      const logger = Logger.make(({ message }) => lines.push(String(message)))
+      return withFile(
+        () =>
+          Effect.gen(function* () {
+            const sql = yield* SqlClient.SqlClient
+            const beats = Effect.map(
+              sql<{ readonly beat: number }>`SELECT beat FROM outlast_publishers`,
+              ([row]) => row?.beat ?? 0
+            )
+            yield* Outbox.publish(event("1"))
+            yield* sql.unsafe(`ALTER TABLE ${table} RENAME TO away`)
+            yield* setBus("up")
+            yield* until(Effect.sync(() => lines.some((line) => line.includes("cannot use its store"))))
+            yield* sql.unsafe(`ALTER TABLE away RENAME TO ${table}`)
+            // The lease is renewed again.
+            const before = yield* beats
+            yield* until(Effect.map(beats, (beat) => beat > before))
+            yield* delivered(["1"])
+          }),
+        { sweepEvery: "10 millis", lease: "1 minute" }
+      ).pipe(Effect.provide(Logger.layer([logger])))
+    })
+  }
 })
