@@ -72,7 +72,8 @@ export class Host extends Context.Service<Host, Service>()("@outlast/node/host/H
 // Constructor
 // -----------------------------------------------------------------------------
 
-type Registered<A> = Map<string, Effect.Effect<A>>
+/** By name. Each answers within the limit of a check. */
+type Registered<A> = Map<string, Effect.Effect<Option.Option<Exit.Exit<A>>>>
 
 interface RegisteredStep {
   readonly name: string
@@ -88,7 +89,7 @@ const stepChecks: Check.Checks<Step<unknown, unknown>> = {
   run: Check.is.required(Check.is.effect)
 }
 
-/** A host with these limits. `onStatus` is called before each phase. */
+/** A host with these limits. `onStatus` is called when the status changes, before the phase of that status. */
 export const make = (
   plan: Plan,
   checkLimit: number,
@@ -161,10 +162,33 @@ export const make = (
 
     const advance = (event: Shutdown.Event): Shutdown.Action => {
       const [action, next] = Shutdown.step(plan, state, event)
-      state = next
-      onStatus(statusOf(state))
+      if (next !== state) {
+        state = next
+        onStatus(statusOf(state))
+      }
       return action
     }
+
+    /** Runs the steps of a phase, also those that are registered meanwhile. */
+    const runPhase = (phase: Phase, limit: number) =>
+      Effect.gen(function* () {
+        const endsAt = (yield* Clock.currentTimeMillis) + limit
+        const begun = new Set<RegisteredStep>()
+        const ends: Array<StepEnd> = []
+        for (let left = limit; begun.size === 0 || left > 0;) {
+          const due = [...(steps.get(phase)?.values() ?? [])].filter((step) => !begun.has(step))
+          if (due.length === 0) break
+          for (const step of due) begun.add(step)
+          const time = left
+          ends.push(
+            ...(yield* Effect.forEach(due, (step) => runStep(phase, step, time), {
+              concurrency: "unbounded"
+            }))
+          )
+          left = endsAt - (yield* Clock.currentTimeMillis)
+        }
+        return ends
+      })
 
     const runPhases = (reason: string, first: Shutdown.Action) =>
       Effect.gen(function* () {
@@ -183,11 +207,7 @@ export const make = (
               break
             }
             case "Run": {
-              const { limit, phase } = action
-              const registered = [...(steps.get(phase)?.values() ?? [])]
-              const ends = yield* Effect.forEach(registered, (step) => runStep(phase, step, limit), {
-                concurrency: "unbounded"
-              })
+              const ends = yield* runPhase(action.phase, action.limit)
               const now = yield* Clock.currentTimeMillis
               action = advance({ _tag: "PhaseEnded", now, ends, withSteps: withSteps() })
               break
@@ -221,11 +241,7 @@ export const make = (
     const readiness = Effect.gen(function* () {
       const found = yield* Effect.forEach(
         checks,
-        ([name, check]) =>
-          Effect.map(Limited.run(check, checkLimit), (exit) => ({
-            name,
-            reason: reasonOf(exit, checkLimit)
-          })),
+        ([name, check]) => Effect.map(check, (exit) => ({ name, reason: reasonOf(exit, checkLimit) })),
         { concurrency: "unbounded" }
       )
       const reasons = found.flatMap(({ name, reason }) => (reason === undefined ? [] : [{ name, reason }]))
@@ -238,8 +254,7 @@ export const make = (
     const sections = Effect.map(
       Effect.forEach(
         readers,
-        ([name, read]) =>
-          Effect.map(Limited.run(read, checkLimit), (exit) => [name, contentOf(exit)] as const),
+        ([name, read]) => Effect.map(read, (exit) => [name, contentOf(exit)] as const),
         { concurrency: "unbounded" }
       ),
       (entries) => Object.fromEntries(entries)
@@ -249,7 +264,9 @@ export const make = (
       ready: (name, check) => {
         Check.is.text(module, "ready.name", name)
         Check.effect(module, "ready.check", check)
-        return inContext(check, (check) => register(checks, "ready", name, Effect.orDie(check)))
+        return inContext(check, (check) =>
+          register(checks, "ready", name, Limited.single(Effect.orDie(check), checkLimit))
+        )
       },
       onShutdown: (phase, step) => {
         Check.oneOf(module, "phase", phase, Shutdown.phases)
@@ -266,7 +283,9 @@ export const make = (
       section: (name, read) => {
         Check.is.text(module, "section.name", name)
         Check.effect(module, "section.read", read)
-        return inContext(read, (read) => register(readers, "section", name, Effect.orDie(read)))
+        return inContext(read, (read) =>
+          register(readers, "section", name, Limited.single(Effect.orDie(read), checkLimit))
+        )
       },
       readiness,
       isLive: Effect.succeed(true),
