@@ -83,6 +83,9 @@ interface RegisteredStep {
 
 const module = "Host"
 
+/** Milliseconds for which the shutdown waits for the handlers of one event. */
+const longestPublish = 500
+
 const stepChecks: Check.Checks<Step<unknown, unknown>> = {
   name: Check.is.required(Check.is.text),
   limit: Check.is.duration(),
@@ -105,6 +108,8 @@ export const make = (
     let state = Shutdown.initial
     // Lines and events go where the last registered part sends its own.
     let surroundings: Context.Context<never> = Context.empty()
+    // A handler of events may wait. After one that never ended, no other one is waited for.
+    let publishLimit = longestPublish
 
     const register = <A>(into: Map<string, A>, field: string, name: string, entry: A) =>
       Effect.acquireRelease(
@@ -135,7 +140,9 @@ export const make = (
         const full = { ...event, at } as HostEvent
         const line = EventDefinition.lineOf(definitions, full)
         return Effect.andThen(
-          Effect.ignoreCause(ResilienceEvents.publish(full)),
+          Effect.map(Limited.run(ResilienceEvents.publish(full), publishLimit), (exit) => {
+            if (Option.isNone(exit)) publishLimit = 0
+          }),
           line === undefined ? Effect.void : Warnings.write(line)
         )
       }).pipe(Effect.provideContext(surroundings))
@@ -152,7 +159,8 @@ export const make = (
         const end: StepEnd = { phase, name, result, took }
         yield* publish({ _tag: "ShutdownStepEnded", ...end })
         if (Option.isSome(exit) && Exit.isFailure(exit.value) && result === "failed") {
-          yield* Effect.provideContext(Effect.logError(exit.value.cause), surroundings)
+          const line = Effect.logError(exit.value.cause)
+          yield* Effect.ignoreCause(Effect.provideContext(line, surroundings))
         }
         return end
       })
@@ -231,7 +239,10 @@ export const make = (
           const action = advance({ _tag: "Asked", now: yield* Clock.currentTimeMillis })
           // In a fiber of its own: the caller may be interrupted by the shutdown.
           if (action._tag !== "Ignore") {
-            const phases = Effect.flatMap(runPhases(reason, action), (end) => Deferred.succeed(report, end))
+            // Also for a defect, so that the program ends.
+            const phases = Effect.flatMap(Effect.exit(runPhases(reason, action)), (exit) =>
+              Deferred.done(report, exit)
+            )
             yield* Effect.forkDetach(phases, { startImmediately: true, uninterruptible: false })
           }
           return yield* restore(Deferred.await(report))

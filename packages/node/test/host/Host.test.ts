@@ -327,6 +327,32 @@ describe("shutdown", () => {
     )
   )
 
+  it.effect("goes on where a handler of its events never ends, and where a logger throws", () =>
+    Effect.gen(function* () {
+      const throwing = Logger.layer([
+        Logger.make(() => {
+          throw new Error("the log is closed")
+        })
+      ])
+      const events = ResilienceEvents.layerHandler(() => Effect.uninterruptible(Effect.never))
+      yield* Effect.gen(function* () {
+        yield* Host.onShutdown("intake", { name: "fails", run: Effect.fail("failed") })
+        yield* Host.onShutdown("last", { name: "last", run: Effect.void })
+        const ending = yield* Effect.forkChild(Host.shutdown("test"))
+        yield* TestClock.adjust("1 second")
+        const { ends, took } = yield* Fiber.join(ending)
+        assert.deepStrictEqual(
+          ends.map(({ name, result }) => [name, result]),
+          [
+            ["fails", "failed"],
+            ["last", "done"]
+          ]
+        )
+        assert.isAtMost(took, 1_000)
+      }).pipe(Effect.scoped, Effect.provide(Layer.mergeAll(Host.layer({ wait: 0 }), throwing, events)))
+    })
+  )
+
   it.effect("has the limits of its options", () =>
     withHost(
       () =>
