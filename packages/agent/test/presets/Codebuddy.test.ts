@@ -1,6 +1,6 @@
 /** The CodeBuddy preset against its document. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Option, Schema, Stream } from "effect"
+import { Duration, Effect, Fiber, Option, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { ActiveTime } from "@outlast/agent/conversation"
@@ -254,6 +254,27 @@ describe("the table of reasons", () => {
       assert.deepStrictEqual([yield* times(larger), of("CooldownOpened")], [[0], []])
     })
   )
+})
+
+it.effect("a call makes at most three attempts at each of eight providers, within ten minutes", () =>
+  Effect.gen(function* () {
+    const models = yield* Effect.forEach(Array.from({ length: 9 }), (_, n) =>
+      model(`provider-${n}`, `m${n}`, [always(status(500))])
+    )
+    const [first, ...rest] = models
+    if (first === undefined) return
+    yield* inTime(failureOf(ask).pipe(over(policy, [first, ...rest])))
+    const asked = yield* Effect.forEach(models, times)
+    assert.lengthOf(asked.flat(), 24)
+    for (const duration of [policy.deadline, policy.patience]) {
+      assert.strictEqual(Duration.toMillis(duration), 600_000)
+    }
+  })
+)
+
+it("the number of retries is at least 0", () => {
+  assert.strictEqual(withRetries(0).rows.rate_limit.attempts, 1)
+  assert.throws(() => withRetries(-1), /maxRetries/)
 })
 
 it.effect("when all providers are cooling down, each is asked once more", () =>
