@@ -385,7 +385,13 @@ describe("the configuration", () => {
     assert.deepStrictEqual(defaults, {
       enableNetworkResilience: false,
       retry: { maxNetworkRetries: 5, baseDelayMs: 1_000, maxDelayMs: 30_000, jitterPercent: 0.2 },
-      circuitBreaker: { failureThreshold: 5, cooldownMs: 300_000, healthProbeEnabled: true, keepClosed: [] },
+      circuitBreaker: {
+        failureThreshold: 5,
+        cooldownMs: 300_000,
+        healthProbeEnabled: true,
+        keepClosed: [],
+        keepOpen: []
+      },
       taskRestart: { maxRestarts: 3, restartBackoffBaseMs: 60_000 },
       healthCheck: { pingIntervalMs: 30_000, unhealthyThreshold: 0.5 },
       visibility: { logRetries: true, alertThreshold: 10 }

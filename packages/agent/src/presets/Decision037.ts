@@ -299,6 +299,7 @@ export const layer = <const S extends Specs>(
       }
     }
     for (const [name, check] of pings) yield* monitor.register(name, { ping: check })
+    yield* Effect.forEach(settings.circuitBreaker.keepOpen, (name) => breaker.isolate(name))
     yield* recording(monitor)
     yield* tending(breaker, pings, settings)
     // Without pings nothing would tell that a connection is back, and the retries of a call go first.
