@@ -45,6 +45,18 @@ describe("its guard", () => {
     assert.throws(() => withSettings({ maxEventCount: 499 }), /maxEventCount/)
     assert.throws(() => withSettings({ maxToolInvocations: 2_001 }), /maxToolInvocations/)
     assert.throws(() => withSettings({ maxDurationMinutes: 0.5 }), /maxDurationMinutes/)
+    const ranges = [
+      ["maxEventCount", 500, 10_000],
+      ["maxToolInvocations", 50, 2_000],
+      ["maxDurationMinutes", 1, 60]
+    ] as const
+    for (const [name, least, most] of ranges) {
+      for (const allowed of [least, most]) withSettings({ [name]: allowed })
+      for (const wrong of [least - 1, most + 1]) {
+        assert.throws(() => withSettings({ [name]: wrong }), new RegExp(name))
+      }
+    }
+    assert.strictEqual(withSettings({ maxEventCount: 700 }).turns, 701)
     assert.throws(() => withSettings({ maxMinutes: 5 } as {}), /"maxMinutes" is not an option/)
   })
 
