@@ -166,7 +166,7 @@ export type Services<Tools extends Record<string, Tool.Any>> =
 export const run = <Tools extends Record<string, Tool.Any> = {}>(
   options: Options<Tools>
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
-  loop(options, whole, () => Effect.void)
+  loop(options, whole, undefined)
 
 /** Asks for complete answers. */
 const whole: Surface = {
@@ -249,7 +249,7 @@ export const replay = <Tools extends Record<string, Tool.Any> = {}>(
   options: Options<Tools>,
   history: History
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
-  loop(options, whole, () => Effect.void, undefined, history)
+  loop(options, whole, undefined, undefined, history)
 
 /**
  * Continues a run: from the conversation that an outcome or a failure has left, or from a run that is suspended because
@@ -262,7 +262,7 @@ export const resume = <Tools extends Record<string, Tool.Any> = {}>(
   decisions: ReadonlyArray<boolean> = []
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
   from instanceof SuspendedRun
-    ? loop({ ...options, prompt: Prompt.fromMessages(from.transcript.messages) }, whole, () => Effect.void, {
+    ? loop({ ...options, prompt: Prompt.fromMessages(from.transcript.messages) }, whole, undefined, {
         suspended: from,
         decisions
       })
@@ -279,7 +279,7 @@ const preamble: ReadonlySet<string> = new Set(["response-metadata", "notice"])
 const loop = <Tools extends Record<string, Tool.Any>>(
   options: Options<Tools>,
   surface: Surface,
-  emit: (part: Part) => Effect.Effect<void>,
+  emit: ((part: Part) => Effect.Effect<void>) | undefined,
   resumed?: { readonly suspended: SuspendedRun; readonly decisions: ReadonlyArray<boolean> },
   history?: History
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
@@ -340,7 +340,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       first,
       replayed: history?.events ?? [],
       record: history?.record,
-      emit: ({ turn, transition, cause }) => emit({ type: "transition", turn, transition, cause }),
+      emit: emit && (({ turn, transition, cause }) => emit({ type: "transition", turn, transition, cause })),
       cancel: options.cancel,
       hold
     })

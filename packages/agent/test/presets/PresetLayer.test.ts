@@ -35,7 +35,8 @@ describe("the layer of a preset", () => {
       const { events, layer } = compactions()
       const target = yield* ScriptedModel.make({
         provider: "anthropic",
-        model: "m",
+        // A name of its own: windows that other tests of this process learn are kept by the model's name.
+        model: "window-of-6000",
         plan: { answers: () => ({ text: "hello" }), faults: [{ fault: status(413) }] },
         info: { contextWindow: 6_000 }
       })

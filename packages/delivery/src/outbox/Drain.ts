@@ -158,6 +158,7 @@ export const make = (core: Core) => {
       let failures = 0
       while (true) {
         const before = counts.drained
+        const { pulses } = broker
         if (failures > 0) counts.retried++
         const next = yield* permits
           .withPermit(
@@ -174,6 +175,8 @@ export const make = (core: Core) => {
           continue
         }
         failures = counts.drained > before ? 1 : failures + 1
+        // The broker came back while the last attempt was still failing.
+        if (next.ownTime !== true && broker.pulses !== pulses) continue
         const draw = yield* Random.next
         const sleep = Effect.sleep(Duration.millis(next.millis(failures, draw)))
         yield* next.ownTime === true ? sleep : Effect.raceFirst(sleep, broker.next)

@@ -75,6 +75,26 @@ onEach((subject) => {
         assert.deepStrictEqual(yield* onBus, ids)
       }).pipe(Effect.provide(layer()))
     )
+    it.effect("drains at once when the broker comes back while a publish is still failing", () =>
+      Effect.gen(function* () {
+        const release = yield* Deferred.make<void>()
+        let sent = 0
+        yield* setBus("down")
+        yield* Outbox.publish(event("1"))
+        yield* turns
+        yield* holdBus(release)
+        yield* answer(() => (++sent === 1 ? { error: unavailable } : undefined))
+        yield* setBus("up")
+        yield* turns
+        yield* setBus("down")
+        yield* setBus("up")
+        yield* turns
+        yield* Deferred.succeed(release, undefined)
+        // No time passes: no wait ends by itself.
+        yield* until(holds(["1"]))
+        assert.strictEqual(sent, 2)
+      }).pipe(Effect.provide(blockable(subject)))
+    )
     it.effect("stores every event first in the mode alwaysStore", () =>
       Effect.gen(function* () {
         assert.strictEqual((yield* Outbox.publish(event("1"))).safe, "store")

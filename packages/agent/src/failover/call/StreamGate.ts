@@ -14,9 +14,9 @@
  *   "restart"` both are held until the answer is complete.
  *
  * **Protocol.** One `StreamGate` serves one call. {@link StreamGate.begin} starts an attempt; {@link StreamGate.push} takes
- * what comes of it and returns what the consumer gets. After each push, {@link StreamGate.end} says whether and how the
- * attempt has ended, and `alive` and `seam` are about that push alone. An attempt that ended as cut or failed is followed
- * by `begin`, after {@link StreamGate.rewind} if what was seen is void, or by {@link StreamGate.deliverCut} or
+ * what comes of it and returns what the consumer gets. After each push, {@link StreamGate.end} says how the attempt has
+ * ended, and `alive` and `seam` are about that push alone. A cut or failed attempt is followed by `begin`, after
+ * {@link StreamGate.rewind} if what was seen is void, or by {@link StreamGate.deliverCut} or
  * {@link StreamGate.deliverRefused}, which end the answer. Nothing is read behind an end.
  */
 import type { Response } from "effect/ai"
@@ -35,7 +35,6 @@ import { carrier } from "./Surface.ts"
 import { sum, unknown } from "../../conversation/Usage.ts"
 
 type Part = Response.StreamPartEncoded
-type Usage = Response.FinishPartEncoded["usage"]
 
 /** How an attempt has ended. Nothing behind its end is read. */
 export type AttemptEnd =
@@ -108,7 +107,7 @@ export class StreamGate {
   /** The last text part that the seam holds, with the metadata of all of them. */
   #atSeam: Response.TextDeltaPartEncoded | undefined
   /** Known usage of failed attempts. */
-  #usage: Usage | undefined
+  #usage: Response.FinishPartEncoded["usage"] | undefined
 
   /**
    * `requested` is the id of the target that stands first. `midStream` is what may become of text that was seen; if
@@ -119,7 +118,6 @@ export class StreamGate {
     this.#requested = requested
     this.#midStream = midStream
     this.#structured = structured
-    // Text that was seen is continued only where the call allows it. An object is read at its end.
     this.#text = new ShownText(midStream !== "fail" || structured)
   }
 
@@ -181,8 +179,7 @@ export class StreamGate {
     this.#preamble = []
     this.#tail = []
     this.#ids = new Map()
-    const { text } = this
-    this.#seam = text.trim() === "" ? undefined : Seam.make(text)
+    this.#seam = this.text.trim() === "" ? undefined : Seam.make(this.text)
     this.#atSeam = undefined
     this.#object = this.#structured ? new ObjectText() : undefined
     this.#ofObject = undefined
@@ -571,7 +568,7 @@ export class StreamGate {
 }
 
 /** Tokens of an attempt that is not the answer, where its finish came. */
-export const usageOf = (end: AttemptEnd | undefined): Usage | undefined => {
+export const usageOf = (end: AttemptEnd | undefined): Response.FinishPartEncoded["usage"] | undefined => {
   if (end?._tag === "Cut") return end.finish.usage
   return end?._tag === "Failed" && end.part.type === "finish" ? end.part.usage : undefined
 }
