@@ -4,13 +4,14 @@
  * In a terminal Ctrl-C cancels an answer, and Ctrl-D ends the chat. In a pipe each line is a message or a command, and
  * the end of the input ends the chat.
  */
-import { Cause, Effect, Logger, Ref } from "effect"
+import { Cause, Effect, FileSystem, Logger, Ref } from "effect"
 import { Prompt } from "effect/ai"
 import type { SafetyGuard } from "@outlast/agent"
 import { Registry } from "@outlast/providers"
 import { ResilienceEvents, Warnings } from "@outlast/resilience"
 import { SimulatedFailure } from "@outlast/testing"
 import type { Preset } from "../explain/Preset.ts"
+import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
 import { answer } from "./Answer.ts"
 import * as Command from "./Command.ts"
@@ -87,7 +88,7 @@ export const run = (options: Options) =>
       const simulated = yield* SimulatedFailure.make
       const [first, ...rest] = offered
       const chain: Chain = [simulated.target(first), ...rest.map((target) => simulated.target(target))]
-      const folder = options.folder ?? (options.real ? undefined : yield* Workspace.sample)
+      const folder = yield* folderOf(options)
       const journal = yield* Ref.make(Journal.empty)
       const noting = (show: Terminal.Terminal["aside"]) => (line: string) =>
         Effect.andThen(
@@ -130,6 +131,21 @@ export const run = (options: Options) =>
     })
   )
 
-/** The first model. It cannot be built when FALLBACK_MODEL_ID or a key is wrong. */
+/** The first model. It cannot be built when no key is good, or FALLBACK_MODEL_ID names no model of the chain. */
 const opened = (preset: Preset, chain: Chain, note: State["note"]) =>
-  Effect.mapError(Model.build(preset, chain, note), ({ message }) => new UsageError({ message }))
+  Effect.catchCause(Model.build(preset, chain, note), (cause) =>
+    Cause.hasInterrupts(cause)
+      ? Effect.interrupt
+      : Effect.fail(new UsageError({ message: Model.problemOf(preset, cause) }))
+  )
+
+/** The folder that the model may read. Links in its path are followed here, so that links in it can be told. */
+const folderOf = ({ folder, real }: Options) =>
+  Effect.gen(function* () {
+    if (folder === undefined) return real ? undefined : yield* Workspace.sample
+    const fs = yield* FileSystem.FileSystem
+    return yield* fs.realPath(folder).pipe(
+      Effect.tap(fs.readDirectory),
+      Effect.mapError((error) => unreadable(`The folder ${folder}`, error))
+    )
+  })

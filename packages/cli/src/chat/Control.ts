@@ -69,7 +69,6 @@ const trip = (state: State, name: string) =>
 const reset = (state: State, name: string) =>
   Effect.gen(function* () {
     const { breaker, circuits, targets } = yield* Ref.get(state.model)
-    if (circuits.includes(name) && breaker !== undefined) yield* breaker.reset(name)
     const refs = (yield* targets.list).map(({ target }) => target)
     const which =
       name === "all"
@@ -82,7 +81,10 @@ const reset = (state: State, name: string) =>
               ? { target: name }
               : undefined
     if (which === undefined) {
-      if (circuits.includes(name)) return yield* said(state, `Circuit ${name} is closed.`)
+      if (breaker !== undefined && circuits.includes(name)) {
+        yield* breaker.reset(name)
+        return yield* said(state, `Circuit ${name} is closed.`)
+      }
       const names = ["all", ...refs.flatMap(({ id, key, provider }) => [id, key, provider]), ...circuits]
       return yield* mistaken(state, unknown("known here", name, [...new Set(names)], "Names"))
     }
@@ -121,7 +123,7 @@ const usePreset = (state: State, preset: Model.Model["preset"]) =>
     const before = yield* Ref.get(state.model)
     const exit = yield* Effect.exit(Model.build(preset, state.chain, state.note))
     if (Exit.isFailure(exit)) {
-      return yield* mistaken(state, `Preset ${preset} cannot be used: ${String(exit.cause)}`)
+      return yield* mistaken(state, Model.problemOf(preset, exit.cause))
     }
     yield* Ref.set(state.model, exit.value)
     yield* before.close

@@ -4,7 +4,7 @@
  * Circuits have short names, `anthropic` and `anthropic/claude-sonnet-4-5`, so that they can be typed. decision037
  * makes its own circuits.
  */
-import { Context, Effect, Exit, Layer, Option, Scope } from "effect"
+import { Cause, Context, Effect, Exit, Layer, Option, Scope } from "effect"
 import type { Config } from "effect"
 import { Agent, Compaction, Presets } from "@outlast/agent"
 import type { Failover, SafetyGuard } from "@outlast/agent"
@@ -73,6 +73,13 @@ const shortNames = ({ provider, model }: TargetRef.TargetRef): Permits.Circuits 
 })
 
 const namesOf = (preset: Preset) => (preset === "nexo" ? nexo.circuitsOf : shortNames)
+
+/** Says why a preset cannot be built over the chain. */
+export const problemOf = (preset: Preset, cause: Cause.Cause<unknown>): string => {
+  const error = Cause.squash(cause)
+  const advice = preset === "s11" ? " Set FALLBACK_MODEL_ID to a model of the chain, or unset it." : ""
+  return `Preset ${preset} cannot be used. ${error instanceof Error ? error.message : String(error)}.${advice}`
+}
 
 /** Writes the lines of the preset's own log, until the scope ends. */
 const writing = (

@@ -118,7 +118,10 @@ export const make: Effect.Effect<Terminal, never, Scope.Scope> = Effect.gen(func
       }),
     settle,
     interrupted: Effect.callback((resume) => {
-      MutableRef.set(waiting, () => resume(Effect.void))
+      MutableRef.set(waiting, () => {
+        MutableRef.set(waiting, undefined)
+        resume(Effect.void)
+      })
       return Effect.sync(() => MutableRef.set(waiting, undefined))
     })
   }

@@ -2,7 +2,7 @@
  * The tools of the chat: the time, and reading the files of one folder. Nothing outside the folder is read, no hidden
  * file, and nothing is written.
  */
-import { Clock, Effect, FileSystem, Path, Schema } from "effect"
+import { Clock, Effect, FileSystem, Option, Path, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import * as FakeModel from "./FakeModel.ts"
 
@@ -36,7 +36,7 @@ export const sample = Effect.gen(function* () {
     const { name, content } = FakeModel.file(n)
     yield* fs.writeFileString(path.join(folder, name), content)
   }
-  return folder
+  return yield* fs.realPath(folder)
 })
 
 /**
@@ -55,8 +55,8 @@ export const layer = (folder: string | undefined) =>
           if (found.length === maxFiles) break
           if (name.startsWith(".")) continue
           const full = path.join(folder, name)
-          // A link may lead out of the folder.
-          if ((yield* fs.realPath(full)) !== full) continue
+          // A link may lead out of the folder, or nowhere.
+          if (Option.getOrUndefined(yield* Effect.option(fs.realPath(full))) !== full) continue
           if ((yield* fs.stat(full)).type === "File") found.push(name)
         }
         return found
