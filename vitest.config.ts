@@ -12,6 +12,9 @@ export default defineConfig({
     // The files of a worker share their modules: importing `effect` and our sources again for each file took most of the
     // time. Tests keep no state in modules, and those that change the process restore it.
     isolate: false,
-    reporters: inCi ? ["default", "./scripts/test-summary.ts"] : ["default"]
+    // `npm run conformance` reads the JSON report.
+    reporters: inCi
+      ? ["default", "./scripts/test-summary.ts", ["json", { outputFile: ".cache/tests.json" }]]
+      : ["default"]
   }
 })

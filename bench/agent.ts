@@ -116,7 +116,17 @@ export const agentLoop = async ({ say, table }: Report): Promise<void> => {
   say(`A turn with ${calls} tool calls, ${rounds} rounds, Node ${process.version}`)
   table("Turn, µs per turn (ratio: to a loop by hand)", await measure([first, ...others], options))
   const dir = process.env["OUTLAST_BENCH_BASELINE"]
-  if (dir === undefined) return
+  if (dir !== undefined) await compareWith({ say, table }, dir, options.rounds, options.calls)
+}
+
+/** Compares the turns with those of the checkout in `dir`. */
+export const compareWith = async (
+  { table }: Report,
+  dir: string,
+  rounds: number,
+  calls: number
+): Promise<void> => {
+  const own = contendersOf({ effect, ai, agent })
   const load = (path: string) => import(join(dir, path))
   // The other checkout has the same modules, of another version.
   const other = contendersOf({
@@ -132,7 +142,7 @@ export const agentLoop = async ({ say, table }: Report): Promise<void> => {
         { ...before, name: "the other checkout" },
         { ...contender, name: "this checkout" }
       ],
-      options
+      { rounds, calls, unitsPerCall: turns }
     )
     table(`${contender.name}, µs per turn (ratio: to the other checkout)`, figures, target)
   }

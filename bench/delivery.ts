@@ -272,11 +272,12 @@ const overStore = async ({ say, table }: Report): Promise<void> => {
   rmSync(place, { recursive: true, force: true })
 }
 
-/** Heap of a program whose outbox has a backlog of so many events. */
+/** Heap and resident memory of a program whose outbox has a backlog of so many events. */
 const memory = async ({ say }: Report): Promise<void> => {
   const place = folder()
   const client = SqliteClient.layer({ filename: join(place, "outbox.db") })
   const heaps: Array<number> = []
+  const resident: Array<number> = []
   let stored = 0
   for (const events of [1_000, 1_000_000]) {
     const filling = await living(Layer.provide(DeliveryStore.layerSql(), client))
@@ -308,11 +309,15 @@ const memory = async ({ say }: Report): Promise<void> => {
     )
     await outbox.run(Effect.flatMap(Outbox.Outbox, ({ sweep }) => sweep))
     globalThis.gc?.()
-    heaps.push(process.memoryUsage().heapUsed / 1_048_576)
+    const { heapUsed, rss } = process.memoryUsage()
+    heaps.push(heapUsed / 1_048_576)
+    resident.push(rss / 1_048_576)
     await outbox.stop()
   }
-  say(`  heap with a backlog of 1,000 events    ${heaps[0]?.toFixed(1)} MiB`)
-  say(`  heap with a backlog of 1,000,000       ${heaps[1]?.toFixed(1)} MiB`)
+  for (const [index, events] of ["1,000", "1,000,000"].entries()) {
+    const figures = `${heaps[index]?.toFixed(1)} MiB, resident ${resident[index]?.toFixed(0)} MiB`
+    say(`  heap with a backlog of ${events.padEnd(9)} events  ${figures}`)
+  }
   rmSync(place, { recursive: true, force: true })
 }
 

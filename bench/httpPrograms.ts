@@ -6,7 +6,7 @@ import { once } from "node:events"
 import { createServer } from "node:http"
 import type { RequestListener } from "node:http"
 import type { AddressInfo } from "node:net"
-import { ManagedRuntime } from "effect"
+import { Layer, Logger, ManagedRuntime } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Failover } from "@outlast/agent"
 import { OpenAiCompatible } from "@outlast/providers"
@@ -45,10 +45,10 @@ const provider: RequestListener = (request, response) => {
 const gateway = (url: string): RequestListener => {
   const target = (name: string) =>
     OpenAiCompatible.model({ name, baseUrl: `${url}/${name}/v1`, model: "m", keys: ["BENCH_KEY"] })
-  const runtimes = {
-    healthy: ManagedRuntime.make(Failover.layer([target("a"), target("b")])),
-    dead: ManagedRuntime.make(Failover.layer([target("dead"), target("b")]))
-  }
+  // Portkey is started without its log, too.
+  const over = (first: string) =>
+    ManagedRuntime.make(Layer.provideMerge(Failover.layer([target(first), target("b")]), Logger.layer([])))
+  const runtimes = { healthy: over("a"), dead: over("dead") }
   return (request, response) => {
     const chunks: Array<Buffer> = []
     request.on("data", (chunk: Buffer) => chunks.push(chunk))

@@ -14,12 +14,13 @@ const packages = ["resilience", "agent", "providers", "testing", "node"]
 /** Everything is inferred: TypeScript has to find a name for each type by itself. */
 const library = `
 import { Agent, Chain, Compaction, Direct, Failover, Order, RecoveryPolicy, Resilient, SafetyGuard } from "@outlast/agent"
+import { Decision037Config, LiveConfig, OutlastConfig } from "@outlast/agent/config"
 import { Nudge } from "@outlast/agent/recovery"
 import { Presets } from "@outlast/agent/presets"
 import { SqliteClient, StoreLock } from "@outlast/node"
 import { Anthropic, OpenAi, toAiSdk } from "@outlast/providers"
 import { CircuitBreaker, Retry } from "@outlast/resilience"
-import { FaultPlan, ScriptedModel } from "@outlast/testing"
+import { Arbitraries, FakeProvider, FaultPlan, ScriptedModel, SimulatedFailure, Timeline, Timing } from "@outlast/testing"
 import { Effect } from "effect"
 
 export const claude = Anthropic.model("claude-sonnet-4-5", { keys: ["ANTHROPIC_API_KEY"] })
@@ -34,6 +35,11 @@ export const built = Failover.make(chain)
 export const run = Agent.run({ prompt: "hello" })
 export const guarded = SafetyGuard.run({ turns: 3 })(run)
 export const compaction = Compaction.layer()
+export const summarised = Compaction.layer({ summariser: { model: layer } })
+export const configured = OutlastConfig.layerConfig(chain)
+export const decoded = OutlastConfig.decode({})
+export const resilience = Decision037Config.layer(chain, undefined)
+export const live = LiveConfig.make({ policy: { maxAttempts: 3 } })
 export const nudges = Nudge.defaults
 export const presets = Presets
 export const tools = Resilient.toolkit
@@ -41,6 +47,12 @@ export const breaker = CircuitBreaker.make()
 export const retried = Retry
 export const plan = FaultPlan
 export const scripted = ScriptedModel
+export const timeline = Timeline.record(run)
+export const properties = [Timing.neverMoreThan("1 minute"), Timing.atLeastRetryAfter]
+export const simulated = SimulatedFailure.make
+export const worlds = { failure: Arbitraries.Failure, world: Arbitraries.World, policy: Arbitraries.Policy }
+export const models = Arbitraries.models
+export const server = FakeProvider.start({ plan: { answers: [] } })
 export const served = toAiSdk
 export const both = Effect.all([built, breaker])
 export const settings = Chain.build

@@ -9,7 +9,8 @@ import { publint } from "publint"
 import { formatMessage } from "publint/utils"
 
 const root = join(import.meta.dirname, "..", "packages")
-const allowed = /^(?:(?:dist|src)\/.+(?:\.ts|\.js|\.map)|package\.json|LICENSE|README\.md|CHANGELOG\.md)$/
+const allowed =
+  /^(?:(?:dist|src)\/.+(?:\.ts|\.js|\.map)|schema\/.+\.schema\.json|package\.json|LICENSE|README\.md|CHANGELOG\.md)$/
 let problems = 0
 
 for (const name of readdirSync(root).toSorted()) {

@@ -44,7 +44,10 @@ export interface Result {
   /** Deliveries of an event after its first. */
   readonly duplicates: number
   readonly deadLetters: number
+  /** Events that the consumer handled behind later ones because their first delivery was lost. */
+  readonly handledLate: number
   readonly lost: number
+  /** Events that are behind later ones in the stream. */
   readonly outOfOrder: number
 }
 
@@ -163,15 +166,21 @@ const oneRound = (n: number, url: string) =>
     })
   )
 
+/** A delivery: the event, and its place in the stream. */
+interface Seen {
+  readonly id: string
+  readonly sequence: number
+}
+
 /** Reads what the broker has of a round, until nothing more comes, as a durable consumer. */
 const consume = (n: number, accepted: ReadonlyArray<string>) =>
   Effect.gen(function* () {
-    const seen: Array<string> = []
+    const seen: Array<Seen> = []
     const missing = new Set(accepted)
     const reading = yield* EventBus.EventBus.pipe(
       Effect.flatMap(({ deliveries }) =>
         Stream.runForEach(deliveries({ subject: `ev.r${n}.>`, durable: `round-${n}` }), (delivery) => {
-          seen.push(delivery.event.id)
+          seen.push({ id: delivery.event.id, sequence: delivery.sequence })
           missing.delete(delivery.event.id)
           return Effect.ignore(delivery.ack)
         })
@@ -201,12 +210,23 @@ const outages = (server: Nats.Nats, count: () => void) =>
 
 const judge = (
   accepted: ReadonlyArray<string>,
-  seen: ReadonlyArray<string>,
+  seen: ReadonlyArray<Seen>,
   dead: ReadonlyArray<string>,
   isShared: boolean
 ) => {
-  const known = new Set([...seen, ...dead])
-  const first = [...new Set(seen)]
+  const delivered = new Set(seen.map(({ id }) => id))
+  const inStream = new Set(seen.toSorted((a, b) => a.sequence - b.sequence).map(({ id }) => id))
+  return {
+    lost: accepted.filter((id) => !delivered.has(id) && !dead.includes(id)),
+    duplicates: seen.length - delivered.size,
+    outOfOrder: overtaken(inStream, isShared),
+    // The broker delivers again what it lost with a connection, behind what it has delivered since.
+    handledLate: overtaken(delivered, isShared).length
+  }
+}
+
+/** Events whose first occurrence is behind a later event of the same subject and publisher. */
+const overtaken = (first: ReadonlySet<string>, isShared: boolean): ReadonlyArray<string> => {
   // Lives of one name continue each other's order; others have one each.
   const orders = Map.groupBy(first, (id) => {
     const [life, subject] = id.split("/")
@@ -216,19 +236,15 @@ const judge = (
     const [life, , number] = id.split("/")
     return Number(life) * 10_000_000 + Number(number)
   }
-  const outOfOrder: Array<string> = []
+  const late: Array<string> = []
   for (const ids of orders.values()) {
     let last = ""
     for (const id of ids) {
-      if (last !== "" && rank(id) < rank(last)) outOfOrder.push(`${id} after ${last}`)
+      if (last !== "" && rank(id) < rank(last)) late.push(`${id} after ${last}`)
       else last = id
     }
   }
-  return {
-    lost: accepted.filter((id) => !known.has(id)),
-    duplicates: seen.length - first.length,
-    outOfOrder
-  }
+  return late
 }
 
 /** Runs all rounds. */
@@ -255,11 +271,11 @@ const runWith = (server: Nats.Nats, { rounds, seed, parallel }: Options) =>
         Effect.gen(function* () {
           const { accepted, dead, isShared, ...counts } = yield* oneRound(n, server.url)
           const seen = yield* consume(n, accepted)
-          const { lost, outOfOrder, duplicates } = judge(accepted, seen, dead, isShared)
+          const { lost, outOfOrder, ...doubled } = judge(accepted, seen, dead, isShared)
           for (const id of lost) console.error(`round ${n}: ${id} is lost`)
           for (const what of outOfOrder) console.error(`round ${n}: ${what}`)
           if ((n + 1) % 20 === 0) console.error(`round ${n + 1} of ${rounds}`)
-          const faults = { lost: lost.length, outOfOrder: outOfOrder.length, duplicates }
+          const faults = { lost: lost.length, outOfOrder: outOfOrder.length, ...doubled }
           return { ...faults, ...counts, events: accepted.length, deadLetters: dead.length }
         }).pipe(Random.withSeed(`${seed}-${n}`)),
       { concurrency: parallel }
@@ -277,6 +293,7 @@ const runWith = (server: Nats.Nats, { rounds, seed, parallel }: Options) =>
       duplicates: sum(({ duplicates }) => duplicates),
       deadLetters: sum(({ deadLetters }) => deadLetters),
       lost: sum(({ lost }) => lost),
+      handledLate: sum(({ handledLate }) => handledLate),
       outOfOrder: sum(({ outOfOrder }) => outOfOrder)
     }
   })

@@ -52,7 +52,7 @@ else {
       `${result.kills} publishing processes killed, ${result.pauses} paused; the broker was down ${result.outages} times`,
       `${result.leasesLost} leases lost to another process`,
       `${result.events} events accepted, ${result.stored} of them stored first`,
-      `${result.duplicates} delivered again, ${result.deadLetters} dead letters`,
+      `${result.duplicates} delivered again, ${result.handledLate} handled late by the consumer, ${result.deadLetters} dead letters`,
       `lost: ${result.lost}, out of order: ${result.outOfOrder}`
     ].join("\n")
   )

@@ -18,11 +18,21 @@ const patternOf = (template: string): RegExp | undefined => {
   return new RegExp(`^${parts.map(escaped).join(".+")}$`)
 }
 
-/** True when the source has this title, in one piece or as a template. */
+/** True when the text at this place is the title of a group of tests. */
+const isGroup = (source: string, at: number): boolean => /\bdescribe[\w.]*\(\s*$/.test(source.slice(0, at))
+
+const isThere = (source: string, quoted: string): boolean => {
+  for (let at = source.indexOf(quoted); at >= 0; at = source.indexOf(quoted, at + 1)) {
+    if (!isGroup(source, at)) return true
+  }
+  return false
+}
+
+/** True when the source has a test with this title, in one piece or as a template. */
 export const has = (source: string, title: string): boolean => {
   const last = title.split(" > ").at(-1) ?? ""
   for (const quote of ['"', "'", "`"]) {
-    if (source.includes(quote + last.replaceAll(quote, `\\${quote}`) + quote)) return true
+    if (isThere(source, quote + last.replaceAll(quote, `\\${quote}`) + quote)) return true
   }
   for (const [, , text = ""] of source.matchAll(opened)) {
     if (isTemplate(text) && patternOf(text.replaceAll("%%", "%"))?.test(last) === true) return true

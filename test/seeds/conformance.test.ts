@@ -129,5 +129,7 @@ describe("the titles of a source", () => {
     assert.isFalse(Titles.has(source, "does"))
     assert.isFalse(Titles.has(source, "stops after"))
     assert.isFalse(Titles.has(source, "anything else"))
+    assert.isFalse(Titles.has('describe("does it", () => {})', "does it"))
+    assert.isTrue(Titles.has('describe("does it", () => { it("does it", x) })', "does it"))
   })
 })

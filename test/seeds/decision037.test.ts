@@ -181,6 +181,12 @@ describe("the layer", () => {
       })
   )
 
+  /** In steps, because transitions are read in a fiber of their own, which needs its turns. */
+  const advance = (seconds: number) =>
+    Effect.forEach(Array.from({ length: seconds / 5 }), () => TestClock.adjust("5 seconds"), {
+      discard: true
+    })
+
   const probed = (healthProbeEnabled: boolean) =>
     Effect.gen(function* () {
       const faults = [{ times: 5, fault: status(429) }]
@@ -196,9 +202,9 @@ describe("the layer", () => {
         const circuits = Effect.flatMap(Targets.Targets, ({ list }) =>
           Effect.map(list, ([first]) => first?.circuits.map(({ phase }) => phase) ?? [])
         )
-        yield* TestClock.adjust("20 seconds")
+        yield* advance(20)
         const before = yield* circuits
-        yield* TestClock.adjust("5 minutes")
+        yield* advance(300)
         return [before, yield* circuits]
       }).pipe(Effect.provide(decision037.layer([target], { ping, settings: own })))
       return { phases, probes: pings.length - 1, asked: (yield* timesOf(target)).length }
@@ -210,6 +216,28 @@ describe("the layer", () => {
       const without = yield* probed(false)
       assert.deepStrictEqual([without.probes, without.asked], [0, 5])
       assert.isNotEmpty(without.phases[1])
+    })
+  )
+
+  it.effect("001-P2-cb-probe: opens the circuit again when the ping fails or never answers", () =>
+    Effect.gen(function* () {
+      for (const answer of [Effect.fail("down"), Effect.never]) {
+        const target = yield* model("a", "m1", [always(status(429))], { endpoint: "https://a.example" })
+        let pings = 0
+        // The first ping is the monitor's.
+        const ping = () =>
+          Effect.suspend((): Effect.Effect<unknown, unknown> => (pings++ === 0 ? Effect.void : answer))
+        const own = settings({ healthCheck: { pingIntervalMs: 86_400_000 } })
+        const phase = yield* Effect.gen(function* () {
+          yield* Effect.forkChild(Effect.exit(ask))
+          yield* advance(20)
+          // Opened at about 15 s, probed five minutes later, for at most ten seconds.
+          yield* advance(330)
+          const all = yield* Effect.flatMap(Targets.Targets, ({ list }) => list)
+          return all[0]?.circuits.map(({ phase }) => phase)
+        }).pipe(Effect.provide(decision037.layer([target], { ping, settings: own })))
+        assert.deepStrictEqual([phase, pings], [["open"], 2])
+      }
     })
   )
 
@@ -357,7 +385,13 @@ describe("the configuration", () => {
     assert.deepStrictEqual(defaults, {
       enableNetworkResilience: false,
       retry: { maxNetworkRetries: 5, baseDelayMs: 1_000, maxDelayMs: 30_000, jitterPercent: 0.2 },
-      circuitBreaker: { failureThreshold: 5, cooldownMs: 300_000, healthProbeEnabled: true, keepClosed: [] },
+      circuitBreaker: {
+        failureThreshold: 5,
+        cooldownMs: 300_000,
+        healthProbeEnabled: true,
+        keepClosed: [],
+        keepOpen: []
+      },
       taskRestart: { maxRestarts: 3, restartBackoffBaseMs: 60_000 },
       healthCheck: { pingIntervalMs: 30_000, unhealthyThreshold: 0.5 },
       visibility: { logRetries: true, alertThreshold: 10 }

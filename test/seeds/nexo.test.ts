@@ -1,9 +1,10 @@
 /** Promises of nexo-rs that no other test shows. */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Exit, Scope } from "effect"
+import { Duration, Effect, Exit, Metric, Scope } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Failover, Presets } from "@outlast/agent"
+import { Inbound } from "@outlast/agent/guard"
 import { CircuitBreaker } from "@outlast/resilience"
 import { Anthropic, Google, OpenAi, OpenAiCompatible, Registry } from "@outlast/providers"
 import { always, ask, failureOf, inTime, key, model, status, timed, timesOf } from "./support.ts"
@@ -121,3 +122,19 @@ describe("plain data for the host and for delivery", () => {
     assert.deepInclude(outbox, { rejections: 3, whenFull: "shedOldest" })
   })
 })
+
+it.effect("003-op-metrics-inbound: a metric counts inbound events, those that were dropped apart", () =>
+  Effect.gen(function* () {
+    const inbound = yield* Inbound.make
+    const count = (outcome: string) =>
+      Effect.map(Metric.value(Metric.withAttributes(Inbound.messages, { outcome })), ({ count }) =>
+        Number(count)
+      )
+    const before = [yield* count("accepted"), yield* count("dropped")] as const
+    for (const text of ["hello", " ", "", "bye"]) yield* inbound.accept({ text })
+    assert.deepStrictEqual(
+      [(yield* count("accepted")) - before[0], (yield* count("dropped")) - before[1]],
+      [2, 2]
+    )
+  })
+)

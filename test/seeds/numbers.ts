@@ -2,16 +2,29 @@
  * Shows that the tests of the presets hold their numbers: changes each number of a preset in turn and runs the tests. A
  * number whose change no test notices is printed.
  *
- * `node --conditions=@outlast/source test/seeds/numbers.ts [NAME...]`, for example `Codebuddy`. It edits the sources and
+ * `npm run conformance:numbers -- [NAME...]`, for example `Codebuddy`. It edits the sources and
  * restores them, so it refuses to run on files with uncommitted changes. Takes several seconds for each number.
  */
 import { execFileSync, spawnSync } from "node:child_process"
 import { readFileSync, writeFileSync } from "node:fs"
 
 const folder = "packages/agent/src/presets/"
-const all = ["Backoffs", "Claw0", "Codebuddy", "Decision037", "Decision037Settings", "Nexo", "S11"]
+const preset = (name: string): ReadonlyArray<string> => [
+  `packages/agent/test/presets/${name}.test.ts`,
+  `test/seeds/${name.toLowerCase()}.test.ts`
+]
+/** The tests of each module. */
+const testsOf: Readonly<Record<string, ReadonlyArray<string>>> = {
+  Backoffs: ["packages/agent/test/presets/Backoffs.test.ts"],
+  Claw0: preset("Claw0"),
+  Codebuddy: preset("Codebuddy"),
+  Decision037: preset("Decision037"),
+  Decision037Settings: preset("Decision037"),
+  Nexo: preset("Nexo"),
+  S11: preset("S11")
+}
 const wanted = process.argv.slice(2)
-const names = wanted.length === 0 ? all : wanted
+const names = wanted.length === 0 ? Object.keys(testsOf) : wanted
 
 /** A number, or one at the beginning of a duration in words. Underscores group digits. */
 const number =
@@ -44,19 +57,12 @@ const changed = (source: string, { line, from, text }: Place): string => {
   return lines.join("\n")
 }
 
-const testsPass = (): boolean =>
-  spawnSync(
-    process.execPath,
-    [
-      "node_modules/vitest/vitest.mjs",
-      "run",
-      "packages/agent/test/presets",
-      ...["codebuddy", "decision037", "s11", "nexo", "claw0"].map((name) => `test/seeds/${name}.test.ts`),
-      "--bail=1",
-      "--no-isolate"
-    ],
-    { stdio: "ignore" }
-  ).status === 0
+const testsPass = (name: string): boolean => {
+  const tests = testsOf[name]
+  if (tests === undefined) throw new Error(`${name} is none of ${Object.keys(testsOf).join(", ")}.`)
+  const args = ["node_modules/vitest/vitest.mjs", "run", ...tests, "--bail=1", "--no-isolate"]
+  return spawnSync(process.execPath, args, { stdio: "ignore" }).status === 0
+}
 
 let survived = 0
 let total = 0
@@ -70,7 +76,7 @@ for (const name of names) {
     for (const place of placesIn(source)) {
       total++
       writeFileSync(file, changed(source, place))
-      if (!testsPass()) continue
+      if (!testsPass(name)) continue
       survived++
       console.log(`${file}:${place.line + 1}: no test notices a change of ${place.text}`)
     }

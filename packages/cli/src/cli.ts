@@ -7,6 +7,7 @@ import manifest from "../package.json" with { type: "json" }
 import * as Chat from "./chat/Chat.ts"
 import * as Classify from "./classify/Classify.ts"
 import * as Compact from "./compact/Compact.ts"
+import * as ConfigCheck from "./config/ConfigCheck.ts"
 import * as Demo from "./demo/Demo.ts"
 import * as Timeline from "./demo/Timeline.ts"
 import * as Dlq from "./dlq/Dlq.ts"
@@ -378,11 +379,43 @@ const dlq = Command.make("dlq").pipe(
   ])
 )
 
+const kind = Flag.Literals("kind", ConfigCheck.kinds).pipe(
+  Flag.withDescription("Whose settings: outlast, or decision037 for NetworkResilienceConfig"),
+  Flag.withDefault("outlast")
+)
+
+const config = Command.make("config").pipe(
+  Command.withDescription("Settings in a file: JSON, YAML or TOML."),
+  Command.withSubcommands([
+    Command.make(
+      "check",
+      {
+        file: file.pipe(Argument.withDescription("The file: .json, .yaml, .yml or .toml")),
+        kind,
+        json: Flag.Boolean("json").pipe(
+          Flag.withDescription("Print the settings that are given, or the error, as one JSON object"),
+          Flag.withDefault(false)
+        )
+      },
+      Effect.fn((options) =>
+        Effect.tapError(ConfigCheck.check(options), JsonError.report("config check", options.json))
+      )
+    ).pipe(
+      Command.withDescription(
+        "Says every problem of the file: syntax errors with the line, wrong fields with their path."
+      )
+    ),
+    Command.make("schema", { kind }, ({ kind }) =>
+      Console.log(JSON.stringify(ConfigCheck.schemaOf(kind), undefined, 2))
+    ).pipe(Command.withDescription("Prints the JSON Schema of the file, for editors."))
+  ])
+)
+
 /** Returns colours for a terminal, unless they are turned off. */
 const paintFor = (isTerminal: boolean | undefined, noColor: string | undefined): Timeline.Paint =>
   isTerminal === true && (noColor === undefined || noColor === "") ? Timeline.coloured : Timeline.uncoloured
 
 export const outlast = Command.make("outlast").pipe(
   Command.withDescription("Resilience for LLM agents"),
-  Command.withSubcommands([demo, chat, classify, compact, dlq, doctor, explain, guard])
+  Command.withSubcommands([demo, chat, classify, compact, config, dlq, doctor, explain, guard])
 )

@@ -9,6 +9,12 @@ import { Effect } from "effect"
 
 export class Signal {
   #waiters = new Set<() => void>()
+  #pulses = 0
+
+  /** Number of pulses so far. A waiter that was busy compares it, and misses none. */
+  get pulses(): number {
+    return this.#pulses
+  }
 
   /** Ends with the next pulse. */
   readonly next: Effect.Effect<void> = Effect.callback<void>((resume) => {
@@ -19,6 +25,7 @@ export class Signal {
 
   /** Wakes those that wait now. Their fibers may run before it returns. */
   pulse(): void {
+    this.#pulses++
     const waiters = this.#waiters
     this.#waiters = new Set()
     for (const wake of waiters) wake()

@@ -119,7 +119,7 @@ const rows: ReadonlyArray<readonly [wrong: () => unknown, message: string]> = [
   // CircuitBreaker
   [
     () => layered(CircuitBreaker.layer(untyped({ failures: 3 }))),
-    `CircuitBreaker: "failures" is not an option. Options: trip, halfOpen, open, maxRetryAfter, maxCircuits, idleAfter, store, describe`
+    `CircuitBreaker: "failures" is not an option. Options: trip, halfOpen, open, restart, maxRetryAfter, maxCircuits, idleAfter, store, describe`
   ],
   [
     () => layered(CircuitBreaker.layer({ trip: json(`{ "consecutive": 5 }`) })),

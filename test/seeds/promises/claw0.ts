@@ -6,8 +6,9 @@ const agentAt = tests("packages/agent/test/loop/Agent.test.ts")
 const chatAt = tests("packages/cli/test/chat/terminal.test.ts")
 const clAt = tests("packages/agent/test/presets/Claw0.test.ts")
 const compactionAt = tests("packages/agent/test/compaction/Compaction.test.ts")
+const endToEndAt = tests("test/end-to-end/failures.test.ts")
 const failoverAt = tests("packages/agent/test/failover/Failover.test.ts")
-const runnersAt = tests("packages/testing/test/runners.test.ts")
+const faultPlanAt = tests("packages/testing/test/FaultPlan.test.ts")
 const targetsAt = tests("packages/agent/test/failover/Targets.test.ts")
 const timelineAt = tests("packages/testing/test/Timeline.test.ts")
 const vocabularyAt = tests("packages/agent/test/presets/Vocabulary.test.ts")
@@ -257,7 +258,8 @@ export const claw0: Seed = {
     works(
       "004-oc-harness",
       "an integration test harness with fault injection",
-      runnersAt("both runners give the same outcomes")
+      faultPlanAt("apply once each, in order, and then the answers are normal"),
+      endToEndAt("a server that is killed in the middle of a stream")
     )
   ]
 }

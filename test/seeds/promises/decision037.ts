@@ -177,7 +177,7 @@ export const decision037: Seed = {
     works(
       "001-P4-i-load",
       "load testing of the circuit breaker",
-      herdAt("whose provider dies ${name} take 2.1 attempts each (BerriAI/litellm#34836)")
+      herdAt("whose provider dies with 500 take 2.1 attempts each (BerriAI/litellm#34836)")
     ),
     // Files to create
     works("001-F-classifier", "a module for error classification"),

@@ -36,7 +36,7 @@
  * Failover.layer(chain, { compact: Compaction.reactive(compaction, { window: 200_000 }) })
  * ```
  */
-import { Clock, Context, Effect, FiberMap, Layer, Option, Ref, Semaphore } from "effect"
+import { Clock, Config, Context, Effect, FiberMap, Layer, Option, Ref, Semaphore } from "effect"
 import type { Scope } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
 import type { Chat, Tool } from "effect/ai"
@@ -225,6 +225,23 @@ export const make = <E = never, R = never>(
 /** The layer of {@link make}. */
 export const layer = <E = never, R = never>(options: Options<E, R> = {}): Layer.Layer<Compaction, E, R> =>
   Layer.effect(Compaction, make(options))
+
+/**
+ * {@link layer} with settings from `effect/Config`, such as environment variables. A field that is not named keeps its
+ * default.
+ *
+ * **Example**
+ *
+ * ```ts
+ * Compaction.layerConfig({ prepare: Config.Boolean("PREPARE_SUMMARIES") })
+ * ```
+ */
+export const layerConfig = (options: Config.Wrap<Options>): Layer.Layer<Compaction, Config.ConfigError> =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      return layer(yield* Config.unwrap<Options>(options))
+    })
+  )
 
 const asking = MissingService.get(LanguageModel.LanguageModel, "LanguageModel", "Failover.layer([...])")
 

@@ -87,13 +87,18 @@ const problemsOf = (
 const lowered = (message: string): string =>
   message
     .replace(/^Expected/, "expected")
+    .replace("Missing key", "is required")
     .replace("a valid Duration string", 'a time such as "30 seconds", or a number of milliseconds')
 
 /** The names of the fields at a path of a JSON Schema. */
 const fieldsAt = (schema: unknown, path: ReadonlyArray<string>): ReadonlyArray<string> => {
-  const properties = Predicate.hasProperty(schema, "properties") ? schema.properties : undefined
+  const properties = Predicate.hasProperty(schema, "properties") ? schema.properties : {}
   if (!Predicate.isObject(properties)) return []
   const [first, ...rest] = path
   if (first === undefined) return Object.keys(properties)
-  return Predicate.hasProperty(properties, first) ? fieldsAt(properties[first], rest) : []
+  if (Predicate.hasProperty(properties, first)) return fieldsAt(properties[first], rest)
+  // A record has any names.
+  return Predicate.hasProperty(schema, "additionalProperties")
+    ? fieldsAt(schema.additionalProperties, rest)
+    : []
 }

@@ -26,12 +26,11 @@ import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
 import * as ChainStore from "../failover/chain/ChainStore.ts"
 import { Targets } from "../failover/chain/Targets.ts"
 import type { RecoveryPolicy } from "../failover/decide/RecoveryPolicy.ts"
-import * as Direct from "../failover/Direct.ts"
 import * as Failover from "../failover/Failover.ts"
 import * as CallLimiter from "../limiter/CallLimiter.ts"
 import type { ConfigInvalid } from "./Fields.ts"
 import type { OutlastConfig } from "./OutlastConfig.ts"
-import { checked, policyOf } from "./OutlastConfig.ts"
+import { checked, policyOf, unprotected } from "./OutlastConfig.ts"
 
 // -----------------------------------------------------------------------------
 // Service
@@ -192,8 +191,7 @@ const layerOf = <const S extends Specs>(
     })
     if (config.enabled !== false) return protectedChain
     // The targets stay visible to operators. Calls pass them by.
-    const first = Direct.layer(chain[0]) as Layer.Layer<LanguageModel.LanguageModel, ChainError, Services<S>>
-    return Layer.merge(protectedChain, first)
+    return Layer.merge(protectedChain, unprotected(chain))
   })
 
 interface Methods {

@@ -16,12 +16,14 @@
  * ```
  */
 import { Config, ConfigProvider, Duration, Effect, Layer, Result, Schema } from "effect"
+import type { LanguageModel } from "effect/ai"
 import { Backoff, InvalidOption } from "@outlast/resilience"
 import type { CompactionPolicy } from "../compaction/CompactionPolicy.ts"
 import * as CompactionPolicies from "../compaction/CompactionPolicy.ts"
 import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
 import type { RecoveryPolicy, Row } from "../failover/decide/RecoveryPolicy.ts"
 import { background, interactive, validate } from "../failover/decide/RecoveryPolicy.ts"
+import * as Direct from "../failover/Direct.ts"
 import * as Failover from "../failover/Failover.ts"
 import type { Limits } from "../guard/Limits.ts"
 import * as Bounds from "../guard/Limits.ts"
@@ -340,15 +342,23 @@ export const compactionOf = ({ compaction = {} }: OutlastConfig): CompactionPoli
 })
 
 /**
- * `Failover.layer` with the policy of {@link load}. Fails for a variable that is wrong. `enabled: false` has no effect
- * here: `LiveConfig` has the kill switch.
+ * `Failover.layer` with the policy of {@link load}. Fails for a variable that is wrong. With `OUTLAST_ENABLED=false` each
+ * call goes once to the first target; `LiveConfig` has a switch that works while the program runs.
  */
 export const layerConfig = <const S extends Specs>(
   chain: S,
   options: Omit<Failover.Options<string>, "policy"> = {}
 ): Layer.Layer<Failover.Provided, ChainError | Config.ConfigError | ConfigInvalid, Services<S>> =>
   Layer.unwrap(
-    Effect.map(load, (settings) =>
-      Failover.layer<S, string>(chain, { ...options, policy: policyOf(settings) })
-    )
+    Effect.map(load, (settings) => {
+      const layer = Failover.layer<S, string>(chain, { ...options, policy: policyOf(settings) })
+      return settings.enabled === false ? Layer.merge(layer, unprotected(chain)) : layer
+    })
   )
+
+/** The model of the first target, without recovery. Merged over a chain, it replaces the chain's model. */
+export const unprotected = <const S extends Specs>(
+  chain: S
+): Layer.Layer<LanguageModel.LanguageModel, ChainError, Services<S>> =>
+  // The first entry needs some of the services of the chain.
+  Direct.layer(chain[0]) as Layer.Layer<LanguageModel.LanguageModel, ChainError, Services<S>>

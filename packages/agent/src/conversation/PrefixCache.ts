@@ -36,7 +36,7 @@ export interface Adapted {
   readonly isTaken: IsTaken
 }
 
-/** What has become of the first `length` of the `messages`. */
+/** The first `length` of the `messages`, as they were adapted. */
 interface Entry {
   readonly to: Destination
   messages: Messages
@@ -55,7 +55,7 @@ interface Entry {
 
 export class PrefixCache {
   readonly #finish: (messages: Messages) => Messages
-  /** By the first message that is not the system's. */
+  /** Keys: the first message that is not the system's. */
   readonly #entries = new WeakMap<Message, Entry>()
 
   readonly #shortest: number
@@ -68,7 +68,7 @@ export class PrefixCache {
 
   adapt(prompt: Prompts.Prompt, options: Portable.Options): Adapted {
     const messages = prompt.content
-    // What a target has refused changes from call to call.
+    // Refused files change from call to call.
     const isKept = messages.length >= this.#shortest && options.refuses === undefined
     const key = isKept ? messages.find(({ role }) => role !== "system") : undefined
     if (key === undefined) return this.#whole(prompt, options)
@@ -181,7 +181,7 @@ const lastBoundary = (messages: Messages, from: number): number => {
 }
 
 /**
- * True when `next` never changes the adapted messages before it, the last of which has the role `last`. Nothing is
+ * True when `next` never changes the adapted messages before it; `last` is the role of the last one. Nothing is
  * merged with a tool message, and a message of the user that stays is not merged with one of the assistant.
  */
 const mayFollow = (last: Message["role"] | undefined, next: Message | undefined): boolean => {

@@ -1,6 +1,8 @@
 /**
  * Filters inbound messages before a call is paid for: a message with neither text nor media needs no answer.
  *
+ * Each filter has its own counts; the metric {@link messages} counts the messages of all.
+ *
  * **Example** (Empty messages in a chat, e.g. when a person joins)
  *
  * ```ts
@@ -8,7 +10,7 @@
  * messages.pipe(Stream.filterEffect(inbound.accept), Stream.runForEach(reply))
  * ```
  */
-import { Effect, MutableRef } from "effect"
+import { Effect, Metric, MutableRef } from "effect"
 import { ResilienceEvents } from "@outlast/resilience"
 import { Options as Check } from "@outlast/resilience"
 import * as Kind from "../options/Kind.ts"
@@ -40,6 +42,17 @@ export const isEmpty = (event: InboundEvent): boolean => {
 
 const isEvent = Kind.carrier("an object with text or media")
 
+/** Inbound messages of all filters, by `outcome`: `accepted` or `dropped`. */
+export const messages = Metric.counter("outlast_inbound_messages_total", {
+  description: "Inbound messages, by whether they were worth a call",
+  incremental: true
+})
+
+const counted = {
+  accepted: Metric.withAttributes(messages, { outcome: "accepted" }),
+  dropped: Metric.withAttributes(messages, { outcome: "dropped" })
+}
+
 /** Creates a filter with its own counts. */
 export const make: Effect.Effect<Inbound> = Effect.sync(() => {
   const accepted = MutableRef.make(0)
@@ -49,11 +62,14 @@ export const make: Effect.Effect<Inbound> = Effect.sync(() => {
       Effect.suspend(() => {
         if (!isEmpty(event)) {
           MutableRef.increment(accepted)
-          return Effect.succeed(true)
+          return Effect.as(Metric.update(counted.accepted, 1), true)
         }
         const number = MutableRef.incrementAndGet(dropped)
         const drop = { _tag: "InboundDropped", number } as const
-        return Effect.as(ResilienceEvents.publishNow<InboundDropped>(drop), false)
+        return Metric.update(counted.dropped, 1).pipe(
+          Effect.andThen(ResilienceEvents.publishNow<InboundDropped>(drop)),
+          Effect.as(false)
+        )
       }),
     counts: Effect.sync(() => ({ accepted: MutableRef.get(accepted), dropped: MutableRef.get(dropped) }))
   }

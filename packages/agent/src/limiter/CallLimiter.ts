@@ -27,7 +27,7 @@
  * ```
  */
 import type { Fiber, Scope } from "effect"
-import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Layer } from "effect"
+import { Clock, Config, Context, Data, Deferred, Duration, Effect, Exit, Layer } from "effect"
 import { MissingService, Options as Check } from "@outlast/resilience"
 import type { TargetRef } from "../conversation/TargetRef.ts"
 import * as Kind from "../options/Kind.ts"
@@ -439,6 +439,26 @@ export const make = (options: Options = {}): Effect.Effect<Service, never, Scope
 /** One limiter for everything that is built with this layer. See {@link make}. */
 export const layer = (options: Options = {}): Layer.Layer<CallLimiter> =>
   Layer.effect(CallLimiter, make(options))
+
+/**
+ * {@link layer} with settings from `effect/Config`, such as environment variables. A field that is not named keeps its
+ * default.
+ *
+ * **Example**
+ *
+ * ```ts
+ * const limits = Config.map(Config.Int("REQUESTS_PER_MINUTE"), (requestsPerMinute) => ({
+ *   "anthropic/claude-sonnet-4-5": { requestsPerMinute }
+ * }))
+ * CallLimiter.layerConfig({ limits })
+ * ```
+ */
+export const layerConfig = (options: Config.Wrap<Options>): Layer.Layer<CallLimiter, Config.ConfigError> =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      return layer(yield* Config.unwrap<Options>(options))
+    })
+  )
 
 // -----------------------------------------------------------------------------
 // Combinators

@@ -166,7 +166,7 @@ export type Services<Tools extends Record<string, Tool.Any>> =
 export const run = <Tools extends Record<string, Tool.Any> = {}>(
   options: Options<Tools>
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
-  loop(options, whole, () => Effect.void)
+  loop(options, whole, undefined)
 
 /** Asks for complete answers. */
 const whole: Surface = {
@@ -249,7 +249,7 @@ export const replay = <Tools extends Record<string, Tool.Any> = {}>(
   options: Options<Tools>,
   history: History
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
-  loop(options, whole, () => Effect.void, undefined, history)
+  loop(options, whole, undefined, undefined, history)
 
 /**
  * Continues a run: from the conversation that an outcome or a failure has left, or from a run that is suspended because
@@ -262,7 +262,7 @@ export const resume = <Tools extends Record<string, Tool.Any> = {}>(
   decisions: ReadonlyArray<boolean> = []
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
   from instanceof SuspendedRun
-    ? loop({ ...options, prompt: Prompt.fromMessages(from.transcript.messages) }, whole, () => Effect.void, {
+    ? loop({ ...options, prompt: Prompt.fromMessages(from.transcript.messages) }, whole, undefined, {
         suspended: from,
         decisions
       })
@@ -279,7 +279,7 @@ const preamble: ReadonlySet<string> = new Set(["response-metadata", "notice"])
 const loop = <Tools extends Record<string, Tool.Any>>(
   options: Options<Tools>,
   surface: Surface,
-  emit: (part: Part) => Effect.Effect<void>,
+  emit: ((part: Part) => Effect.Effect<void>) | undefined,
   resumed?: { readonly suspended: SuspendedRun; readonly decisions: ReadonlyArray<boolean> },
   history?: History
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
@@ -296,12 +296,11 @@ const loop = <Tools extends Record<string, Tool.Any>>(
     const tools = Object.values(kit.tools)
     const compacting = yield* Compacting.open(options.compaction, tools, prompt, own)
     const from = resumed?.suspended ?? { state: RunState.initial, transcript: RunTranscript.empty }
-    const memory = history?.events.findLast((event) => "memory" in event && event.memory !== undefined)
-    if (compacting !== undefined) {
-      yield* compacting.restore(
-        memory !== undefined && "memory" in memory ? memory.memory : from.state.memory
-      )
-    }
+    const reached = (history?.events ?? []).reduce(
+      (state, event) => RunState.step(state, event).state,
+      from.state
+    )
+    if (compacting !== undefined) yield* compacting.restore(reached.memory)
     const share = yield* Share.Current
     const hold = share?.begin()
     const first: RunEvent.RunEvent =
@@ -321,7 +320,8 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       settings: bounds,
       hooks: options.hooks,
       compacting,
-      limit: new OutputLimit.Raised(from.state.raised),
+      limit: new OutputLimit.Raised(reached.raised),
+      stored: history !== undefined || options.approve === "suspend",
       withModel: Effect.provideService(LanguageModel.LanguageModel, model),
       unknownWindow: (turn, model) =>
         Effect.suspend(() => {
@@ -340,7 +340,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       first,
       replayed: history?.events ?? [],
       record: history?.record,
-      emit: ({ turn, transition, cause }) => emit({ type: "transition", turn, transition, cause }),
+      emit: emit && (({ turn, transition, cause }) => emit({ type: "transition", turn, transition, cause })),
       cancel: options.cancel,
       hold
     })

@@ -37,7 +37,7 @@ export interface Running {
   /** Stores an event. Its transitions are published afterwards. */
   readonly record: ((event: RunEvent) => Effect.Effect<void>) | undefined
   /** Receives the transitions, beside the events. */
-  readonly emit: (passed: Passed) => Effect.Effect<void>
+  readonly emit: ((passed: Passed) => Effect.Effect<void>) | undefined
   /** Cancels the run when it ends. */
   readonly cancel: Effect.Effect<unknown> | undefined
   /** The run's part of the limits of the run around it. */
@@ -68,15 +68,21 @@ export const interpret = <E, R>(running: Running): Effect.Effect<Outcome, AgentF
     }
     const announced = ({ turn, transition, cause }: Passed) =>
       publish({ _tag: "AgentTransition", turn, transition, cause })
+    const { emit } = running
+    /** Nothing listens in most programs. A turn then pays for no Effect. */
+    const isSilent = events === ResilienceEvents.nowhere && emit === undefined
     const told = ({ transitions }: Moved): Effect.Effect<void> =>
-      transitions.length === 0
+      isSilent || transitions.length === 0
         ? Effect.void
-        : Effect.forEach(transitions, (passed) => Effect.andThen(announced(passed), running.emit(passed)), {
-            discard: true
-          })
+        : Effect.forEach(
+            transitions,
+            (passed) =>
+              emit === undefined ? announced(passed) : Effect.andThen(announced(passed), emit(passed)),
+            { discard: true }
+          )
 
-    const limits =
-      running.first._tag === "Started" ? running.first.settings.limits : from.state.settings.limits
+    const begun = running.replayed[0] ?? running.first
+    const { limits } = begun._tag === "Started" ? begun.settings : from.state.settings
     const watch = limits === undefined ? undefined : new Watch(clock, around)
     /** Adds the time that an action took, where time is limited. */
     const timed = <A extends RunEvent, E2, R2>(made: Effect.Effect<A, E2, R2>): Effect.Effect<A, E2, R2> => {
@@ -172,7 +178,7 @@ export const interpret = <E, R>(running: Running): Effect.Effect<Outcome, AgentF
         const event = over === undefined ? yield* performed(action) : stoppedBy(over)
         moved = feed(event)
         if (record !== undefined) yield* record(event)
-        yield* told(moved)
+        if (!isSilent) yield* told(moved)
       }
     })
 

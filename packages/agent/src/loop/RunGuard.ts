@@ -11,7 +11,6 @@ import type { Prompt } from "effect/ai"
 import * as EditedFiles from "../guard/EditedFiles.ts"
 import type { GuardState, Step } from "../guard/GuardState.ts"
 import * as State from "../guard/GuardState.ts"
-import * as Limits from "../guard/Limits.ts"
 import * as LoopDetector from "../guard/LoopDetector.ts"
 import * as Hash from "../guard/loops/Hash.ts"
 import type { Counts, Tripped } from "../guard/StopReason.ts"
@@ -287,6 +286,3 @@ export const messageOf = (tripped: Tripped, guard: RunGuard, blocked: number): s
   }
   return texts.stopped({ ...tripped, counts })
 }
-
-/** The default limits of a guard, for a run that has only some of its own. */
-export const defaultLimits = (): RunLimits => limitsOf(Limits.make())

@@ -5,11 +5,12 @@
  * stores the events. No method keeps anything that the state and the transcript do not have, beside caches.
  */
 import { Effect, Option } from "effect"
-import type { Clock } from "effect"
+import type { Clock, Types } from "effect"
 import { Prompt } from "effect/ai"
 import type { AiError, LanguageModel, Response, Toolkit } from "effect/ai"
 import type { ResilienceEvents } from "@outlast/resilience"
 import { answeredBy } from "../conversation/Answered.ts"
+import type { Memory } from "../compaction/Memory.ts"
 import type { CallFailure } from "../failure/reasons/CallFailure.ts"
 import { failureOf } from "../failure/reasons/CallFailed.ts"
 import * as Classifier from "../failure/Classifier.ts"
@@ -59,6 +60,8 @@ export interface Parts {
   readonly hooks: Hooks | undefined
   readonly compacting: Compacting | undefined
   readonly limit: OutputLimit.Raised
+  /** True when the events or the state may be stored: then they have what compaction remembers. */
+  readonly stored: boolean
   /** Asks the model of the run. */
   readonly withModel: <A, E>(self: Effect.Effect<A, E, LanguageModel.LanguageModel>) => Effect.Effect<A, E>
   readonly unknownWindow: (turn: number, model: string | undefined) => Effect.Effect<void>
@@ -88,6 +91,12 @@ export class RunWorld {
     return Prompt.fromResponseParts(parts).content
   }
 
+  /** What compaction remembers of the run, where it may be stored. */
+  #memory(last: Last): Effect.Effect<Memory | undefined> {
+    const { compacting, stored } = this.#parts
+    return compacting === undefined || !stored ? Effect.undefined : compacting.remembered(last)
+  }
+
   fit(
     { state, transcript }: Here,
     action: Action.Of<"Fit">
@@ -103,11 +112,11 @@ export class RunWorld {
         : compacting.shrink(prompt, reason, last)
     return Effect.matchEffect(made, {
       onFailure: (reason) =>
-        Effect.map(compacting.remembered(last), (memory) => ({ _tag: "FitFailed", reason, memory }) as const),
+        Effect.map(this.#memory(last), (memory) => ({ _tag: "FitFailed", reason, memory }) as const),
       onSuccess: (fitted) => {
         if (fitted === undefined) return Effect.succeed(unchanged)
         const { tier, summaries } = fitted.report
-        return Effect.map(compacting.remembered(last), (memory): Event.Of<"Fitted"> => ({
+        return Effect.map(this.#memory(last), (memory): Event.Of<"Fitted"> => ({
           _tag: "Fitted",
           edits: editsOf(transcript.messages, fitted.prompt.content),
           compacted: tier !== "none",
@@ -162,39 +171,51 @@ export class RunWorld {
     parts: ReadonlyArray<Response.AnyPart>
   ): Effect.Effect<Event.Of<"Answered">> {
     const { kit, compacting, limit } = this.#parts
-    return Effect.gen(function* () {
-      const by = Option.getOrUndefined(answeredBy(parts))
-      const finish = parts.findLast((part) => part.type === "finish")
-      const calls: Array<Event.AnsweredCall> = []
-      for (const part of parts) {
-        if (part.type !== "tool-call" || part.providerExecuted === true) continue
-        const { id, name, params } = part
-        const approval = yield* needsApproval(kit, { id, name, params }, prompt.content)
-        const hints = GuardedTool.hintsOf(kit.tools[name])
-        calls.push({ id, name, ...(approval && { approval }), ...(hints && { hints }) })
-      }
-      let messages = Prompt.fromResponseParts(parts).content
-      const event = {
-        _tag: "Answered",
-        finish: finish?.reason ?? "unknown",
-        calls,
-        usage: {
-          inputTokens: finish?.usage.inputTokens.total ?? 0,
-          cachedInputTokens: finish?.usage.inputTokens.cacheRead ?? 0,
-          outputTokens: finish?.usage.outputTokens.total ?? 0
-        },
-        ...(by?.costUsd === undefined ? {} : { costUsd: by.costUsd }),
-        ...(by === undefined ? {} : { by: { target: by.target, provider: by.provider, model: by.model } }),
-        ...(limit.known === undefined ? {} : { raised: limit.known }),
-        ...notesOf(limit.notes)
-      } as const
-      if (compacting === undefined) return { ...event, messages }
+    const by = Option.getOrUndefined(answeredBy(parts))
+    const finish = parts.findLast((part) => part.type === "finish")
+    const calls: Array<Types.Mutable<Event.AnsweredCall>> = []
+    const checks: Array<Effect.Effect<void>> = []
+    for (const part of parts) {
+      if (part.type !== "tool-call" || part.providerExecuted === true) continue
+      const { id, name, params } = part
+      const call: Types.Mutable<Event.AnsweredCall> = { id, name }
+      calls.push(call)
+      const hints = GuardedTool.hintsOf(kit.tools[name])
+      if (hints !== undefined) call.hints = hints
+      const check = needsApproval(kit, { id, name, params }, prompt.content)
+      if (check === undefined) continue
+      checks.push(
+        Effect.map(check, (needed) => {
+          if (needed) call.approval = true
+        })
+      )
+    }
+    const event: Event.Of<"Answered"> = {
+      _tag: "Answered",
+      messages: Prompt.fromResponseParts(parts).content,
+      finish: finish?.reason ?? "unknown",
+      calls,
+      usage: {
+        inputTokens: finish?.usage.inputTokens.total ?? 0,
+        cachedInputTokens: finish?.usage.inputTokens.cacheRead ?? 0,
+        outputTokens: finish?.usage.outputTokens.total ?? 0
+      },
+      ...(by?.costUsd === undefined ? {} : { costUsd: by.costUsd }),
+      ...(by === undefined ? {} : { by: { target: by.target, provider: by.provider, model: by.model } }),
+      ...(limit.known === undefined ? {} : { raised: limit.known }),
+      ...notesOf(limit.notes)
+    }
+    if (compacting === undefined && checks.length === 0) return Effect.succeed(event)
+    return Effect.gen({ self: this }, function* () {
+      for (const check of checks) yield* check
+      if (compacting === undefined) return event
       const last = Option.fromUndefinedOr(by)
       yield* compacting.answered(prompt, parts)
-      if (parts.some((part) => part.type === "tool-result")) {
-        messages = (yield* compacting.admit(Prompt.fromMessages(messages), last)).content
-      }
-      return { ...event, messages, memory: yield* compacting.remembered(last) }
+      const messages = parts.some((part) => part.type === "tool-result")
+        ? (yield* compacting.admit(Prompt.fromMessages(event.messages), last)).content
+        : event.messages
+      const memory = yield* this.#memory(last)
+      return memory === undefined ? { ...event, messages } : { ...event, messages, memory }
     })
   }
 

@@ -174,17 +174,17 @@ const withoutParameters = (span: Tracer.Span): Tracer.Span =>
   })
 
 /**
- * True for a call that needs approval, by its tool. An invalid call needs none, because it does not run. A check that
- * dies asks for approval.
+ * True for a call that needs approval, by its tool; `undefined` for a tool whose calls never do. An invalid call needs
+ * none, because it does not run. A check that dies asks for approval.
  */
 export const needsApproval = (
   kit: Kit,
   call: Call,
   messages: ReadonlyArray<Prompt.Message>
-): Effect.Effect<boolean> => {
+): Effect.Effect<boolean> | undefined => {
   const tool = Object.hasOwn(kit.tools, call.name) ? kit.tools[call.name] : undefined
   const check = tool?.needsApproval
-  if (check === undefined || check === false) return Effect.succeed(false)
+  if (check === undefined || check === false) return undefined
   return Effect.matchEffect(CallCheck.check(kit.tools, call), {
     onFailure: () => Effect.succeed(false),
     onSuccess: ({ params }) =>

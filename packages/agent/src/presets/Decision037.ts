@@ -237,11 +237,16 @@ const tending = (
 ) =>
   Effect.gen(function* () {
     const probes = yield* FiberMap.make<string>()
-    const tend = ({ circuit, to, openFor = 0 }: CircuitTransition) => {
+    const tend = ({ circuit, to }: CircuitTransition) => {
       if (to !== "open") return Effect.void
       const ping = healthProbeEnabled ? pings.get(circuit) : undefined
       if (ping === undefined) return Effect.void
-      const probe = Effect.delay(Effect.ignoreCause(breaker.execute(circuit)(ping)), openFor)
+      // A ping that never answers is a failed one, as for the monitor.
+      const limited = Effect.timeout(ping, ConnectionMonitor.defaults.timeout)
+      // The time that is left now: the transition may have been read late.
+      const probe = Effect.flatMap(breaker.state(circuit), ({ retryAfter = 0 }) =>
+        Effect.delay(Effect.ignoreCause(breaker.execute(circuit)(limited)), retryAfter)
+      )
       return FiberMap.run(probes, circuit, probe)
     }
     yield* Effect.forkScoped(Stream.runForEach(breaker.transitions, tend), { startImmediately: true })
@@ -294,6 +299,7 @@ export const layer = <const S extends Specs>(
       }
     }
     for (const [name, check] of pings) yield* monitor.register(name, { ping: check })
+    yield* Effect.forEach(settings.circuitBreaker.keepOpen, (name) => breaker.isolate(name))
     yield* recording(monitor)
     yield* tending(breaker, pings, settings)
     // Without pings nothing would tell that a connection is back, and the retries of a call go first.

@@ -2,8 +2,8 @@
  * The configuration of DECISION_037 as its document writes it: every field has a default, and a wrong value is named
  * with its path.
  *
- * Two fields are this module's own. `enableNetworkResilience` is the feature flag that the document describes in prose;
- * it is off by default. `circuitBreaker.keepClosed` lists endpoints whose circuit is closed again as soon as it opens.
+ * Three fields are this module's own. `enableNetworkResilience` is the feature flag that the document describes in prose;
+ * it is off by default. `circuitBreaker.keepClosed` and `keepOpen` list endpoints whose circuit is held by hand.
  */
 import { Effect, Schema } from "effect"
 
@@ -39,7 +39,9 @@ const CircuitBreaker = Schema.Struct({
   /** True to probe an open circuit with the ping when its time is up. Default true. */
   healthProbeEnabled: setting(Schema.Boolean, true),
   /** Endpoints whose circuit is kept closed by hand. Default: none. */
-  keepClosed: setting(Schema.Array(Schema.String), [])
+  keepClosed: setting(Schema.Array(Schema.String), []),
+  /** Endpoints whose circuit is held open by hand. Default: none. */
+  keepOpen: setting(Schema.Array(Schema.String), [])
 })
 
 const TaskRestart = Schema.Struct({

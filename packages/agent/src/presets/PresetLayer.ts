@@ -1,5 +1,5 @@
 /**
- * What a preset provides as one layer: the chain under its policy, its compaction, its alerts and its log lines.
+ * The layer of a preset: the chain under its policy, its compaction, its alerts and its log lines.
  *
  * The lines go to the log of the call. They replace no event and no warning. A chain that shares its `ResilienceEvents`
  * with other chains also logs the events of those.
@@ -18,6 +18,7 @@ import type { Options as SummariserOptions } from "../compaction/Summariser.ts"
 import * as Failover from "../failover/Failover.ts"
 import type { FailoverEvent } from "../failover/FailoverEvent.ts"
 import type { ChainError, Compact, Services, Specs } from "../failover/chain/Chain.ts"
+import * as Targets from "../failover/chain/Targets.ts"
 import type { RecoveryPolicy } from "../failover/decide/RecoveryPolicy.ts"
 import type { ProviderFailure } from "../failure/reasons/ProviderFailure.ts"
 import * as SafetyGuard from "../guard/SafetyGuard.ts"
@@ -54,7 +55,7 @@ export interface Parts<Class extends string> {
 export type Provided = Failover.Provided | Compaction.Compaction
 
 /** Events that a line may be about. */
-export type Event = AgentEvent | CircuitEvent.CircuitEvent | CompactionEvent | FailoverEvent
+type Event = AgentEvent | CircuitEvent.CircuitEvent | CompactionEvent | FailoverEvent
 
 type AttemptFailed = Extract<FailoverEvent, { readonly _tag: "AttemptFailed" }>
 
@@ -97,16 +98,22 @@ const layerLines = (lines: Lines): Layer.Layer<never> =>
     })
   )
 
-/** The window of the model that refused a conversation, where nothing better is known. */
+/** The window that is assumed of an unknown model that refused a conversation, in tokens. */
 const usualWindow = 200_000
 
 const compactOf =
-  (compaction: Compaction.Service): Compact =>
+  (compaction: Compaction.Service, targets: Targets.Service): Compact =>
   (prompt, failure) =>
     Effect.gen(function* () {
       const windows = yield* ContextWindows
+      const refused = (yield* targets.list).find(({ target }) => target.id === failure.target?.id)
       const { model = "" } = failure.target ?? {}
-      const window = limitOf(failure) ?? (yield* windows.of(model)) ?? usualWindow
+      const window =
+        limitOf(failure) ??
+        refused?.info.contextWindow ??
+        (yield* windows.of(model)) ??
+        // Nothing is known of this model.
+        usualWindow
       return yield* Compaction.reactive(compaction, { window })(prompt, failure)
     })
 
@@ -121,11 +128,9 @@ const build = <const S extends Specs, Class extends string>(
 ) =>
   Effect.gen(function* () {
     const { summariser, recall, onAlert: _, ...failover } = options
-    const service = MutableRef.make<Compaction.Service | undefined>(undefined)
-    const compact: Compact = (prompt, failure) => {
-      const compacting = MutableRef.get(service)
-      return compacting === undefined ? Effect.succeed(prompt) : compactOf(compacting)(prompt, failure)
-    }
+    // Set below: the compaction may need the chain for its summaries.
+    const shortening = MutableRef.make<Compact>((prompt) => Effect.succeed(prompt))
+    const compact: Compact = (prompt, failure) => MutableRef.get(shortening)(prompt, failure)
     const context = yield* Layer.build(
       Failover.layer(chain, {
         ...(circuitsOf === undefined ? {} : { circuitsOf }),
@@ -140,7 +145,7 @@ const build = <const S extends Specs, Class extends string>(
       store: recall,
       summariser: summariser ?? { model: Context.get(context, LanguageModel.LanguageModel) }
     })
-    MutableRef.set(service, made)
+    MutableRef.set(shortening, compactOf(made, Context.get(context, Targets.Targets)))
     return Context.add(context, Compaction.Compaction, made)
   })
 

@@ -1,14 +1,14 @@
 /**
- * Five known systems as policies, one namespace for each. Each namespace has a `policy` and the other numbers of
- * its system. The header of each module lists the differences from the system's document.
+ * Five known systems and the two policies that ship, one namespace for each. `layer(chain)` provides a system's policy,
+ * circuits, compaction, alerts and log lines; `agent(options)` is a run under its limits. The parts can be used alone,
+ * for example `policy`. `deviations` lists the differences from the system's document.
  *
- * Use them to migrate from one of these systems, or to compare. For a new program use the default,
- * `RecoveryPolicy.interactive`.
+ * Use the five systems to migrate from one of them, or to compare. For a new program use `interactive` or `background`.
  *
  * **Example**
  *
  * ```ts
- * const Model = Failover.layer(chain, { policy: Presets.codebuddy.policy })
+ * Presets.codebuddy.agent({ prompt, toolkit }).pipe(Effect.provide(Presets.codebuddy.layer(chain)))
  * ```
  */
 export * as claw0 from "./Claw0.ts"

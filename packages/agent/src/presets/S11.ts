@@ -115,8 +115,8 @@ const switchingTo = (to: Row["to"]): RecoveryPolicy<Class> => ({
 })
 
 /**
- * The policy for calls in the background, which nobody waits for: an overload fails at once, because retries of such
- * calls would add to the load. {@link layer} uses it for the priority `background`.
+ * The policy for calls in the background: an overload fails at once, because retries of such calls would add to the
+ * load. {@link layer} uses it for the priority `background`.
  */
 export const inBackground = (policy: RecoveryPolicy<Class>): RecoveryPolicy<Class> => ({
   ...policy,

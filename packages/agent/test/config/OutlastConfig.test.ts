@@ -239,6 +239,9 @@ describe("OutlastConfig", () => {
       )
       assert.lengthOf(yield* model.requests, 2)
       assert.include(timeline.lines.at(-1) ?? "", "end: failure")
+      const off = ConfigProvider.layer(ConfigProvider.fromEnv({ env: { OUTLAST_ENABLED: "false" } }))
+      yield* Effect.flip(ask).pipe(Effect.provide(OutlastConfig.layerConfig([model])), Effect.provide(off))
+      assert.lengthOf(yield* model.requests, 3)
     })
   )
 

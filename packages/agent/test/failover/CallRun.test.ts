@@ -297,7 +297,7 @@ describe("a cooldown", () => {
       assert.deepStrictEqual(yield* lengths([yield* overloaded(10), other]), [10_000])
       assert.deepStrictEqual(yield* lengths([yield* overloaded(300), other]), [300_000])
       assert.deepStrictEqual(yield* lengths([yield* overloaded(900), other]), [900_000])
-      assert.deepStrictEqual(yield* lengths([yield* overloaded(0), other]), [120_000])
+      assert.deepStrictEqual(yield* lengths([yield* overloaded(0), other]), [10_000])
     })
   )
 

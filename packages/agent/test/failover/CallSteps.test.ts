@@ -10,6 +10,7 @@ import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
 import { ProviderFailure, wrongObject } from "#agent/failure/reasons/ProviderFailure"
 import * as Truncation from "#agent/recovery/Truncation"
 import type { Entry, Turn, World } from "./callWorld.ts"
+import { isWorking } from "#agent/failover/decide/CallLimits"
 import { calm, failed, isSending, ordinary, play, viewsOf } from "./callWorld.ts"
 
 // -----------------------------------------------------------------------------
@@ -40,7 +41,14 @@ interface Setting {
 /** Three attempts and a minute, so that the expected steps stay short. */
 const short: RecoveryPolicy.RecoveryPolicy["rows"] = {
   ...exact.rows,
-  ServerError: { ...exact.rows.ServerError, attempts: 3 },
+  ServerError: {
+    ...exact.rows.ServerError,
+    attempts: 3,
+    cooldown: exact.rows.ServerError.cooldown && {
+      ...exact.rows.ServerError.cooldown,
+      initial: Duration.seconds(30)
+    }
+  },
   RateLimit: {
     ...exact.rows.RateLimit,
     cooldown: exact.rows.RateLimit.cooldown && {
@@ -525,19 +533,19 @@ describe("the retry budget", () => {
   does(
     "empty, allows one switch and no repeat",
     [fails(server)],
-    "Attempt m1 free; Switch m2 (model cools 30000); GiveUp ServerError (model cools 30000)",
+    "Attempt m1 free; Switch m2 (model cools 30000); Wait 120000 for the budget (model cools 30000); GiveUp ServerError",
     { ...budget(0), views: three }
   )
   does(
     "empty, allows a switch to a target that was not asked",
     [fails(server), fails(server, { elapsed: 40_000 })],
-    "Attempt m1 free; Switch m2; GiveUp ServerError",
+    "Attempt m1 free; Switch m2; Wait 80000 for the budget; GiveUp ServerError",
     { ...budget(0), rows: { ServerError: { switchAfter: 1, cooldown: undefined } } }
   )
   does(
     "empty, allows no repeat where the switch was refused",
     [fails(server), refused({ inToolCall: false })],
-    "Attempt m1 free; Switch m2; GiveUp ServerError",
+    "Attempt m1 free; Switch m2; Wait 120000 for the budget; GiveUp ServerError",
     { ...budget(0), rows: { ServerError: { cooldown: undefined } } }
   )
   does(
@@ -571,7 +579,7 @@ describe("the retry budget", () => {
   does(
     "empty, allows further targets after refusals, and one more switch",
     [fails(limited), fails(server)],
-    "Attempt m1 free; Switch m2 free (key+model cools 60000); Switch m3 (model cools 30000); Switch m4 free (key+model cools 60000); GiveUp ServerError",
+    "Attempt m1 free; Switch m2 free (key+model cools 60000); Switch m3 (model cools 30000); Switch m4 free (key+model cools 60000); Wait 120000 for the budget; GiveUp ServerError",
     { ...budget(0), views: viewsOf("m1", "m2", "m3", "m4") }
   )
   does(
@@ -587,14 +595,8 @@ describe("the retry budget", () => {
     { ...budget(0), rows: { RateLimit: { attempts: 1 } } }
   )
   does(
-    "empty, waits for the budget while another call is answered, at most until the deadline",
-    [calm, calm, { ...calm, answered: [1] }, calm],
-    "Attempt m1 free; Switch m2 (model cools 30000); Wait 120000 for the budget; GiveUp ServerError",
-    budget(0)
-  )
-  does(
-    "empty, waits for the budget while an attempt is in flight for longer than the failure took",
-    [0, 1, 2].map(() => ({ ...calm, elapsed: 1_000, asked: [0] })),
+    "empty, waits for the budget at most until the deadline",
+    [{ ...calm, elapsed: 1_000 }],
     "Attempt m1 free; Wait 119000 for the budget; GiveUp ServerError",
     { ...budget(0), views: viewsOf("m1") }
   )
@@ -623,7 +625,7 @@ describe("the retry budget", () => {
   does(
     "with two tokens, allows two repeats",
     [fails(server)],
-    "Attempt m1 free; Attempt m1 +1000; Attempt m1 +2000; Switch m2 (model cools 30000); GiveUp ServerError",
+    "Attempt m1 free; Attempt m1 +1000; Attempt m1 +2000; Switch m2 (model cools 30000); Wait 117000 for the budget; GiveUp ServerError",
     budget(2)
   )
   does(
@@ -647,7 +649,7 @@ describe("the retry budget", () => {
   does(
     "empty, does not ask a last resort again",
     [fails(server), refused()],
-    "Attempt m1 free; Attempt m1 +1000; GiveUp AllTargetsOut",
+    "Attempt m1 free; Attempt m1 +1000; Wait 120000 for the budget; GiveUp ServerError",
     { ...budget(1), views: viewsOf("m1") }
   )
   does(
@@ -912,7 +914,7 @@ describe("remedies for a failure", () => {
   does(
     "a compacted conversation fits a window that was too small",
     [fails(tooLong(100_000)), calm, fails(network), cancelled],
-    "Attempt m1 free; Compact m1; Attempt m1; Switch m2 (endpoint cools 30000); GiveUp Cancelled",
+    "Attempt m1 free; Compact m1; Attempt m1; Switch m2 (endpoint cools 10000); GiveUp Cancelled",
     {
       around: { canCompact: true },
       rows: { Network: { attempts: 1 } },
@@ -922,7 +924,7 @@ describe("remedies for a failure", () => {
   does(
     "other failures know nothing of windows",
     [fails(network), cancelled],
-    "Attempt m1 free; Switch m2 (endpoint cools 30000); GiveUp Cancelled",
+    "Attempt m1 free; Switch m2 (endpoint cools 10000); GiveUp Cancelled",
     {
       rows: { Network: { attempts: 1 } },
       views: withInfo(viewsOf("m1", "m2"), { contextWindow: 200_000 }, { contextWindow: 100_000 })
@@ -1279,7 +1281,7 @@ describe("single events", () => {
   })
 
   describe("of a call that waits for the retry budget", () => {
-    const empty = { mayRetry: false, answered: new Map([[second.id, 0]]) }
+    const empty = { mayRetry: false }
     const queued = () => {
       const [, elsewhere] = step(begun(), failedBy(server), at(0, empty))
       const [action, after] = step(elsewhere, failedBy(server), at(0, empty))
@@ -1306,10 +1308,23 @@ describe("single events", () => {
       assert.strictEqual(state.phase, "done")
     })
 
-    it("give up when no call is answered any more", () => {
+    it("give up when it wakes without a token, because the shell has no hope left", () => {
       const [action] = step(queued(), { _tag: "Woke", early: 100_000 }, at(20_000, empty))
       isFailure(action, "test", server)
-      assert.strictEqual(step(queued(), { _tag: "Woke", early: 100_000 }, at(19_999, empty))[0]._tag, "Wait")
+    })
+
+    it("is hoped for while a target answers, or an attempt is in flight for longer than the failure took", () => {
+      const state = { ...queued(), failedAfter: 500 }
+      const now = 50_000
+      const works = (at: number, startedAt: number) =>
+        isWorking(state, {
+          now,
+          answered: new Map([[second.id, at]]),
+          flying: new Map([[1, { target: first, startedAt }]])
+        })
+      assert.isTrue(works(30_001, now))
+      assert.isFalse(works(30_000, now - 499))
+      assert.isTrue(works(30_000, now - 500))
     })
 
     it("send nothing when the time is over", () => {

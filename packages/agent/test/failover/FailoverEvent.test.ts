@@ -108,7 +108,7 @@ describe("the events of a call", () => {
         "CallWaited 3 vendor/m backoff 2000",
         "AttemptStarted 3 vendor/m +2000 after ServerError",
         "AttemptFailed 3 vendor/m ServerError",
-        "CooldownOpened model ServerError 30000",
+        "CooldownOpened model ServerError 10000",
         "TargetSwitched 4 vendor/m -> vendor/m2 ServerError",
         "ModelChanged vendor/m2 Switched to m2: m failed.",
         "AttemptStarted 4 vendor/m2 +0 after ServerError",

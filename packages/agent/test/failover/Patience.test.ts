@@ -1,4 +1,4 @@
-/** How long a call waits, by its source: a user who waits, work in the background, a run that nobody watches. */
+/** Patience of a call by its source: a user, work in the background, an unattended run. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -68,7 +68,7 @@ describe("a call in the background", () => {
   )
 })
 
-describe("a run that nobody watches", () => {
+describe("an unattended run", () => {
   const unattended = RecoveryPolicy.withoutJitter(RecoveryPolicy.unattended)
 
   it.effect("waits out an outage of eight hours, and says every 30 seconds that it waits", () =>

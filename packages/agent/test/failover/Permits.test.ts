@@ -383,26 +383,28 @@ describe("the retry budget", () => {
     })
   )
 
-  it.effect("that is empty allows one switch and no repeat, and returns the original failure", () =>
-    Effect.gen(function* () {
-      const none = { retryBudget: { ratio: 0, burst: 0 } }
-      const chain = ["m1", "m2", "m3"].map((model) => played({ model, answers: [fails] }))
-      const [first, second, third] = chain
-      if (first === undefined || second === undefined || third === undefined) return assert.fail()
-      const { value, took } = yield* inTime(timed(failureOf(ask)).pipe(over([first, second, third], none)))
-      assert.deepStrictEqual(counts(first, second, third), [1, 1, 0])
-      assert.strictEqual(took, 0)
-      assert.isTrue(value._tag === "ProviderFailure" && value.reason._tag === "ServerError")
-      const alone = played({ answers: [fails, answer("no")] })
-      const failed = yield* failureOf(ask).pipe(over([alone], none))
-      assert.isTrue(failed._tag === "ProviderFailure" && failed.reason._tag === "ServerError")
-      assert.strictEqual(alone.requests.length, 1)
-    })
+  it.effect(
+    "that is empty allows one switch and no repeat, and returns the original failure after 15 s",
+    () =>
+      Effect.gen(function* () {
+        const none = { retryBudget: { ratio: 0, burst: 0 } }
+        const chain = ["m1", "m2", "m3"].map((model) => played({ model, answers: [fails] }))
+        const [first, second, third] = chain
+        if (first === undefined || second === undefined || third === undefined) return assert.fail()
+        const { value, took } = yield* inTime(timed(failureOf(ask)).pipe(over([first, second, third], none)))
+        assert.deepStrictEqual(counts(first, second, third), [1, 1, 0])
+        assert.isTrue(took >= 15_000 && took < 17_000)
+        assert.isTrue(value._tag === "ProviderFailure" && value.reason._tag === "ServerError")
+        const alone = played({ answers: [fails, answer("no")] })
+        const failed = yield* inTime(failureOf(ask).pipe(over([alone], none)))
+        assert.isTrue(failed._tag === "ProviderFailure" && failed.reason._tag === "ServerError")
+        assert.strictEqual(alone.requests.length, 1)
+      })
   )
 
   it.effect("may be shared, and false means no budget", () =>
     Effect.gen(function* () {
-      const retryBudget = yield* RetryBudget.make({ ratio: 0, burst: 1 })
+      const retryBudget = yield* RetryBudget.make({ ratio: 0, burst: 1, refillEvery: "1 day" })
       const one = played({ answers: [fails] })
       const two = played({ answers: [fails] })
       const sharing = (target: Played) => over([target], { circuits: false }, { retryBudget })

@@ -16,9 +16,23 @@ type Options = Readonly<Record<string, unknown>> & { readonly prompt: Prompt.Raw
 // -----------------------------------------------------------------------------
 
 const json = fc.jsonValue({ maxDepth: 2 })
-const metadata = fc.option(
-  fc.dictionary(fc.constantFrom("outlast", "openai", "anthropic"), json, { maxKeys: 2 }),
-  { nil: undefined }
+/** Nested deeper than any provider nests. */
+const deep = Array.from({ length: 12 }).reduce<unknown>((inner) => ({ inner }), "core")
+const metadata = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.dictionary(fc.constantFrom("outlast", "openai", "anthropic"), json, { maxKeys: 2 })
+  },
+  fc.constantFrom<unknown>(
+    undefined,
+    null,
+    "text",
+    { outlast: deep },
+    { openai: { reason: undefined } },
+    { openai: [Number.NaN] },
+    { openai: new Date(0) },
+    new Map()
+  )
 )
 const count = fc.option(fc.nat(), { nil: undefined })
 

@@ -16,8 +16,17 @@ it.effect("a probe that ends late does not affect a cooldown that opened since",
       streams: [fails, fails, Stream.never, fails, fails, Stream.never]
     })
     const second = played({ model: "second", streams: [say(...text.block("hello"), finish())] })
+    const proven = provenByOneCall(policy)
+    const { cooldown } = proven.rows.ServerError
     const impatient = {
-      ...provenByOneCall(policy),
+      ...proven,
+      rows: {
+        ...proven.rows,
+        ServerError: {
+          ...proven.rows.ServerError,
+          cooldown: cooldown && { ...cooldown, initial: Duration.seconds(30) }
+        }
+      },
       circuits: false as const,
       retryBudget: false as const,
       patience: Duration.seconds(1)

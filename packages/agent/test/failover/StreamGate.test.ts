@@ -627,3 +627,22 @@ describe("any stream of a provider", () => {
     )
   })
 })
+
+it("text is kept where an attempt may continue it or an object is read from it, and nowhere else", () => {
+  const kept = (["continue", "restart", "fail"] as const).flatMap((midStream) =>
+    [false, true].map((structured) => {
+      const gate = new StreamGate("v/m", midStream, structured)
+      gate.begin({ target: "v/m", provider: "v", model: "m", attempts: 1 }, { provider: "v", model: "m" })
+      gate.push([...text.block('{"a":1}'), text.delta("")])
+      return [midStream, structured, gate.text, gate.gained]
+    })
+  )
+  assert.deepStrictEqual(kept, [
+    ["continue", false, '{"a":1}', 7],
+    ["continue", true, '{"a":1}', 7],
+    ["restart", false, '{"a":1}', 7],
+    ["restart", true, '{"a":1}', 7],
+    ["fail", false, "", 7],
+    ["fail", true, '{"a":1}', 7]
+  ])
+})

@@ -191,6 +191,8 @@ const turn = fc.record({
   refusal: fc.integer({ min: 2_000, max: 100_000 }),
   /** True when a compaction frees tokens, or a refreshed key changes. */
   works: fc.boolean(),
+  /** True when a success of another call pays for an attempt of a call that waits for the retry budget. */
+  pays: fc.boolean(),
   draw: fc.double({ min: 0, max: 0.999, noNaN: true }),
   /** Cooldown that another call opens meanwhile. */
   other: fc.option(fc.tuple(fc.nat(3), fc.integer({ min: 1, max: 200_000 })), { nil: undefined }),
@@ -315,7 +317,7 @@ export const play = (
       case "Wait": {
         // A success of another call pays for an attempt of this one, or the budget stays empty until the deadline.
         const early: number =
-          action.forBudget && around.budget > 0 && turn.works ? (action.until - books.now) / 2 : 0
+          action.forBudget && around.budget > 0 && turn.pays ? (action.until - books.now) / 2 : 0
         pass(action.until - books.now - early)
         if (early > 0) budget++
         event = { _tag: "Woke", early, to: views[turn.answered[0] ?? 0]?.ref }
@@ -407,6 +409,7 @@ export const calm: Turn = {
   cost: 0,
   refusal: 10_000,
   works: true,
+  pays: false,
   draw: 0,
   other: undefined,
   answered: [],

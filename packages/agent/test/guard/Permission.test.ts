@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, ConfigProvider, Effect, Fiber, Layer, Logger, Schema, Stream } from "effect"
+import { Clock, ConfigProvider, Effect, Fiber, Layer, Logger, Metric, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, SafetyGuard } from "@outlast/agent"
@@ -410,6 +410,9 @@ describe("inbound messages", () => {
         of("InboundDropped").map(({ number }) => number),
         [1, 2, 3]
       )
-    })
+      const metric = (outcome: string) =>
+        Effect.map(Metric.value(Metric.withAttributes(Inbound.messages, { outcome })), ({ count }) => count)
+      assert.deepStrictEqual([yield* metric("accepted"), yield* metric("dropped")], [2, 3])
+    }).pipe(Effect.provideService(Metric.MetricRegistry, new Map()))
   )
 })

@@ -69,6 +69,10 @@ it("nexo-rs opens a circuit for 10, 20, 40, 80 and then 120 seconds", () => {
   )
 })
 
+it("nexo-rs starts a child process again after 1, 2, 4, 8 and then 16 seconds", () => {
+  assert.deepStrictEqual(ranges(Backoffs.nexoProcess, 6), exactly(1_000, 2_000, 4_000, 8_000, 16_000, 16_000))
+})
+
 it("claw0 uses the next key at once", () => {
   assert.deepStrictEqual(ranges(Backoffs.claw0, 3), exactly(0, 0, 0))
 })

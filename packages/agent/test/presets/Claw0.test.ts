@@ -1,6 +1,6 @@
 /** The claw0 preset against its document. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Option } from "effect"
+import { Duration, Effect, Option } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { FailoverReason, Outlast, Presets } from "@outlast/agent"
@@ -118,6 +118,16 @@ it.effect("an overflow compacts three times and cools down no key", () =>
     assert.isTrue(failed._tag === "ProviderFailure" && failed.reason._tag === "ContextOverflow")
     assert.deepStrictEqual([of("CallCompacting").length, of("CooldownOpened").length], [3, 0])
     assert.lengthOf(yield* times(target), 4)
+  })
+)
+
+it.effect("a call makes at most 32 attempts, within half an hour of failed ones", () =>
+  Effect.gen(function* () {
+    const keys = Array.from({ length: 40 }, (_, n) => key(`KEY_${n}`))
+    const target = yield* model("anthropic", "m1", [always(status(500))], { keys })
+    yield* failureOf(ask).pipe(over(policy, [target]))
+    assert.lengthOf(yield* times(target), 32)
+    assert.strictEqual(Duration.toMillis(policy.deadline), 1_800_000)
   })
 )
 

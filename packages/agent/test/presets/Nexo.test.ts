@@ -1,6 +1,6 @@
 /** The nexo-rs preset against its document. */
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Effect } from "effect"
+import { Clock, Duration, Effect } from "effect"
 import { Failover, Presets } from "@outlast/agent"
 import { Backoff, CircuitBreaker } from "@outlast/resilience"
 import type { FaultPlan } from "@outlast/testing"
@@ -65,6 +65,39 @@ describe("retries", () => {
       })
     )
   }
+})
+
+describe("an equivalent target that is ready", () => {
+  const table: ReadonlyArray<readonly [string, FaultPlan.Fault, ReadonlyArray<number>]> = [
+    ["three attempts that fail with 500", status(500), [0, 1_000, 3_000]],
+    ["five attempts that are rate limited", status(429), [0, 1_000, 3_000, 7_000, 15_000]]
+  ]
+  for (const [what, fault, at] of table) {
+    it.effect(`is asked after ${what}, and not before`, () =>
+      Effect.gen(function* () {
+        const one = yield* model("anthropic", "m1", [always(fault)], { endpoint: "https://one" })
+        const two = yield* model("anthropic", "m1", [], { endpoint: "https://two" })
+        yield* inTime(ask.pipe(over(policy, [one, two])))
+        assert.deepStrictEqual([yield* times(one), yield* times(two)], [at, [at.at(-1)]])
+      })
+    )
+  }
+})
+
+it("the numbers for a host are those of the document", () => {
+  const { instance, outbox, processes, shutdown } = Presets.nexo
+  const seconds = (...all: ReadonlyArray<Duration.Duration>) => all.map(Duration.toSeconds)
+  const { grace, afterKill } = instance.options.whenHeld.takeOver
+  assert.deepStrictEqual(seconds(grace, afterKill), [5, 0.5])
+  const { handshakeLimit, stopLimit, respawn } = processes.options
+  assert.deepStrictEqual(
+    seconds(handshakeLimit, stopLimit, respawn.window, processes.call.limit),
+    [10, 3, 300, 30]
+  )
+  assert.strictEqual(respawn.restarts, 5)
+  assert.deepStrictEqual(seconds(shutdown.limits.loops, shutdown.limits.processes), [5, 5])
+  assert.strictEqual(outbox.cap.events, 10_000)
+  assert.deepStrictEqual(seconds(policy.deadline, policy.patience), [1_800, 1_800])
 })
 
 describe("the circuit", () => {

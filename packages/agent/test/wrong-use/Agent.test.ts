@@ -98,7 +98,7 @@ describe("rejects a run that", () => {
     [
       "has an unknown option",
       run({ maxSteps: 5 }),
-      'InvalidOption: Agent: "maxSteps" is not an option. Options: prompt, toolkit, maxTurns, maxCost, toolTimeout, toolConcurrency, midStream, approve, compaction'
+      'InvalidOption: Agent: "maxSteps" is not an option. Options: prompt, toolkit, maxTurns, maxCost, limits, loops, tokenBudget, toolTimeout, toolConcurrency, midStream, approve, hooks, cancel, compaction'
     ],
     [
       "has a text as maxTurns",
@@ -123,7 +123,7 @@ describe("rejects a run that", () => {
     [
       "has `true` as approve",
       run({ approve: true }),
-      "InvalidOption: Agent: approve must be a function (call) => Effect<boolean>, got true"
+      'InvalidOption: Agent: approve must be a function (call) => Effect<boolean>, or "suspend", got true'
     ],
     [
       "has `true` as compaction",
@@ -143,7 +143,7 @@ describe("rejects a run that", () => {
     [
       "streams with an unknown option",
       () => Agent.stream(untyped({ prompt: "x", maxRetries: 1 })),
-      'InvalidOption: Agent: "maxRetries" is not an option. Options: prompt, toolkit, maxTurns, maxCost, toolTimeout, toolConcurrency, midStream, approve, compaction'
+      'InvalidOption: Agent: "maxRetries" is not an option. Options: prompt, toolkit, maxTurns, maxCost, limits, loops, tokenBudget, toolTimeout, toolConcurrency, midStream, approve, hooks, cancel, compaction'
     ],
     [
       "has no model",

@@ -29,7 +29,7 @@ export interface Summary {
 }
 
 /** The run of the same program on the AI SDK alone. */
-export interface Unprotected {
+interface Unprotected {
   readonly outcome: Summary["outcome"]
   readonly error?: string
   /** Requests that the provider got. */

@@ -1,6 +1,6 @@
 /**
  * The printed timeline: actions of the agent's side on the left, requests at the servers on the right. It fits a
- * terminal of {@link width} columns.
+ * terminal of 80 columns.
  */
 import { Clock, Effect } from "effect"
 import { EventLine } from "@outlast/agent"
@@ -33,17 +33,17 @@ export interface Timeline {
 }
 
 /** Columns of a terminal that the timeline needs. */
-export const width = 80
+const width = 80
 /** Columns of the time and the space after it. */
 const timeWidth = 9
 /** Column of the server's side, counted after the time. */
 const serverAt = 31
 
 /** The labels above the two columns. */
-export const heading = `${"".padEnd(timeWidth)}${"the agent".padEnd(serverAt)}│ the servers: provider, key, answer`
+const heading = `${"".padEnd(timeWidth)}${"the agent".padEnd(serverAt)}│ the servers: provider, key, answer`
 
 /** Breaks a text into lines of at most `columns`, at spaces where there are some. */
-export const wrapped = (text: string, columns: number): ReadonlyArray<string> => {
+const wrapped = (text: string, columns: number): ReadonlyArray<string> => {
   const lines: Array<string> = []
   let rest = text
   // Lines that continue are indented by two.

@@ -43,13 +43,14 @@ export const make = (core: Core) => {
     millis: (failures, draw) => Backoff.delay(settings.retry, failures, undefined, draw)
   }
 
-  /** Publishes the rows in order, up to the first that is not acknowledged. */
+  /** Publishes the rows in order, up to the first that is neither acknowledged nor a dead letter. */
   const sendAll = (rows: ReadonlyArray<Row>, acked: Array<Row>): Effect.Effect<Next, StoreError.StoreError> =>
     Effect.gen(function* () {
       for (const row of rows) {
         // Its last rejection was counted, and the dead letter could not be written then.
         if (row.rejections >= settings.rejections) {
-          return yield* bury(row, `The broker has rejected it ${row.rejections} times.`)
+          yield* bury(row, `The broker has rejected it ${row.rejections} times.`)
+          continue
         }
         const exit = yield* Effect.exit(send(row, row.brokerId))
         if (Exit.isSuccess(exit)) {
@@ -58,7 +59,12 @@ export const make = (core: Core) => {
         }
         if (Cause.hasInterrupts(exit.cause)) return yield* Effect.interrupt
         const error = exit.cause.reasons.find(Cause.isFailReason)?.error
-        if (error instanceof BusError && error.reason === "rejected") return yield* onRejected(row, error)
+        if (error instanceof BusError && error.reason === "rejected") {
+          const next = yield* onRejected(row, error)
+          // Behind a dead letter the others of the batch go on: a batch that is left early is no end of the backlog.
+          if (next === more) continue
+          return next
+        }
         if (error instanceof CircuitRefused.CircuitRefused && error.retryAfter !== undefined) {
           return untilProbe(error.retryAfter)
         }
@@ -79,10 +85,11 @@ export const make = (core: Core) => {
         return { _tag: "wait", millis, ownTime: true }
       }
       yield* store.rejected(row.seq, rejections)
-      return yield* bury(row, error.message)
+      yield* bury(row, error.message)
+      return more
     })
 
-  const bury = (row: Row, detail: string): Effect.Effect<Next, StoreError.StoreError> =>
+  const bury = (row: Row, detail: string): Effect.Effect<void, StoreError.StoreError> =>
     Effect.gen(function* () {
       const at = yield* Clock.currentTimeMillis
       const buried = yield* store.bury({ seqs: [row.seq] }, { reason: "rejected", detail, at })
@@ -98,7 +105,6 @@ export const make = (core: Core) => {
         reason: "rejected"
       })
       yield* core.trimDead
-      return more
     })
 
   const drainOnce = (
@@ -152,6 +158,7 @@ export const make = (core: Core) => {
       let failures = 0
       while (true) {
         const before = counts.drained
+        const { pulses } = broker
         if (failures > 0) counts.retried++
         const next = yield* permits
           .withPermit(
@@ -168,6 +175,8 @@ export const make = (core: Core) => {
           continue
         }
         failures = counts.drained > before ? 1 : failures + 1
+        // The broker came back while the last attempt was still failing.
+        if (next.ownTime !== true && broker.pulses !== pulses) continue
         const draw = yield* Random.next
         const sleep = Effect.sleep(Duration.millis(next.millis(failures, draw)))
         yield* next.ownTime === true ? sleep : Effect.raceFirst(sleep, broker.next)

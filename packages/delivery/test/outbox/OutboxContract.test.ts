@@ -75,6 +75,26 @@ onEach((subject) => {
         assert.deepStrictEqual(yield* onBus, ids)
       }).pipe(Effect.provide(layer()))
     )
+    it.effect("drains at once when the broker comes back while a publish is still failing", () =>
+      Effect.gen(function* () {
+        const release = yield* Deferred.make<void>()
+        let sent = 0
+        yield* setBus("down")
+        yield* Outbox.publish(event("1"))
+        yield* turns
+        yield* holdBus(release)
+        yield* answer(() => (++sent === 1 ? { error: unavailable } : undefined))
+        yield* setBus("up")
+        yield* turns
+        yield* setBus("down")
+        yield* setBus("up")
+        yield* turns
+        yield* Deferred.succeed(release, undefined)
+        // No time passes: no wait ends by itself.
+        yield* until(holds(["1"]))
+        assert.strictEqual(sent, 2)
+      }).pipe(Effect.provide(blockable(subject)))
+    )
     it.effect("stores every event first in the mode alwaysStore", () =>
       Effect.gen(function* () {
         assert.strictEqual((yield* Outbox.publish(event("1"))).safe, "store")
@@ -297,6 +317,16 @@ onEach((subject) => {
         assert.strictEqual(sent, 3)
         assert.strictEqual((yield* list())[0]?.attempts, 3)
       }).pipe(Effect.scoped, Effect.provide(ground(subject)))
+    )
+    it.effect("that make a dead letter let nothing overtake the events behind it", () =>
+      Effect.gen(function* () {
+        yield* answer(({ id }) => (id === "bad" ? { error: rejected(true) } : undefined))
+        yield* setBus("down")
+        for (const id of ["1", "bad", "2", "3"]) yield* Outbox.publish(event(id))
+        yield* setBus("up")
+        // No time passes, so no sweep finds what a drain has left.
+        yield* until(holds(["1", "2", "3"]))
+      }).pipe(Effect.provide(layer()))
     )
     it.effect("that are permanent make a dead letter at once", () =>
       Effect.gen(function* () {

@@ -34,7 +34,7 @@
  * }).pipe(Effect.provide(SqliteClient.layer({ filename: "notes.db" })))
  * ```
  */
-import { Duration, Effect, Layer, Option, Schedule, Semaphore, Stream } from "effect"
+import { Config, Duration, Effect, Layer, Option, Schedule, Semaphore, Stream } from "effect"
 import type { Scope } from "effect"
 import { Reactivity } from "effect/reactivity"
 import type { SqlConnection } from "effect/sql"
@@ -100,6 +100,25 @@ export const layer = (options: Options): Layer.Layer<SqlClient.SqlClient, StoreE
     Layer.provide(Reactivity.layer)
   )
 }
+
+/**
+ * {@link layer} with settings from `effect/Config`, such as environment variables. A field that is not named keeps its
+ * default.
+ *
+ * **Example**
+ *
+ * ```ts
+ * SqliteClient.layerConfig({ filename: Config.String("OUTLAST_DATABASE") })
+ * ```
+ */
+export const layerConfig = (
+  options: Config.Wrap<Options>
+): Layer.Layer<SqlClient.SqlClient, Config.ConfigError | StoreError.StoreError> =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      return layer(yield* Config.unwrap<Options>(options))
+    })
+  )
 
 interface Settings {
   readonly opening: Parameters<typeof Thread.start>[0]

@@ -1,18 +1,24 @@
 /** The lock on file systems that cannot be mounted in a test, with `statfs` replaced. */
-import { assert, beforeEach, it } from "@effect/vitest"
+import { afterAll, assert, beforeAll, beforeEach, it } from "@effect/vitest"
 import { Effect, Logger } from "effect"
-import type * as Fs from "node:fs"
+import fs from "node:fs"
+import { syncBuiltinESMExports } from "node:module"
 import { join } from "node:path"
-import { vi } from "vitest"
 import { StoreLock } from "@outlast/node/lock"
 import * as Folder from "../support/Folder.ts"
 
-const statfs = vi.hoisted(() => ({ type: 0 }))
+const statfs = { type: 0 }
+const original = fs.statfsSync
 
-vi.mock("node:fs", async (original) => ({
-  ...(await original<typeof Fs>()),
-  statfsSync: () => statfs
-}))
+// Not `vi.mock`: the files of a worker share their modules.
+beforeAll(() => {
+  Object.assign(fs, { statfsSync: () => statfs })
+  syncBuiltinESMExports()
+})
+afterAll(() => {
+  Object.assign(fs, { statfsSync: original })
+  syncBuiltinESMExports()
+})
 
 const lines: Array<string> = []
 const Log = Logger.layer([

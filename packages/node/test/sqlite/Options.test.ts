@@ -1,8 +1,8 @@
 /** The effect of each option of the client, and the errors for invalid options. */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer } from "effect"
+import { Config, ConfigProvider, Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { readdirSync } from "node:fs"
+import { existsSync, readdirSync } from "node:fs"
 import { isAbsolute, join, relative } from "node:path"
 import { SqliteClient } from "@outlast/node/sqlite"
 import * as Folder from "../support/Folder.ts"
@@ -16,6 +16,21 @@ const pragma = (name: string, options?: Partial<SqliteClient.Options>) =>
   })
 
 describe("SqliteClient", () => {
+  it.live("layerConfig takes its settings from the environment", () =>
+    Effect.gen(function* () {
+      const filename = join(yield* Folder.make, "env.db")
+      const layer = SqliteClient.layerConfig({
+        filename: Config.String("DATABASE"),
+        synchronous: Config.Literals(["normal", "full"], "SYNCHRONOUS")
+      })
+      const env = ConfigProvider.fromEnv({ env: { DATABASE: filename, SYNCHRONOUS: "normal" } })
+      const context = yield* Layer.build(layer).pipe(Effect.provide(ConfigProvider.layer(env)))
+      const rows = yield* Context.get(context, SqlClient.SqlClient).unsafe("PRAGMA synchronous").values
+      assert.strictEqual(rows[0]?.[0], 1)
+      assert.isTrue(existsSync(filename))
+    })
+  )
+
   it.live("uses a write-ahead log and syncs every commit by default", () =>
     Effect.gen(function* () {
       assert.strictEqual(yield* pragma("journal_mode"), "wal")

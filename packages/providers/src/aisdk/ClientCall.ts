@@ -15,7 +15,8 @@ import type {
   SharedV4Warning
 } from "@ai-sdk/provider"
 import { ClientOptions } from "@outlast/agent/failover"
-import { Effect } from "effect"
+import type { Fiber } from "effect"
+import { Context } from "effect"
 import type { Response } from "effect/ai"
 import type * as Spec from "./Spec.ts"
 
@@ -114,17 +115,15 @@ export class ClientCall {
   }
 }
 
-/** The call of the AI SDK that an attempt belongs to, if there is one. */
-export const current: Effect.Effect<ClientCall | undefined> = Effect.map(
-  ClientOptions.ClientOptions,
-  (options) => (options instanceof ClientCall ? options : undefined)
-)
+/** The call of the AI SDK that the attempt of a fiber belongs to, if there is one. */
+export const currentOf = (fiber: Fiber.Fiber<unknown, unknown>): ClientCall | undefined => {
+  const options = fiber.getRef(ClientOptions.ClientOptions)
+  return options instanceof ClientCall ? options : undefined
+}
 
-/** Provides the call to all attempts. */
-export const provided =
-  (call: ClientCall) =>
-  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    Effect.provideService(self, ClientOptions.ClientOptions, call)
+/** The context with the call, for all of its attempts. */
+export const added = <R>(context: Context.Context<R>, call: ClientCall): Context.Context<R> =>
+  Context.add(context, ClientOptions.ClientOptions, call)
 
 /** Provider options. Options of the call take precedence over those of the target. */
 export const merged = (

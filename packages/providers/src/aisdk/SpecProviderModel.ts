@@ -9,7 +9,7 @@ import type { Redaction } from "@outlast/agent/failure"
 import { Classifier, ProviderFailure } from "@outlast/agent"
 import type { ModelInfo, ProviderModel } from "@outlast/agent"
 import { Options } from "@outlast/resilience"
-import type { Pull } from "effect"
+import type { Fiber, Pull } from "effect"
 import { Cause, Effect, Predicate, Redacted, Stream } from "effect"
 import type { Response } from "effect/ai"
 import type { NonEmptyReadonlyArray } from "effect/Array"
@@ -57,9 +57,9 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
   const clientOf = clients(options.create)
   // Headers may carry the key of a gateway.
   const headerSecrets = ofHeaders(options.headers)
-  const attempt = Effect.fnUntraced(function* (request: ProviderModel.ProviderRequest) {
-    const rules = yield* Classifier.Rules
-    const ofCall = yield* ClientCall.current
+  const attempt = (request: ProviderModel.ProviderRequest, fiber: Fiber.Fiber<unknown, unknown>) => {
+    const rules = fiber.getRef(Classifier.Rules)
+    const ofCall = ClientCall.currentOf(fiber)
     const key = request.key === undefined ? undefined : Redacted.value(request.key)
     let provider: string | undefined
     const failureOf = (error: unknown) => {
@@ -97,37 +97,38 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
     const sent = <A>(call: (signal: AbortSignal) => Promise<A>) =>
       Connection.within(request.limits?.connect, { try: call, catch: thrown, onHeaders })
     return { failureOf, handedOn, ofCall, prepare, sent }
-  })
+  }
 
   const generateText = (request: ProviderModel.ProviderRequest) =>
-    attempt(request).pipe(
-      Effect.flatMap(({ failureOf, handedOn, ofCall, prepare, sent }) =>
-        Effect.flatMap(
-          sent(async (signal) => {
-            const { client, call } = prepare(signal)
-            const result = await client.doGenerate(call)
-            handedOn(result.response?.headers)
-            // A client that ignores the signal may answer while another attempt is in flight.
-            if (!signal.aborted) ofCall?.answer(result)
-            const answer = Answer.whole(result, call.responseFormat?.type === "json", ofCall)
-            // Google's client reads any JSON as an answer, so an error arrives as an empty answer.
-            const body = result.response?.body
-            return answer instanceof ProviderFailure.ProviderFailure && AnswerFacts.isErrorPart(body)
-              ? failureOf({ statusCode: 200, responseBody: body, responseHeaders: result.response?.headers })
-              : answer
-          }),
-          (answer) =>
-            answer instanceof ProviderFailure.ProviderFailure
-              ? Effect.fail(failureOf(answer))
-              : Effect.succeed(answer)
-        )
+    Effect.withFiber((fiber) => {
+      const { failureOf, handedOn, ofCall, prepare, sent } = attempt(request, fiber)
+      return Effect.flatMap(
+        sent(async (signal) => {
+          const { client, call } = prepare(signal)
+          const result = await client.doGenerate(call)
+          handedOn(result.response?.headers)
+          // A client that ignores the signal may answer while another attempt is in flight.
+          if (!signal.aborted) ofCall?.answer(result)
+          const answer = Answer.whole(result, call.responseFormat?.type === "json", ofCall)
+          // Google's client reads any JSON as an answer, so an error arrives as an empty answer.
+          const body = result.response?.body
+          return answer instanceof ProviderFailure.ProviderFailure && AnswerFacts.isErrorPart(body)
+            ? failureOf({ statusCode: 200, responseBody: body, responseHeaders: result.response?.headers })
+            : answer
+        }),
+        (answer) =>
+          answer instanceof ProviderFailure.ProviderFailure
+            ? Effect.fail(failureOf(answer))
+            : Effect.succeed(answer)
       )
-    )
+    })
 
   const streamText = (request: ProviderModel.ProviderRequest) =>
     Stream.unwrap(
       Effect.gen(function* () {
-        const { failureOf, handedOn, ofCall, prepare, sent } = yield* attempt(request)
+        const { failureOf, handedOn, ofCall, prepare, sent } = yield* Effect.withFiber((fiber) =>
+          Effect.succeed(attempt(request, fiber))
+        )
         // A new signal: that of the effect which opens the stream ends too early.
         const controller = new AbortController()
         const reader = Answer.reader(failureOf, request.responseFormat.type === "json", ofCall)

@@ -40,7 +40,7 @@ import type {
 } from "@ai-sdk/provider"
 import { AnswerEnd, OutputLimit, StreamedAnswer, Surface } from "@outlast/agent/failover"
 import { Options as Check } from "@outlast/resilience"
-import { Effect, Exit, Fiber, Latch, Layer, ManagedRuntime, Option, Schema, Stream } from "effect"
+import { Context, Effect, Exit, Fiber, Latch, Layer, ManagedRuntime, Option, Schema, Stream } from "effect"
 import type { AiError } from "effect/ai"
 import { LanguageModel, Response, Telemetry } from "effect/ai"
 import * as ClientCall from "./ClientCall.ts"
@@ -307,18 +307,21 @@ const served = <A>(
 ): Effect.Effect<A, APICallError, LanguageModel.LanguageModel> => {
   const failing = Effect.catch(self, (error) =>
     Effect.flatMap(ServedError.ofCall(error, call.prompt), (failed) => Effect.fail(failed))
-  ).pipe(
-    // The AI SDK has chosen between a stream and a request itself.
-    Effect.provideService(StreamedAnswer.Override, "request"),
-    // An AI SDK model delivers refused answers.
-    Effect.provideService(AnswerEnd.RefusedAnswers, "deliver"),
-    ClientCall.provided(client)
   )
-  return maxOutputTokens === undefined
-    ? failing
-    : // The limit is final here: an answer that reaches it is cut, and not continued.
-      Effect.provideService(failing, OutputLimit.OutputLimit, {
-        start: maxOutputTokens,
-        max: maxOutputTokens
-      })
+  // One change of the context instead of one for each setting.
+  const context = ClientCall.added(settings, client)
+  return Effect.provideContext(
+    failing,
+    maxOutputTokens === undefined
+      ? context
+      : // The limit is final here: an answer that reaches it is cut, and not continued.
+        Context.add(context, OutputLimit.OutputLimit, { start: maxOutputTokens, max: maxOutputTokens })
+  )
 }
+
+const settings = Context.empty().pipe(
+  // The AI SDK has chosen between a stream and a request itself.
+  Context.add(StreamedAnswer.Override, "request"),
+  // An AI SDK model delivers refused answers.
+  Context.add(AnswerEnd.RefusedAnswers, "deliver")
+)

@@ -25,7 +25,7 @@
  * ```
  */
 import type { Scope } from "effect"
-import { Context, Duration, Effect, Exit, Fiber, Layer, Stream } from "effect"
+import { Config, Context, Duration, Effect, Exit, Fiber, Layer, Stream } from "effect"
 import type { Ref } from "effect"
 import * as MissingService from "../MissingService.ts"
 import * as Check from "../Options.ts"
@@ -215,6 +215,24 @@ const checkGuard = (names: Names, options: CallOptions): void => {
 export const layer = (options?: Options): Layer.Layer<CircuitBreaker> =>
   Layer.effect(CircuitBreaker, make(options))
 
+/**
+ * {@link layer} with settings from `effect/Config`, such as environment variables. A field that is not named keeps its
+ * default.
+ *
+ * **Example**
+ *
+ * ```ts
+ * const consecutive = Config.map(Config.Int("CIRCUIT_FAILURES"), (failures) => ({ failures }))
+ * CircuitBreaker.layerConfig({ trip: { consecutive } })
+ * ```
+ */
+export const layerConfig = (options: Config.Wrap<Options>): Layer.Layer<CircuitBreaker, Config.ConfigError> =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      return layer(yield* Config.unwrap<Options>(options))
+    })
+  )
+
 /** Guards an effect with the {@link CircuitBreaker} of its environment. */
 export const execute =
   (names: Names, options?: CallOptions) =>
@@ -278,28 +296,35 @@ const build = (
     const admits = (state: State.CircuitState): state is State.Closed =>
       state.phase === "closed" && isCurrent()
 
-    const executeOne =
-      (name: string, options: CallOptions) =>
-      <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> => {
+    const executeOne = (name: string, options: CallOptions) => {
+      // Shared by all effects that this circuit guards, until the circuit changes.
+      let cell: Cell | undefined
+      let generation = -1
+      let end: ReturnType<typeof endOf> | undefined
+      return <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> => {
         Check.effect(module, "effect", self)
         // Reused for each run of this effect, until the circuit changes.
-        let cell: Cell | undefined
-        let generation = -1
         let watched = self
+        let watchedBy: typeof end
         return Effect.withFiber((fiber): Effect.Effect<A, E | CircuitRefused, R> => {
           if (cell === undefined || !cell.known) {
             cell = circuits.of(name, fiber)
-            generation = -1
+            end = undefined
           }
           const { state } = cell
           if (!admits(state)) return guarded(name, options, self)
-          if (generation !== state.generation) {
+          if (end === undefined || generation !== state.generation) {
             generation = state.generation
-            watched = Effect.onExitPrimitive(self, endOf(cell, generation, options))
+            end = endOf(cell, generation, options)
+          }
+          if (watchedBy !== end) {
+            watchedBy = end
+            watched = Effect.onExitPrimitive(self, end)
           }
           return watched
         })
       }
+    }
 
     /** Like {@link executeOne}, for an attempt of a call. Counts the attempt as in flight while it runs. */
     const executeAttempt =

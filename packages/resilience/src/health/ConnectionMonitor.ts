@@ -40,7 +40,7 @@
  * })
  * ```
  */
-import { Clock, Context, Duration, Effect, Exit, Layer, Semaphore } from "effect"
+import { Clock, Config, Context, Duration, Effect, Exit, Layer, Semaphore } from "effect"
 import type { Cause, Scope } from "effect"
 import * as Check from "../Options.ts"
 import * as ResilienceEvents from "../telemetry/ResilienceEvents.ts"
@@ -533,6 +533,25 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
 /** Provides one monitor. Throws a `RangeError` for an option outside its range. */
 export const layer = (options: Options = {}): Layer.Layer<ConnectionMonitor> =>
   Layer.effect(ConnectionMonitor, make(options))
+
+/**
+ * {@link layer} with settings from `effect/Config`, such as environment variables. A field that is not named keeps its
+ * default.
+ *
+ * **Example**
+ *
+ * ```ts
+ * ConnectionMonitor.layerConfig({ interval: Config.Duration("PING_INTERVAL") })
+ * ```
+ */
+export const layerConfig = (
+  options: Config.Wrap<Options>
+): Layer.Layer<ConnectionMonitor, Config.ConfigError> =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      return layer(yield* Config.unwrap<Options>(options))
+    })
+  )
 
 // -----------------------------------------------------------------------------
 // Internal

@@ -29,7 +29,7 @@
  * )
  * ```
  */
-import { Clock, Context, Effect, Exit, Layer, Metric } from "effect"
+import { Clock, Config, Context, Effect, Exit, Layer, Metric } from "effect"
 import type { Fiber } from "effect"
 import * as Budget from "./RetryBudgetState.ts"
 
@@ -189,3 +189,22 @@ const nowOf = (fiber: Fiber.Fiber<unknown, unknown>): number =>
 /** Provides one budget for everything built with this layer. See {@link make}. */
 export const layer = (options: Budget.RetryBudgetOptions = {}): Layer.Layer<RetryBudget> =>
   Layer.effect(RetryBudget, make(options))
+
+/**
+ * {@link layer} with settings from `effect/Config`, such as environment variables. A field that is not named keeps its
+ * default.
+ *
+ * **Example**
+ *
+ * ```ts
+ * RetryBudget.layerConfig({ ratio: Config.Finite("RETRY_RATIO") })
+ * ```
+ */
+export const layerConfig = (
+  options: Config.Wrap<Budget.RetryBudgetOptions>
+): Layer.Layer<RetryBudget, Config.ConfigError> =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      return layer(yield* Config.unwrap<Budget.RetryBudgetOptions>(options))
+    })
+  )

@@ -45,8 +45,8 @@
  * }).pipe(Layer.provideMerge(ResilienceEvents.layer()))
  * ```
  */
-import { Clock, Duration, Effect, Latch, Queue } from "effect"
-import type { Layer, Scope } from "effect"
+import { Clock, Config, Duration, Effect, Latch, Layer, Queue } from "effect"
+import type { Scope } from "effect"
 import * as Check from "../Options.ts"
 import type { AlertEvent } from "./AlertEvent.ts"
 import type { AlertWindow, Spec } from "./AlertWindow.ts"
@@ -164,6 +164,23 @@ export const layer = <R = never>(
           return announce(alert)
         })
       }
+    })
+  )
+
+/**
+ * {@link layer} with settings from `effect/Config`, such as environment variables. A field that is not named keeps its
+ * default.
+ *
+ * **Example**
+ *
+ * ```ts
+ * Alerts.layerConfig({ failures: Config.Int("ALERT_FAILURES"), window: Config.Duration("ALERT_WINDOW") })
+ * ```
+ */
+export const layerConfig = (options: Config.Wrap<Options>): Layer.Layer<never, Config.ConfigError> =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      return layer(yield* Config.unwrap<Options>(options))
     })
   )
 

@@ -41,6 +41,9 @@ import { CallRequest } from "./CallRequest.ts"
 import type { Surface } from "./Surface.ts"
 import * as Waits from "./Waits.ts"
 
+/** Milliseconds that a call takes at least before it fails for an empty retry budget when no target answers. */
+const hopesFor = 15_000
+
 type Waiting = Extract<Action, { readonly _tag: "Wait" }>
 type Next = Effect.Effect<Attempt | undefined, CallFailure>
 
@@ -282,10 +285,13 @@ export class CallRun {
 
   #queued(until: number): Effect.Effect<TargetRef | undefined> {
     const { policy } = this.chain
+    // The state counts the whole wait already.
+    const spent = this.#state.ledger.spent - (until - this.now())
+    const hopesUntil = this.now() + hopesFor - spent
     const snapshot = () => this.#context.snapshot(this.now(), true)
     return this.#outcome.queued(until, {
       mayGo: (target) => Call.mayRepeat(policy, this.#state, snapshot(), target),
-      mayHope: () => isWorking(this.#state, snapshot())
+      mayHope: () => this.now() < hopesUntil || isWorking(this.#state, snapshot())
     })
   }
 

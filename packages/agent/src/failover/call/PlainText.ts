@@ -6,12 +6,11 @@
  * approvals, objects, streams, a `ResponseIdTracker`, a span transformer. The request, the span, the answer and the
  * errors are the same; `PlainText.test.ts` compares both paths on generated answers.
  *
- * Our own metadata does not go through the schema: this package has just written it, as plain JSON values.
+ * Metadata that is plainly JSON, as that of this package and of its providers is, does not go through the schema.
  */
 import { Context, Effect, Option, Predicate, Schema } from "effect"
 import { AiError, IdGenerator, LanguageModel, Prompt, Response, ResponseIdTracker } from "effect/ai"
 import { Telemetry, Toolkit } from "effect/ai"
-import { namespace } from "../../conversation/Answered.ts"
 import { either } from "../target/Timed.ts"
 
 type Service = Context.Service.Shape<typeof LanguageModel.LanguageModel>
@@ -138,42 +137,56 @@ const decoded = (
   const decode = isDeferred
     ? (deferred ??= decoderOf(Schema.Union([part, anyCall])))
     : (strict ??= decoderOf(part))
-  let own: Array<Own | undefined> | undefined
-  const foreign = parts.map((part, i) => {
-    const ours = ownOf(part)
-    if (ours === undefined) return part
-    own ??= []
-    own[i] = ours
-    const { [namespace]: _ours, ...metadata } = part.metadata ?? {}
-    return { ...part, metadata }
+  let metadata: Array<Metadata | undefined> | undefined
+  const bare = parts.map((part, i) => {
+    const given = metadataOf(part)
+    if (given === undefined) return part
+    metadata ??= []
+    metadata[i] = given
+    return { ...part, metadata: undefined }
   })
-  if (own === undefined) return decode(parts)
-  const kept = own
-  return either(decode(foreign), Effect.fail, (content) => {
+  if (metadata === undefined) return decode(parts)
+  const kept = metadata
+  return either(decode(bare), Effect.fail, (content) => {
     for (let i = 0; i < kept.length; i++) {
-      const ours = kept[i]
+      const metadata = kept[i]
       const part = content[i]
-      if (part === undefined || ours === undefined) continue
       // The decoder has just made the array.
-      content[i] = { ...part, metadata: { ...part.metadata, [namespace]: ours } }
+      if (part !== undefined && metadata !== undefined) content[i] = { ...part, metadata }
     }
     return Effect.succeed(content)
   })
 }
 
-type Own = Exclude<Response.ProviderMetadata[string], null>
+type Metadata = Response.ProviderMetadata
 
-/** The metadata of a part under our name, if all of its fields are plain values. */
-const ownOf = (part: Response.PartEncoded): Own | undefined => {
-  const ours =
-    Predicate.isObject(part) && Predicate.isObject(part.metadata) ? part.metadata[namespace] : undefined
-  if (!Predicate.isObject(ours)) return undefined
-  for (const value of Object.values(ours)) if (!isPlain(value)) return undefined
-  // An object of plain values is JSON.
-  return ours as Own
+/** The metadata of a part, where it is certainly JSON. The schema has the last word about any other. */
+const metadataOf = (part: Response.PartEncoded): Metadata | undefined => {
+  const metadata: unknown = Predicate.isObject(part) ? part.metadata : undefined
+  // A record of JSON is the metadata of a part.
+  return isRecord(metadata) && isJson(metadata, 0) ? (metadata as Metadata) : undefined
 }
 
-const isPlain = (value: unknown): boolean =>
-  typeof value === "string" ||
-  typeof value === "boolean" ||
-  (typeof value === "number" && Number.isFinite(value))
+/** Deeper values are left to the schema. */
+const maxDepth = 8
+
+const isJson = (value: unknown, depth: number): boolean => {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return true
+    case "number":
+      return Number.isFinite(value)
+    case "object": {
+      if (value === null) return true
+      if (depth === maxDepth) return false
+      if (Array.isArray(value)) return value.every((item) => isJson(item, depth + 1))
+      return isRecord(value) && Object.values(value).every((item) => isJson(item, depth + 1))
+    }
+    default:
+      return false
+  }
+}
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype

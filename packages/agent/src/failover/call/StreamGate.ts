@@ -14,9 +14,9 @@
  *   "restart"` both are held until the answer is complete.
  *
  * **Protocol.** One `StreamGate` serves one call. {@link StreamGate.begin} starts an attempt; {@link StreamGate.push} takes
- * what comes of it and returns what the consumer gets. After each push, {@link StreamGate.end} says whether and how the
- * attempt has ended, and `alive` and `seam` are about that push alone. An attempt that ended as cut or failed is followed
- * by `begin`, after {@link StreamGate.rewind} if what was seen is void, or by {@link StreamGate.deliverCut} or
+ * what comes of it and returns what the consumer gets. After each push, {@link StreamGate.end} says how the attempt has
+ * ended, and `alive` and `seam` are about that push alone. A cut or failed attempt is followed by `begin`, after
+ * {@link StreamGate.rewind} if what was seen is void, or by {@link StreamGate.deliverCut} or
  * {@link StreamGate.deliverRefused}, which end the answer. Nothing is read behind an end.
  */
 import type { Response } from "effect/ai"
@@ -30,11 +30,11 @@ import type { Unpriced } from "../../conversation/Answered.ts"
 import type { AnswerEnd } from "../decide/AnswerEnd.ts"
 import type { Commit } from "../decide/CallState.ts"
 import type { MidStream } from "../decide/RecoveryPolicy.ts"
+import { ShownText } from "./ShownText.ts"
 import { carrier } from "./Surface.ts"
 import { sum, unknown } from "../../conversation/Usage.ts"
 
 type Part = Response.StreamPartEncoded
-type Usage = Response.FinishPartEncoded["usage"]
 
 /** How an attempt has ended. Nothing behind its end is read. */
 export type AttemptEnd =
@@ -59,7 +59,7 @@ export interface Cut {
 
 export class StreamGate {
   #commit: Commit = "nothing"
-  #text = ""
+  readonly #text: ShownText
   #alive = false
   #seamVerdict: Seam.Verdict | undefined
   #ended: AttemptEnd | undefined
@@ -107,7 +107,7 @@ export class StreamGate {
   /** The last text part that the seam holds, with the metadata of all of them. */
   #atSeam: Response.TextDeltaPartEncoded | undefined
   /** Known usage of failed attempts. */
-  #usage: Usage | undefined
+  #usage: Response.FinishPartEncoded["usage"] | undefined
 
   /**
    * `requested` is the id of the target that stands first. `midStream` is what may become of text that was seen; if
@@ -118,6 +118,7 @@ export class StreamGate {
     this.#requested = requested
     this.#midStream = midStream
     this.#structured = structured
+    this.#text = new ShownText(midStream !== "fail" || structured)
   }
 
   /** The most that the consumer has seen of the current attempt. Only grows within an attempt. */
@@ -125,9 +126,9 @@ export class StreamGate {
     return this.#commit
   }
 
-  /** All text that the consumer has seen of the call. */
+  /** All text that the consumer has seen of the call; empty where no attempt can need it. */
   get text(): string {
-    return this.#text
+    return this.#text.all
   }
 
   /** Characters of text that the current attempt has shown. */
@@ -178,7 +179,7 @@ export class StreamGate {
     this.#preamble = []
     this.#tail = []
     this.#ids = new Map()
-    this.#seam = this.#text.trim() === "" ? undefined : Seam.make(this.#text)
+    this.#seam = this.text.trim() === "" ? undefined : Seam.make(this.text)
     this.#atSeam = undefined
     this.#object = this.#structured ? new ObjectText() : undefined
     this.#ofObject = undefined
@@ -208,7 +209,7 @@ export class StreamGate {
     this.#texts = new Map()
     // An attempt that had not yet gone on with the text holds it under this name.
     this.#textsBefore = []
-    this.#text = ""
+    this.#text.clear()
     return [...out, carrier({ type: "rewind", characters })]
   }
 
@@ -436,7 +437,7 @@ export class StreamGate {
       if (this.#commit !== "tool") this.#commit = "text"
       if (this.#thinking.size > 0) this.#endThinking(out)
       if (this.#opening !== undefined) this.#open(out)
-      this.#text += part.delta
+      this.#text.add(part.delta)
       out.push(part)
     } else if (part.metadata !== undefined) this.#emit(part, out)
   }
@@ -567,7 +568,7 @@ export class StreamGate {
 }
 
 /** Tokens of an attempt that is not the answer, where its finish came. */
-export const usageOf = (end: AttemptEnd | undefined): Usage | undefined => {
+export const usageOf = (end: AttemptEnd | undefined): Response.FinishPartEncoded["usage"] | undefined => {
   if (end?._tag === "Cut") return end.finish.usage
   return end?._tag === "Failed" && end.part.type === "finish" ? end.part.usage : undefined
 }

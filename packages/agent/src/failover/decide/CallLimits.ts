@@ -74,7 +74,7 @@ const worksFor = 20_000
 
 /**
  * True when the chain works although this call failed: a target has answered lately, or an attempt is in flight for
- * longer than this call's failure took. A call without retry budget then waits for it. In an outage it fails at once.
+ * longer than this call's failure took. A call without retry budget then waits for it.
  */
 export const isWorking = (
   { failedAfter }: CallState,

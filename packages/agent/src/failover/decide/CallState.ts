@@ -15,8 +15,7 @@
  *   One exception: if a single silent attempt used it up, the call still asks one target that it has not tried.
  * - No attempt begins once attempts have cost `maxCost`, or after the time limit of the surrounding program.
  * - No attempt follows a failure whose row says `stop` (a cancel, a malformed request), or a committed tool call.
- * - Without retry budget no target is asked twice, and only one switch is made. Then the call waits for the budget while
- *   other calls are answered. Continuations, first attempts after a refusal and waits that the server named are free.
+ * - Without retry budget no target is asked twice, and only one switch is made. Then the call waits for the budget. Continuations, first attempts after a refusal and waits that the server named are free.
  * - Text that the consumer has seen is continued, or taken back where the consumer supports it.
  * - A cut answer with text is delivered if no attempt gives a better one. An object is never continued.
  *
@@ -36,7 +35,6 @@ import {
   isFree,
   isLate,
   isOver,
-  isWorking,
   mayAskAnother,
   mustEnd,
   timeCounted,
@@ -567,7 +565,8 @@ const waitOrGiveUp = (
 
 /**
  * Waits for the retry budget instead of ending the call: `undefined` when the budget is not the reason, or when no wait
- * can help. The shell wakes the call as soon as a success pays for its attempt, in the order of the calls.
+ * can help. The shell wakes the call as soon as a success pays for its attempt, in the order of the calls. A call that
+ * wakes without a token has no hope left, and ends.
  */
 const queued = (
   policy: Policy,
@@ -585,7 +584,7 @@ const queued = (
     policy.whenAllOut !== "wait" ||
     left <= 0 ||
     mustEnd(policy, state) ||
-    !isWorking(state, snapshot) ||
+    state.phase === "queued" ||
     !mayReturn(policy, state, failure, snapshot)
   ) {
     return undefined

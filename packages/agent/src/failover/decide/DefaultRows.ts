@@ -80,6 +80,12 @@ const stop: Row = { ...base, then: "stop" }
 /** Cooldown of a target after an unknown failure. Also the maximum for a verdict that rests on words alone. */
 export const unknownCooldown: Duration.Duration = Duration.seconds(30)
 
+/**
+ * First cooldown where the server named no wait. It is a guess from a few failures, so it is short, and doubles until a
+ * success. A time limit that passed is better evidence, and a probe of it costs more: its cooldown is longer.
+ */
+const firstCooldown: Duration.Input = "10 seconds"
+
 /** A timed-out attempt has used its whole limit already. An equivalent target is asked before a repeat. */
 const timeout: Row = { ...base, attempts: 2, repeatsBeforeEquivalent: 0, worthWaiting: true }
 
@@ -90,7 +96,7 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
     attempts: 5,
     repeatsBeforeEquivalent: 0,
     backoff: backoff("60 seconds"),
-    cooldown: cooldown("key+model", "10 seconds", "5 minutes", "not-before"),
+    cooldown: cooldown("key+model", firstCooldown, "5 minutes", "not-before"),
     worthWaiting: true
   },
   // A single request is larger than the limit, so waiting cannot help. Another account or model may accept it.
@@ -98,14 +104,14 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
   Overloaded: {
     ...base,
     attempts: 5,
-    cooldown: cooldown("model", "2 minutes", "10 minutes"),
+    cooldown: cooldown("model", firstCooldown, "10 minutes"),
     circuit: "model",
     worthWaiting: true
   },
   ServerError: {
     ...base,
     attempts: 5,
-    cooldown: cooldown("model", "30 seconds", "5 minutes"),
+    cooldown: cooldown("model", firstCooldown, "5 minutes"),
     circuit: "endpoint",
     worthWaiting: true
   },
@@ -119,7 +125,7 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
   Network: {
     ...base,
     attempts: 5,
-    cooldown: cooldown("endpoint", "30 seconds", "5 minutes"),
+    cooldown: cooldown("endpoint", firstCooldown, "5 minutes"),
     circuit: "endpoint",
     worthWaiting: true
   },

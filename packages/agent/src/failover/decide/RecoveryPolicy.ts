@@ -91,7 +91,7 @@ const patient = (row: Row): Row =>
 const unattendedAttempts = 200
 
 /**
- * For a run that nobody watches: a call waits out an outage of up to twelve hours, at most six hours at a time, and
+ * For an unattended run. A call waits out an outage of up to twelve hours, at most six hours at a time, and
  * publishes `CallStillWaiting` every 30 seconds. Backoff grows to five minutes. Failures that waiting cannot lift end
  * it at once, as in {@link background}.
  */

@@ -1,0 +1,45 @@
+/**
+ * The text that the consumer has seen of one call.
+ *
+ * A string that grows by its deltas holds every one of them: 32 bytes for each part of a stream. Here they are joined
+ * in groups, so that a long answer holds little more than its characters. Where no attempt may continue the text, only
+ * its length is kept.
+ */
+
+/** Deltas that are joined to one string. */
+const group = 1_024
+
+export class ShownText {
+  readonly #isKept: boolean
+  #length = 0
+  /** Joined groups of deltas. */
+  #joined: Array<string> = []
+  #deltas: Array<string> = []
+
+  constructor(isKept: boolean) {
+    this.#isKept = isKept
+  }
+
+  /** Number of characters. */
+  get length(): number {
+    return this.#length
+  }
+
+  /** The text; empty where it is not kept. */
+  get all(): string {
+    return this.#joined.join("") + this.#deltas.join("")
+  }
+
+  add(delta: string): void {
+    this.#length += delta.length
+    if (!this.#isKept || this.#deltas.push(delta) < group) return
+    this.#joined.push(this.#deltas.join(""))
+    this.#deltas = []
+  }
+
+  clear(): void {
+    this.#length = 0
+    this.#joined = []
+    this.#deltas = []
+  }
+}

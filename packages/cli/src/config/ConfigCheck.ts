@@ -1,0 +1,85 @@
+/**
+ * `outlast config check FILE`: reads a file of settings and says every problem with its path, and syntax errors with
+ * their line. `outlast config schema`: prints the JSON Schema for editors.
+ *
+ * Values are never printed, because a file may hold secrets by mistake.
+ */
+import { Console, Data, Effect, FileSystem, Result, Runtime } from "effect"
+import { Decision037Config, OutlastConfig } from "@outlast/agent/config"
+import { unreadable } from "../Unreadable.ts"
+import { UsageError } from "../UsageError.ts"
+import * as SettingsFile from "./SettingsFile.ts"
+
+/** The kinds of settings, by name. */
+export const kinds = ["outlast", "decision037"] as const
+export type Kind = (typeof kinds)[number]
+
+export interface Options {
+  readonly file: string
+  readonly kind: Kind
+  readonly json: boolean
+}
+
+/** The file was read, and its settings are wrong. Exit code 1. */
+export class WrongSettings extends Data.TaggedError("WrongSettings")<{
+  readonly message: string
+  readonly details: { readonly problems: ReadonlyArray<OutlastConfig.Problem> }
+}> {
+  override readonly [Runtime.errorExitCode] = 1
+  override readonly [Runtime.errorReported] = false
+}
+
+/** The JSON Schema of a kind of settings. */
+export const schemaOf = (kind: Kind): Readonly<Record<string, unknown>> =>
+  kind === "outlast" ? OutlastConfig.jsonSchema() : Decision037Config.jsonSchema()
+
+export const check = ({
+  file,
+  kind,
+  json
+}: Options): Effect.Effect<void, UsageError | WrongSettings, FileSystem.FileSystem> =>
+  Effect.gen(function* () {
+    const format = SettingsFile.formatOf(file)
+    if (format === undefined) {
+      return yield* new UsageError({
+        message: `The file ${file} has an unknown format. Expected the extension .json, .yaml, .yml or .toml.`
+      })
+    }
+    const text = yield* (yield* FileSystem.FileSystem)
+      .readFileString(file)
+      .pipe(Effect.mapError((error) => unreadable(`The file ${file}`, error)))
+    const parsed = SettingsFile.parse(text, format)
+    if (Result.isFailure(parsed)) {
+      const { line, column } = parsed.failure
+      const where = `line ${line}${column === undefined ? "" : `, column ${column}`}`
+      return yield* new UsageError({
+        message: `The file ${file} is not ${format}: see ${where}.`,
+        details: { line, column }
+      })
+    }
+    const decoded: Result.Result<unknown, OutlastConfig.ConfigInvalid> =
+      kind === "outlast" ? OutlastConfig.decode(parsed.success) : Decision037Config.decode(parsed.success)
+    if (Result.isFailure(decoded)) {
+      const { problems } = decoded.failure
+      const lines = problems.map(({ path, problem }) => `  ${path === "" ? "" : `${path}: `}${problem}`)
+      const many = problems.length === 1 ? "a problem" : `${problems.length} problems`
+      return yield* new WrongSettings({
+        message: [`The file ${file} has ${many}.`, ...lines].join("\n"),
+        details: { problems }
+      })
+    }
+    const settings = leavesOf(parsed.success)
+    yield* Console.log(
+      json
+        ? JSON.stringify({ file, format, kind, settings })
+        : `${file}: ${format}, ${settings.length === 0 ? "no settings, so the defaults apply" : `${settings.length} settings, all of them valid`}`
+    )
+  })
+
+/** The paths of the settings that are given. */
+const leavesOf = (value: unknown, path = ""): ReadonlyArray<string> => {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return path === "" ? [] : [path]
+  return Object.entries(value).flatMap(([name, inner]) =>
+    path === "" && name === "$schema" ? [] : leavesOf(inner, path === "" ? name : `${path}.${name}`)
+  )
+}
