@@ -1,9 +1,11 @@
 /** An outbox that ends, and a program that waits for its backlog before. */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Deferred, Effect, Exit, Fiber, Layer, Scope, Stream } from "effect"
+import { SqliteClient } from "@outlast/node/sqlite"
 import { StoreError } from "@outlast/resilience"
-import { DeliveryStore, EventBus, MemoryBus, Outbox } from "@outlast/delivery"
+import { DeliveryStore, EventBus, Outbox } from "@outlast/delivery"
 import { event, onBus, outbox, setBus, turns, unavailable, until } from "../support/outboxes.ts"
+import type { Subject } from "../support/Stores.ts"
 
 /** A bus whose publishes wait for `answer`. */
 const slow = (answer: Effect.Effect<{ readonly duplicate: boolean }, typeof unavailable>) =>
@@ -14,7 +16,11 @@ const slow = (answer: Effect.Effect<{ readonly duplicate: boolean }, typeof unav
     maxPayload: Effect.succeed(Infinity)
   })
 
-const memory = { isSql: false, layer: () => DeliveryStore.layerMemory() }
+/** A client is needed for the type alone: nothing here uses `publishIn`. */
+const memory: Subject = {
+  isSql: false,
+  layer: () => Layer.merge(DeliveryStore.layerMemory(), SqliteClient.layer({ filename: ":memory:" }))
+}
 
 describe("a stopped outbox", () => {
   it.effect(
