@@ -1,6 +1,6 @@
 /** Runs the agent of a world in memory and in virtual time, and collects what the laws are about. */
 import type { Exit } from "effect"
-import { Cause, Effect, Layer, Logger, Option, Redacted, Stream } from "effect"
+import { Cause, Effect, Layer, Logger, Option, Redacted } from "effect"
 import { Agent, Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
 import type { EventLine, Outcome } from "@outlast/agent"
 import { AgentFailed } from "@outlast/agent/loop"
@@ -73,7 +73,7 @@ const recorded = (world: Worlds.World, policy: RecoveryPolicy.RecoveryPolicy) =>
       compaction: world.window === undefined ? undefined : { window: world.window },
       cancel: world.cancelled === undefined ? undefined : Effect.sleep(world.cancelled * 1_000)
     }
-    const exit = yield* (world.streams ? streamed(options) : Agent.run(options)).pipe(
+    const exit = yield* (world.streams ? Worlds.streamed(options) : Agent.run(options)).pipe(
       Effect.provide(Layer.provideMerge(Failover.layer(models, { policy }), watching)),
       Effect.provide([layer, Logger.layer([])]),
       Effect.exit
@@ -92,17 +92,6 @@ const recorded = (world: Worlds.World, policy: RecoveryPolicy.RecoveryPolicy) =>
     )
     return { exit, requests: requests.flat(), events, paid }
   })
-
-const streamed = (options: Agent.Options<typeof Worlds.Kit.tools>) =>
-  Agent.stream(options).pipe(
-    Stream.runFold(
-      (): Outcome.Outcome | undefined => undefined,
-      (last, part) => (part.type === "outcome" ? part.outcome : last)
-    ),
-    Effect.flatMap((outcome) =>
-      outcome === undefined ? Effect.die("The stream ended without an outcome.") : Effect.succeed(outcome)
-    )
-  )
 
 /** A run in readable lines, for the message of a failed law. */
 export const printed = ({ exit, events, requests, paid }: Record): string =>

@@ -5,8 +5,10 @@
  * of the next step. The steps are counted in the conversation itself (`step-3`), so a compacted conversation goes on
  * where it was, and a payment that runs twice is always a fault of the agent.
  */
-import { Effect, Schema } from "effect"
+import { Effect, Schema, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
+import type { Outcome } from "@outlast/agent"
+import { Agent } from "@outlast/agent"
 import { Arbitraries } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"
 
@@ -111,3 +113,15 @@ export const paying = () => {
   })
   return { paid, layer }
 }
+
+/** `Agent.stream`, read to its outcome. */
+export const streamed = (options: Agent.Options<typeof Kit.tools>) =>
+  Agent.stream(options).pipe(
+    Stream.runFold(
+      (): Outcome.Outcome | undefined => undefined,
+      (last, part) => (part.type === "outcome" ? part.outcome : last)
+    ),
+    Effect.flatMap((outcome) =>
+      outcome === undefined ? Effect.die("The stream ended without an outcome.") : Effect.succeed(outcome)
+    )
+  )
