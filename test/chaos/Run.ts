@@ -80,14 +80,12 @@ const recorded = (world: Worlds.World, policy: RecoveryPolicy.RecoveryPolicy) =>
     )
     const requests = yield* Effect.forEach(models, (target) =>
       Effect.map(target.requests, (all) =>
-        all.map(
-          (request): Request => ({
-            ...request,
-            // The name of a provider in this file.
-            provider: target.provider as Provider,
-            target: `${target.provider}/large#${request.key}`
-          })
-        )
+        all.map((request): Request => ({
+          ...request,
+          // The name of a provider in this file.
+          provider: target.provider as Provider,
+          target: `${target.provider}/large#${request.key}`
+        }))
       )
     )
     return { exit, requests: requests.flat(), events, paid }

@@ -25,7 +25,10 @@ const OfConversation = Schema.Union([
     reason: Schema.Literals(["length", "content-filter"]),
     after: Schema.optionalKey(between(0, 6))
   }),
-  Schema.Struct({ type: Schema.Literal("garbage"), body: Schema.Struct({ unexpected: Schema.Literal(true) }) }),
+  Schema.Struct({
+    type: Schema.Literal("garbage"),
+    body: Schema.Struct({ unexpected: Schema.Literal(true) })
+  }),
   Schema.Struct({ type: Schema.Literal("status"), status: Schema.Literal(413) }),
   Schema.Struct({ type: Schema.Literal("stall"), after: between(0, 6), keepAlive: Schema.Literal(5_000) }),
   Schema.Struct({ type: Schema.Literal("repeat"), characters: between(0, 20) })

@@ -59,7 +59,10 @@ const held = Effect.promise(async () => {
 
 await Effect.runPromise(
   Effect.gen(function* () {
-    const worlds = yield* Arbitrary.sampleEffect(Arbitrary.schema(Worlds.World), { count: total, seed: Number(seed) })
+    const worlds = yield* Arbitrary.sampleEffect(Arbitrary.schema(Worlds.World), {
+      count: total,
+      seed: Number(seed)
+    })
     const ends: Record<string, number> = {}
     let early = yield* held
     for (const [i, world] of worlds.entries()) {

@@ -23,6 +23,9 @@ describe("an agent in a random world", () => {
           assert.deepStrictEqual(law(run, world, policy), [], `${name}\n${Run.printed(run)}`)
         }
       }),
-    { arbitrary: { runs, maxShrinks: 200, ...(seed === undefined ? {} : { seed: Number(seed) }) }, timeout: 20 * runs + 60_000 }
+    {
+      arbitrary: { runs, maxShrinks: 200, ...(seed === undefined ? {} : { seed: Number(seed) }) },
+      timeout: 20 * runs + 60_000
+    }
   )
 })

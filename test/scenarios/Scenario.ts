@@ -200,11 +200,7 @@ const started = (plan: Scenario<unknown, unknown>["plan"]) =>
     return { runner: { next }, asked }
   })
 
-const told = <A, E>(
-  scenario: Scenario<A, E>,
-  chain: Chain,
-  asked: ReadonlyArray<string>
-) =>
+const told = <A, E>(scenario: Scenario<A, E>, chain: Chain, asked: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const events: Array<ResilienceEvents.ResilienceEvent> = []
     const watching = ResilienceEvents.layerHandler((event) =>
@@ -213,8 +209,7 @@ const told = <A, E>(
         scenario.heard?.(event)
       })
     )
-    const model =
-      scenario.layer?.(chain) ?? Failover.layer(chain, { policy: scenario.policy ?? policy })
+    const model = scenario.layer?.(chain) ?? Failover.layer(chain, { policy: scenario.policy ?? policy })
     const began = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
     const [result, ended] = yield* Effect.matchEffect(scenario.program, {
       onSuccess: (value) => Effect.succeed<Story<A>["result"]>(value),
