@@ -1,10 +1,9 @@
 /** Runs the agent of a world in memory and in virtual time, and collects what the laws are about. */
 import type { Exit } from "effect"
 import { Cause, Effect, Layer, Logger, Option, Redacted } from "effect"
-import { Agent, Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
-import type { EventLine, Outcome } from "@outlast/agent"
+import { Agent, Failover, KeySource } from "@outlast/agent"
+import type { EventLine, Outcome, RecoveryPolicy, Transcript } from "@outlast/agent"
 import { AgentFailed } from "@outlast/agent/loop"
-import type { Transcript } from "@outlast/agent"
 import { Dialects } from "@outlast/providers"
 import { ResilienceEvents } from "@outlast/resilience"
 import { FaultPlan, ScriptedModel } from "@outlast/testing"

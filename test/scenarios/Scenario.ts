@@ -106,7 +106,7 @@ export interface Scenario<A, E> {
   /** Default: `interactive`, without jitter. */
   readonly policy?: RecoveryPolicy.RecoveryPolicy
   /** Builds the models, e.g. with a preset. Default: `Failover.layer` with the policy. */
-  readonly layer?: (chain: Chain) => Layer.Layer<Services, Failover.ChainError>
+  readonly layer?: (chain: Chain) => Layer.Layer<Services, unknown>
   readonly program: Effect.Effect<A, E, Services>
   /** Receives every event as it happens. */
   readonly heard?: (event: ResilienceEvents.ResilienceEvent) => void
