@@ -26,7 +26,7 @@ export interface Verdict {
 export const folder = "test/seeds/"
 
 /** True when the test is the one that the promise names, or begins with its id. */
-export const shows = ({ id, tests }: Promised, { file, path }: Ran): boolean =>
+const shows = ({ id, tests }: Promised, { file, path }: Ran): boolean =>
   tests.length === 0
     ? file.startsWith(folder) && idsOf(path).includes(id)
     : tests.some((test) => isSame(test, file, path))
@@ -35,7 +35,7 @@ const isSame = (test: TestRef, file: string, path: string): boolean =>
   test.file === file && (path === test.title || path.endsWith(` > ${test.title}`))
 
 /** The ids at the beginning of a title: `000-a, 000-b: says what`. */
-export const idsOf = (path: string): ReadonlyArray<string> => {
+const idsOf = (path: string): ReadonlyArray<string> => {
   const title = path.split(" > ").at(-1) ?? ""
   const list = /^((?:(?:\d{3}|user)-[\w-]+(?:, )?)+): /.exec(title)
   return list?.[1]?.split(", ") ?? []

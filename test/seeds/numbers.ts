@@ -2,7 +2,7 @@
  * Shows that the tests of the presets hold their numbers: changes each number of a preset in turn and runs the tests. A
  * number whose change no test notices is printed.
  *
- * `node --conditions=@outlast/source test/seeds/numbers.ts [NAME...]`, for example `Codebuddy`. It edits the sources and
+ * `npm run conformance:numbers -- [NAME...]`, for example `Codebuddy`. It edits the sources and
  * restores them, so it refuses to run on files with uncommitted changes. Takes several seconds for each number.
  */
 import { execFileSync, spawnSync } from "node:child_process"

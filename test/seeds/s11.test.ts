@@ -1,6 +1,6 @@
 /** Promises of learn-claude-code's s11 that no other test shows. */
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Effect } from "effect"
+import { ConfigProvider, Effect, Stream } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
 import { Compaction, Failover, FailoverReason, Presets, RecoveryPolicy } from "@outlast/agent"
 import { ScriptedModel } from "@outlast/testing"
@@ -49,6 +49,22 @@ describe("the log", () => {
       const lines = yield* linesOf(target)
       assert.strictEqual(lines[0], "Info: [max_tokens] escalating 8000 -> 64000")
       assert.strictEqual(lines[1], "Info: [max_tokens] continuation 1/3")
+    })
+  )
+
+  it.effect("shows the raised output limit of a stream, which is continued with it", () =>
+    Effect.gen(function* () {
+      const words = Array.from({ length: 80_000 }, (_, n) => `w${n}`).join(" ")
+      const target = yield* ScriptedModel.make({
+        provider: "anthropic",
+        model: "opus",
+        plan: { answers: [{ text: words }] }
+      })
+      const stream = Stream.runDrain(LanguageModel.streamText({ prompt: "Write." }))
+      assert.deepStrictEqual(yield* linesOf(target, stream), [
+        "Info: [max_tokens] escalating 8000 -> 64000",
+        "Info: [max_tokens] continuation 2/3"
+      ])
     })
   )
 

@@ -4,6 +4,7 @@
 import { Console, Data, Effect, Option, Runtime } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import manifest from "../package.json" with { type: "json" }
+import * as Chat from "./chat/Chat.ts"
 import * as Classify from "./classify/Classify.ts"
 import * as Compact from "./compact/Compact.ts"
 import * as ConfigCheck from "./config/ConfigCheck.ts"
@@ -12,8 +13,9 @@ import * as Timeline from "./demo/Timeline.ts"
 import * as Dlq from "./dlq/Dlq.ts"
 import * as Doctor from "./doctor/Doctor.ts"
 import * as Explain from "./explain/Explain.ts"
-import { presetNames } from "./explain/Preset.ts"
+import { isPreset, presetNames } from "./explain/Preset.ts"
 import * as Guard from "./guard/Guard.ts"
+import { unknown } from "./chat/Nearest.ts"
 import * as JsonError from "./JsonError.ts"
 import { UsageError } from "./UsageError.ts"
 
@@ -63,6 +65,40 @@ const demo = Command.make(
 ).pipe(
   Command.withDescription(
     "An agent fixes a failing test while its providers fail over real HTTP: on the AI SDK alone, then with Outlast. Needs no key and no network."
+  )
+)
+
+const chat = Command.make(
+  "chat",
+  {
+    real: Flag.Boolean("real").pipe(
+      Flag.withDescription("Use the real providers whose keys are set, instead of fake ones"),
+      Flag.withDefault(false)
+    ),
+    preset: Flag.String("preset").pipe(
+      Flag.withDescription(`The first preset: ${presetNames.join(" or ")}`),
+      Flag.withDefault("interactive")
+    ),
+    folder: text("folder").pipe(
+      Flag.withDescription(
+        "A folder whose files the model may read. Default: sample files, or none with --real"
+      ),
+      Flag.optional
+    )
+  },
+  Effect.fn(
+    function* ({ real, preset, folder }) {
+      if (!isPreset(preset)) {
+        return yield* new UsageError({ message: unknown("a preset", preset, presetNames, "Presets") })
+      }
+      const isGood = yield* Chat.run({ real, preset, folder: Option.getOrUndefined(folder) })
+      if (!isGood) return yield* new Unsuccessful()
+    },
+    Effect.tapErrorTag("UsageError", (error) => Console.error(`outlast chat: ${error.message}`))
+  )
+).pipe(
+  Command.withDescription(
+    "A conversation with a resilient agent whose providers you can break: on fake providers, which need no key, or on real ones. Works in a pipe, too: one message or command a line."
   )
 )
 
@@ -381,5 +417,5 @@ const paintFor = (isTerminal: boolean | undefined, noColor: string | undefined):
 
 export const outlast = Command.make("outlast").pipe(
   Command.withDescription("Resilience for LLM agents"),
-  Command.withSubcommands([demo, classify, compact, config, dlq, doctor, explain, guard])
+  Command.withSubcommands([demo, chat, classify, compact, config, dlq, doctor, explain, guard])
 )

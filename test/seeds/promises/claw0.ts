@@ -1,8 +1,9 @@
 /** The promises of claw0 section 9, resilience. */
 import type { Seed } from "../Promises.ts"
-import { later, outOfScope, tests, works } from "../Promises.ts"
+import { outOfScope, tests, works } from "../Promises.ts"
 
 const agentAt = tests("packages/agent/test/loop/Agent.test.ts")
+const chatAt = tests("packages/cli/test/chat/terminal.test.ts")
 const clAt = tests("packages/agent/test/presets/Claw0.test.ts")
 const compactionAt = tests("packages/agent/test/compaction/Compaction.test.ts")
 const endToEndAt = tests("test/end-to-end/failures.test.ts")
@@ -191,17 +192,41 @@ export const claw0: Seed = {
     works("004-loop-cap", "at most max_iterations iterations"),
     works("004-loop-cap-error", 'above it: "Tool-use loop exceeded max iterations"'),
     // Try it
-    later("004-repl-chat", "an interactive chat: a normal message answers by one profile", "chat"),
-    later("004-repl-profiles", "/profiles shows the status of the profiles", "chat"),
-    later(
+    works(
+      "004-repl-chat",
+      "an interactive chat: a normal message answers by one profile",
+      chatAt("answers a normal message by one profile")
+    ),
+    works(
+      "004-repl-profiles",
+      "/profiles shows the status of the profiles",
+      chatAt("shows the status of the profiles")
+    ),
+    works(
       "004-repl-sim-rate",
       "/simulate-failure rate_limit, then a message: the rotation can be watched",
-      "chat"
+      chatAt("shows the rotation after a simulated rate limit")
     ),
-    later("004-repl-sim-auth", "/simulate-failure auth", "chat"),
-    later("004-repl-cooldowns", "/cooldowns shows the cooldowns", "chat"),
-    later("004-repl-fallback", "/fallback shows the fallback chain", "chat"),
-    later("004-repl-stats", "/stats shows statistics of the resilience", "chat"),
+    works(
+      "004-repl-sim-auth",
+      "/simulate-failure auth",
+      chatAt("shows the rotation after a simulated auth failure")
+    ),
+    works(
+      "004-repl-cooldowns",
+      "/cooldowns shows the cooldowns",
+      chatAt("shows the cooldowns with their reasons")
+    ),
+    works(
+      "004-repl-fallback",
+      "/fallback shows the fallback chain",
+      chatAt("shows the fallback chain and which model is asked next")
+    ),
+    works(
+      "004-repl-stats",
+      "/stats shows statistics of the resilience",
+      chatAt("shows statistics of the resilience")
+    ),
     // OpenClaw table
     works(
       "004-oc-keys",

@@ -18,11 +18,11 @@ export type TokenBudget = typeof TokenBudget.Type
 export const initial: TokenBudget = { output: 0, nudgedAt: 0, nudges: 0, poor: 0 }
 
 /** Share of the budget from which the model may stop. */
-export const enough = 0.9
+const enough = 0.9
 /** A gain below this number of tokens is poor. */
-export const minGain = 500
+const minGain = 500
 /** Consecutive poor gains after which the model is not nudged again. */
-export const maxPoor = 3
+const maxPoor = 3
 
 export type Decision =
   | { readonly _tag: "Enough" }

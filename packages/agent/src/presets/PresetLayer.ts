@@ -55,7 +55,7 @@ export interface Parts<Class extends string> {
 export type Provided = Failover.Provided | Compaction.Compaction
 
 /** Events that a line may be about. */
-export type Event = AgentEvent | CircuitEvent.CircuitEvent | CompactionEvent | FailoverEvent
+type Event = AgentEvent | CircuitEvent.CircuitEvent | CompactionEvent | FailoverEvent
 
 type AttemptFailed = Extract<FailoverEvent, { readonly _tag: "AttemptFailed" }>
 

@@ -18,6 +18,7 @@
  */
 import { Config, Duration, Effect, Layer, Option } from "effect"
 import type { Tool } from "effect/ai"
+import type { Warnings } from "@outlast/resilience"
 import { s11 as compactionPolicy } from "../compaction/CompactionPolicy.ts"
 import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
 import type { ReasonTag } from "../failure/reasons/FailoverReason.ts"
@@ -42,6 +43,7 @@ export const deviations: ReadonlyArray<string> = [
   "A switch is not delayed. The document does not say whether it is.",
   "Retry-After takes priority up to the deadline, which is half an hour here. The document has no deadline.",
   "`LanguageModel.streamText` cannot retract what it has shown, so the other model continues the answer there. `Outlast.streamText` sends a `Rewind`, and the answer begins again.",
+  "The document repeats a cut answer with the raised limit. A stream that has shown text continues with the raised limit instead, and the log says `[max_tokens] escalating` there, too.",
   "Of transient failures only 429 and 529 are handled, as the document says of itself. The others fail the call."
 ]
 
@@ -153,11 +155,13 @@ export const lines: Preset.Lines = () => {
           ? Preset.line("Info", `[529 x3] switching to ${event.target.model}`)
           : undefined
       case "OutputLimitRaised":
-        return Preset.line("Info", `[max_tokens] escalating ${truncation.start} -> ${event.limit}`)
+        return escalating(event.limit)
       case "AnswerContinued": {
         if (event.reason !== undefined) return undefined
         const count = (continuations.get(event.call) ?? 0) + 1
         continuations.set(event.call, count)
+        // A stream that has shown text is not repeated: the raised limit is for its continuation.
+        if (event.limit !== undefined) return escalating(event.limit)
         return Preset.line("Info", `[max_tokens] continuation ${count}/${truncation.continuations}`)
       }
       case "CutAnswerDelivered":
@@ -176,6 +180,9 @@ export const lines: Preset.Lines = () => {
     }
   }
 }
+
+const escalating = (limit: number): Warnings.Line =>
+  Preset.line("Info", `[max_tokens] escalating ${truncation.start} -> ${limit}`)
 
 const waitsFor: { readonly [Tag in ReasonTag]?: string } = {
   RateLimit: "429 rate limit",

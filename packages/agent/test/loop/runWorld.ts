@@ -12,8 +12,8 @@ import { RunEvent, RunState, RunTranscript } from "@outlast/agent/loop"
 
 export type Event = RunEvent.RunEvent
 
-export const stateJson = Schema.toCodecJson(RunState.RunState)
-export const eventJson = Schema.toCodecJson(RunEvent.RunEvent)
+const stateJson = Schema.toCodecJson(RunState.RunState)
+const eventJson = Schema.toCodecJson(RunEvent.RunEvent)
 
 /** A state as the bytes that a store would keep. */
 export const bytes = (state: RunState.RunState): string =>
@@ -50,7 +50,7 @@ export const failure = new ProviderFailure.ProviderFailure({
   evidence: { rule: "status/500", signal: "status", depth: 0 },
   detail: ""
 })
-export const overflow = new ProviderFailure.ProviderFailure({
+const overflow = new ProviderFailure.ProviderFailure({
   reason: new FailoverReason.ContextOverflow({}),
   evidence: { rule: "status/400", signal: "status", depth: 0 },
   detail: ""

@@ -1,6 +1,6 @@
 /** The CodeBuddy preset against its document. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Option, Schema, Stream } from "effect"
+import { Duration, Effect, Fiber, Option, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { ActiveTime } from "@outlast/agent/conversation"
@@ -45,6 +45,18 @@ describe("its guard", () => {
     assert.throws(() => withSettings({ maxEventCount: 499 }), /maxEventCount/)
     assert.throws(() => withSettings({ maxToolInvocations: 2_001 }), /maxToolInvocations/)
     assert.throws(() => withSettings({ maxDurationMinutes: 0.5 }), /maxDurationMinutes/)
+    const ranges = [
+      ["maxEventCount", 500, 10_000],
+      ["maxToolInvocations", 50, 2_000],
+      ["maxDurationMinutes", 1, 60]
+    ] as const
+    for (const [name, least, most] of ranges) {
+      for (const allowed of [least, most]) withSettings({ [name]: allowed })
+      for (const wrong of [least - 1, most + 1]) {
+        assert.throws(() => withSettings({ [name]: wrong }), new RegExp(name))
+      }
+    }
+    assert.strictEqual(withSettings({ maxEventCount: 700 }).turns, 701)
     assert.throws(() => withSettings({ maxMinutes: 5 } as {}), /"maxMinutes" is not an option/)
   })
 
@@ -254,6 +266,27 @@ describe("the table of reasons", () => {
       assert.deepStrictEqual([yield* times(larger), of("CooldownOpened")], [[0], []])
     })
   )
+})
+
+it.effect("a call makes at most three attempts at each of eight providers, within ten minutes", () =>
+  Effect.gen(function* () {
+    const models = yield* Effect.forEach(Array.from({ length: 9 }), (_, n) =>
+      model(`provider-${n}`, `m${n}`, [always(status(500))])
+    )
+    const [first, ...rest] = models
+    if (first === undefined) return
+    yield* inTime(failureOf(ask).pipe(over(policy, [first, ...rest])))
+    const asked = yield* Effect.forEach(models, times)
+    assert.lengthOf(asked.flat(), 24)
+    for (const duration of [policy.deadline, policy.patience]) {
+      assert.strictEqual(Duration.toMillis(duration), 600_000)
+    }
+  })
+)
+
+it("the number of retries is at least 0", () => {
+  assert.strictEqual(withRetries(0).rows.rate_limit.attempts, 1)
+  assert.throws(() => withRetries(-1), /maxRetries/)
 })
 
 it.effect("when all providers are cooling down, each is asked once more", () =>

@@ -64,7 +64,7 @@ const settingsOf = (module: string, options: OutboxOptions) => {
   }
 }
 
-export class OutboxState {
+class OutboxState {
   /** Publisher name under which this process stores events. Changes when another process takes the backlog. */
   publisher: string
   /** Publishers whose backlog this process drains, its own first. */

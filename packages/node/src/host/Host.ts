@@ -21,7 +21,7 @@
  *
  * **Limits.** A signal before `runMain` is called ends the process without a shutdown. So does a second signal. A
  * program that ends by itself runs no phases: its scopes release what they hold. A step that is registered after its
- * phase began is not run.
+ * phase has ended is not run.
  *
  * **Example** (A service)
  *
@@ -40,7 +40,7 @@
  * ```
  */
 import { Duration, Effect, Fiber, Layer } from "effect"
-import type { Scope } from "effect"
+import type { Context, Scope } from "effect"
 import * as Check from "@outlast/resilience/Options"
 import type { HostOptions } from "./HostOptions.ts"
 import { checks, defaults, planOf } from "./HostOptions.ts"
@@ -75,7 +75,10 @@ export const ready = <R>(
 ): Effect.Effect<void, never, Host | R | Scope.Scope> =>
   Effect.flatMap(Host, (host) => host.ready(name, check))
 
-/** Adds a step to a phase of the shutdown until the scope closes. */
+/**
+ * Adds a step to a phase of the shutdown until the scope closes. A step that is added while its phase runs is still
+ * run. After its phase it is not: the scope of the program closes soon.
+ */
 export const onShutdown = <E, R>(
   phase: Phase,
   step: Step<E, R>
@@ -125,7 +128,7 @@ export const run =
     Check.oneOf(module, "phase", phase, phases)
     Check.fields(module, options, runChecks)
     const { drain = Duration.zero, limit, name } = options
-    return Effect.scoped(
+    return Effect.contextWith((context: Context.Context<R>) =>
       Effect.gen(function* () {
         const host = yield* Host
         let fiber: Fiber.Fiber<A, E> | undefined
@@ -140,9 +143,10 @@ export const run =
         })
         yield* host.onShutdown(phase, { name, limit, run: end })
         if (isMissed || hasReached(yield* host.status, phase)) return yield* Effect.interrupt
-        fiber = yield* Effect.forkScoped(effect, { startImmediately: true })
+        // In its own context: what the effect acquires belongs to the scope of the caller.
+        fiber = yield* Effect.forkScoped(Effect.provideContext(effect, context), { startImmediately: true })
         return yield* Fiber.join(fiber)
-      })
+      }).pipe(Effect.scoped)
     )
   }
 

@@ -72,7 +72,8 @@ export class Host extends Context.Service<Host, Service>()("@outlast/node/host/H
 // Constructor
 // -----------------------------------------------------------------------------
 
-type Registered<A> = Map<string, Effect.Effect<A>>
+/** By name. Each answers within the limit of a check. */
+type Registered<A> = Map<string, Effect.Effect<Option.Option<Exit.Exit<A>>>>
 
 interface RegisteredStep {
   readonly name: string
@@ -82,13 +83,16 @@ interface RegisteredStep {
 
 const module = "Host"
 
+/** Milliseconds for which the shutdown waits for the handlers of one event. */
+const longestPublish = 500
+
 const stepChecks: Check.Checks<Step<unknown, unknown>> = {
   name: Check.is.required(Check.is.text),
   limit: Check.is.duration(),
   run: Check.is.required(Check.is.effect)
 }
 
-/** A host with these limits. `onStatus` is called before each phase. */
+/** A host with these limits. `onStatus` is called when the status changes, before the phase of that status. */
 export const make = (
   plan: Plan,
   checkLimit: number,
@@ -104,6 +108,8 @@ export const make = (
     let state = Shutdown.initial
     // Lines and events go where the last registered part sends its own.
     let surroundings: Context.Context<never> = Context.empty()
+    // A handler of events may wait. After one that never ended, no other one is waited for.
+    let publishLimit = longestPublish
 
     const register = <A>(into: Map<string, A>, field: string, name: string, entry: A) =>
       Effect.acquireRelease(
@@ -134,7 +140,9 @@ export const make = (
         const full = { ...event, at } as HostEvent
         const line = EventDefinition.lineOf(definitions, full)
         return Effect.andThen(
-          Effect.ignoreCause(ResilienceEvents.publish(full)),
+          Effect.map(Limited.run(ResilienceEvents.publish(full), publishLimit), (exit) => {
+            if (Option.isNone(exit)) publishLimit = 0
+          }),
           line === undefined ? Effect.void : Warnings.write(line)
         )
       }).pipe(Effect.provideContext(surroundings))
@@ -151,7 +159,8 @@ export const make = (
         const end: StepEnd = { phase, name, result, took }
         yield* publish({ _tag: "ShutdownStepEnded", ...end })
         if (Option.isSome(exit) && Exit.isFailure(exit.value) && result === "failed") {
-          yield* Effect.provideContext(Effect.logError(exit.value.cause), surroundings)
+          const line = Effect.logError(exit.value.cause)
+          yield* Effect.ignoreCause(Effect.provideContext(line, surroundings))
         }
         return end
       })
@@ -161,10 +170,33 @@ export const make = (
 
     const advance = (event: Shutdown.Event): Shutdown.Action => {
       const [action, next] = Shutdown.step(plan, state, event)
-      state = next
-      onStatus(statusOf(state))
+      if (next !== state) {
+        state = next
+        onStatus(statusOf(state))
+      }
       return action
     }
+
+    /** Runs the steps of a phase, also those that are registered meanwhile. */
+    const runPhase = (phase: Phase, limit: number) =>
+      Effect.gen(function* () {
+        const endsAt = (yield* Clock.currentTimeMillis) + limit
+        const begun = new Set<RegisteredStep>()
+        const ends: Array<StepEnd> = []
+        for (let left = limit; begun.size === 0 || left > 0;) {
+          const due = [...(steps.get(phase)?.values() ?? [])].filter((step) => !begun.has(step))
+          if (due.length === 0) break
+          for (const step of due) begun.add(step)
+          const time = left
+          ends.push(
+            ...(yield* Effect.forEach(due, (step) => runStep(phase, step, time), {
+              concurrency: "unbounded"
+            }))
+          )
+          left = endsAt - (yield* Clock.currentTimeMillis)
+        }
+        return ends
+      })
 
     const runPhases = (reason: string, first: Shutdown.Action) =>
       Effect.gen(function* () {
@@ -183,11 +215,7 @@ export const make = (
               break
             }
             case "Run": {
-              const { limit, phase } = action
-              const registered = [...(steps.get(phase)?.values() ?? [])]
-              const ends = yield* Effect.forEach(registered, (step) => runStep(phase, step, limit), {
-                concurrency: "unbounded"
-              })
+              const ends = yield* runPhase(action.phase, action.limit)
               const now = yield* Clock.currentTimeMillis
               action = advance({ _tag: "PhaseEnded", now, ends, withSteps: withSteps() })
               break
@@ -211,7 +239,10 @@ export const make = (
           const action = advance({ _tag: "Asked", now: yield* Clock.currentTimeMillis })
           // In a fiber of its own: the caller may be interrupted by the shutdown.
           if (action._tag !== "Ignore") {
-            const phases = Effect.flatMap(runPhases(reason, action), (end) => Deferred.succeed(report, end))
+            // Also for a defect, so that the program ends.
+            const phases = Effect.flatMap(Effect.exit(runPhases(reason, action)), (exit) =>
+              Deferred.done(report, exit)
+            )
             yield* Effect.forkDetach(phases, { startImmediately: true, uninterruptible: false })
           }
           return yield* restore(Deferred.await(report))
@@ -221,11 +252,7 @@ export const make = (
     const readiness = Effect.gen(function* () {
       const found = yield* Effect.forEach(
         checks,
-        ([name, check]) =>
-          Effect.map(Limited.run(check, checkLimit), (exit) => ({
-            name,
-            reason: reasonOf(exit, checkLimit)
-          })),
+        ([name, check]) => Effect.map(check, (exit) => ({ name, reason: reasonOf(exit, checkLimit) })),
         { concurrency: "unbounded" }
       )
       const reasons = found.flatMap(({ name, reason }) => (reason === undefined ? [] : [{ name, reason }]))
@@ -238,8 +265,7 @@ export const make = (
     const sections = Effect.map(
       Effect.forEach(
         readers,
-        ([name, read]) =>
-          Effect.map(Limited.run(read, checkLimit), (exit) => [name, contentOf(exit)] as const),
+        ([name, read]) => Effect.map(read, (exit) => [name, contentOf(exit)] as const),
         { concurrency: "unbounded" }
       ),
       (entries) => Object.fromEntries(entries)
@@ -249,7 +275,9 @@ export const make = (
       ready: (name, check) => {
         Check.is.text(module, "ready.name", name)
         Check.effect(module, "ready.check", check)
-        return inContext(check, (check) => register(checks, "ready", name, Effect.orDie(check)))
+        return inContext(check, (check) =>
+          register(checks, "ready", name, Limited.single(Effect.orDie(check), checkLimit))
+        )
       },
       onShutdown: (phase, step) => {
         Check.oneOf(module, "phase", phase, Shutdown.phases)
@@ -266,7 +294,9 @@ export const make = (
       section: (name, read) => {
         Check.is.text(module, "section.name", name)
         Check.effect(module, "section.read", read)
-        return inContext(read, (read) => register(readers, "section", name, Effect.orDie(read)))
+        return inContext(read, (read) =>
+          register(readers, "section", name, Limited.single(Effect.orDie(read), checkLimit))
+        )
       },
       readiness,
       isLive: Effect.succeed(true),

@@ -18,3 +18,37 @@ export const run = <A, E, R>(
       Effect.as(Effect.sleep(millis), Option.none<Exit.Exit<A, E>>())
     ).pipe(Effect.ensuring(Effect.sync(() => fiber.interruptUnsafe())))
   })
+
+/**
+ * As {@link run}, for an effect that runs again and again. While a run that was left behind goes on, no other one
+ * starts, and the answer is `None` at once.
+ */
+export const single = <A, E, R>(
+  effect: Effect.Effect<A, E, R>,
+  millis: number
+): Effect.Effect<Option.Option<Exit.Exit<A, E>>, never, R> => {
+  let leftBehind = 0
+  return Effect.suspend(() => {
+    if (leftBehind > 0) return Effect.succeedNone
+    let isRunning = false
+    let isLeftBehind = false
+    const counted = Effect.suspend(() => {
+      isRunning = true
+      return Effect.ensuring(
+        effect,
+        Effect.sync(() => {
+          isRunning = false
+          if (isLeftBehind) leftBehind--
+        })
+      )
+    })
+    return Effect.ensuring(
+      run(counted, millis),
+      Effect.sync(() => {
+        if (!isRunning) return
+        isLeftBehind = true
+        leftBehind++
+      })
+    )
+  })
+}

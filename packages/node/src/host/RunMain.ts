@@ -63,7 +63,14 @@ export const runMain = <A, E>(main: Effect.Effect<A, E, Host>, options: RunMainO
   // The end of the main program has its share of the total, too.
   const total = Math.max(plan.total - reserve, plan.total / 2)
   const checkLimit = Duration.toMillis(options.checkLimit ?? defaults.checkLimit)
-  const host = Effect.runSync(HostService.make({ ...plan, total }, checkLimit, watchdog.status))
+  const onStatus = (status: HostService.Status): void => {
+    watchdog.status(status)
+    if (status !== "draining") return
+    watchdog.start(plan.total + watchdogMargin)
+    // The reader of the log may have ended. Without a listener, a failed write would end the process here.
+    for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
+  }
+  const host = Effect.runSync(HostService.make({ ...plan, total }, checkLimit, onStatus))
   let first: { readonly signal: NodeJS.Signals; readonly at: number } | undefined
 
   const onSignal = (signal: NodeJS.Signals): void => {
@@ -75,9 +82,6 @@ export const runMain = <A, E>(main: Effect.Effect<A, E, Host>, options: RunMainO
       process.exit(128 + constants.signals[signal])
     }
     first = { signal, at }
-    // The reader of the log may have ended. Without a listener, a failed write would end the process here.
-    for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
-    watchdog.start(plan.total + watchdogMargin)
     Effect.runFork(host.shutdown(signal))
   }
 

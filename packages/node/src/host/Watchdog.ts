@@ -30,12 +30,21 @@ setTimeout(() => {
 }, millis)
 `
 
+/** Without a listener, a worker that cannot start (no memory) would end the process in its shutdown. */
+const ignore = (): void => {}
+
 export const make = (): Watchdog => {
   const phase = new SharedArrayBuffer(4)
   const cell = new Int32Array(phase)
   return {
     start: (millis) => {
-      new Worker(program, { eval: true, workerData: { millis, phase, words } }).unref()
+      try {
+        const worker = new Worker(program, { eval: true, workerData: { millis, phase, words } })
+        worker.on("error", ignore)
+        worker.unref()
+      } catch {
+        // No worker is allowed (`node --permission`). The shutdown goes on without the watchdog.
+      }
     },
     status: (status) => {
       cell[0] = words.indexOf(status)

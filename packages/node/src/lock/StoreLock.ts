@@ -136,9 +136,14 @@ const release = ({ database, file, identity }: Held): Effect.Effect<void> =>
     database.close()
   })
 
+/** `undefined` for a file that is missing or cannot be reached (e.g. its folder became a loop of links). */
 const identityOf = (file: string): string | undefined => {
-  const stat = statSync(file, { throwIfNoEntry: false, bigint: true })
-  return stat === undefined ? undefined : `${stat.dev}:${stat.ino}`
+  try {
+    const { dev, ino } = statSync(file, { bigint: true })
+    return `${dev}:${ino}`
+  } catch {
+    return undefined
+  }
 }
 
 const checkFileSystem = (

@@ -1,5 +1,5 @@
 /** The standard streams of one life of a supervised process, as lines and with bounds. */
-import { Deferred, Effect, Queue, Stream } from "effect"
+import { Deferred, Effect, Queue, Semaphore, Stream } from "effect"
 import type { Cause, Scope } from "effect"
 import { InvalidOption } from "@outlast/resilience"
 import type { ChildProcessSpawner } from "effect/process"
@@ -20,7 +20,7 @@ export interface ProcessIo {
 export interface Bounds {
   /** Longest line of standard output, in characters. */
   readonly line: number
-  /** Lines that are buffered in each direction. */
+  /** Lines that are buffered in each direction. Buffered output has at most `line` characters. */
   readonly lines: number
 }
 
@@ -43,6 +43,10 @@ export const make = (
   Effect.gen(function* () {
     const received = yield* Queue.bounded<string, Cause.Done>(bounds.lines)
     const sent = yield* Queue.bounded<string, Cause.Done>(bounds.lines)
+    // The characters that `received` may still take.
+    const room = yield* Semaphore.make(bounds.line)
+    const receive = (line: string) =>
+      Effect.andThen(Semaphore.take(room, line.length), Queue.offer(received, line))
     const splitter = LineSplitter.make(bounds.line)
 
     yield* handle.stdout.pipe(
@@ -53,7 +57,7 @@ export const make = (
               Deferred.succeed(fault, `a line longer than ${bounds.line} characters`),
               Effect.never
             )
-          : Queue.offerAll(received, lines)
+          : Effect.forEach(lines, receive, { discard: true })
       }),
       Effect.ignore,
       Effect.andThen(closed),
@@ -78,7 +82,7 @@ export const make = (
 
     return {
       pid: handle.pid,
-      lines: Stream.fromQueue(received),
+      lines: Stream.tap(Stream.fromQueue(received), (line) => Semaphore.release(room, line.length)),
       send: (line) => {
         if (typeof line !== "string" || /[\n\r]/.test(line)) {
           throw new InvalidOption("Supervised", "line", undefined, "a text without line breaks")

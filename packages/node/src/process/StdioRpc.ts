@@ -68,7 +68,8 @@ const Message = Schema.fromJsonString(
     id: Schema.optional(Schema.NullOr(Schema.Union([Schema.Number, Schema.String]))),
     method: Schema.optional(Schema.String),
     result: Schema.optional(Schema.Unknown),
-    error: Schema.optional(Schema.Struct({ code: Schema.Number, message: Schema.String }))
+    // Some servers send `null` beside a result.
+    error: Schema.optional(Schema.NullOr(Schema.Struct({ code: Schema.Number, message: Schema.String })))
   })
 )
 
@@ -96,7 +97,9 @@ export const make = (io: ProcessIo, options: Options = {}): Effect.Effect<StdioR
     let last = 0
     let isGone = false
 
-    const send = (message: object) => io.send(JSON.stringify({ jsonrpc: "2.0", ...message }))
+    // Parameters that are no JSON (e.g. a circle) are a defect of the request.
+    const send = (message: object) =>
+      Effect.suspend(() => io.send(JSON.stringify({ jsonrpc: "2.0", ...message })))
 
     const receive = (line: string): Effect.Effect<void> => {
       const message = Option.getOrUndefined(decode(line))
@@ -109,7 +112,7 @@ export const make = (io: ProcessIo, options: Options = {}): Effect.Effect<StdioR
       const asked = typeof id === "number" ? waiting.get(id) : undefined
       if (asked === undefined) return Effect.void
       const exit =
-        error === undefined
+        error === undefined || error === null
           ? Exit.succeed(result)
           : Exit.fail(
               new RpcFailed({

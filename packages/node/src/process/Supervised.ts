@@ -142,6 +142,9 @@ export const make = <Client, R = never>(
     const live = Effect.scoped(
       Effect.gen(function* () {
         const started = yield* Clock.currentTimeMillis
+        let forget = () => {}
+        // Before the process, so that it runs after the kill: this process may end while it waits for SIGKILL.
+        yield* Effect.addFinalizer(() => Effect.sync(() => forget()))
         const handle = yield* ChildProcess.make(options.command, options.args ?? [], {
           cwd: options.cwd,
           env: options.env,
@@ -153,8 +156,7 @@ export const make = <Client, R = never>(
           stderr: "pipe",
           forceKillAfter: options.stopLimit ?? defaults.stopLimit
         })
-        const forget = ProcessGroups.add(handle.pid)
-        yield* Effect.addFinalizer(() => Effect.sync(forget))
+        forget = ProcessGroups.add(handle.pid)
         const ended = yield* Deferred.make<void>()
         /** Withdraws the client: `use` waits for the next life. */
         const retire = Effect.suspend(() => {
@@ -252,7 +254,9 @@ export const make = <Client, R = never>(
     /** A function: the compiler would not expect a change while the loop sleeps. */
     const isStopped = (): boolean => state.phase._tag === "Stopped"
 
-    const fiber = yield* Effect.forkScoped(supervise)
+    // After the scope has closed, `use` fails at once.
+    const end = Effect.sync(() => void step({ _tag: "Stopped" }))
+    const fiber = yield* Effect.forkScoped(Effect.ensuring(supervise, end))
 
     const unavailable = (reason: ProcessUnavailable["reason"], until?: number) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) =>

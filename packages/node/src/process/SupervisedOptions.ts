@@ -31,7 +31,10 @@ export interface Respawn {
 export interface Output {
   /** Longest line of standard output, in characters. A longer one ends the process. Default 4 Mi. */
   readonly line?: number | undefined
-  /** Lines that are buffered in each direction. The process or the caller waits beyond. Default 256. */
+  /**
+   * Lines that are buffered in each direction. The process or the caller waits beyond. The process also waits when the
+   * buffered output has `line` characters. Default 256.
+   */
   readonly lines?: number | undefined
   /** Characters of standard error that are kept for people. Default 16 Ki. */
   readonly tail?: number | undefined

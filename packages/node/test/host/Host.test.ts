@@ -59,6 +59,32 @@ describe("readiness", () => {
     )
   )
 
+  it.effect("does not start a check again while an earlier one is left behind", () =>
+    withHost(
+      () =>
+        Effect.gen(function* () {
+          const answer = yield* Deferred.make<boolean>()
+          let started = 0
+          const check = Effect.andThen(
+            Effect.sync(() => started++),
+            Effect.uninterruptible(Deferred.await(answer))
+          )
+          yield* Host.ready("slow", check)
+          const late = { isReady: false, reasons: [{ name: "slow", reason: "no answer within 3s" }] }
+          const asked = yield* Effect.forkChild(Host.readiness)
+          yield* TestClock.adjust("3 seconds")
+          assert.deepStrictEqual(yield* Fiber.join(asked), late)
+          assert.deepStrictEqual(yield* Host.readiness, late)
+          assert.strictEqual(started, 1)
+          yield* Deferred.succeed(answer, true)
+          yield* TestClock.adjust(0)
+          assert.isTrue((yield* Host.readiness).isReady)
+          assert.strictEqual(started, 2)
+        }),
+      { checkLimit: "3 seconds" }
+    )
+  )
+
   it.effect("forgets a check when its scope closes, and runs a check with its own services", () =>
     withHost(() =>
       Effect.gen(function* () {
@@ -268,6 +294,65 @@ describe("shutdown", () => {
     })
   )
 
+  it.effect("runs a step that is registered while its phase runs, within the limit of the phase", () =>
+    withHost(
+      () =>
+        Effect.gen(function* () {
+          const scope = yield* Effect.scope
+          const add = (phase: Host.Phase, name: string, run: Effect.Effect<unknown, never, Host.Host>) =>
+            Scope.provide(Host.onShutdown(phase, { name, run }), scope)
+          yield* add(
+            "runs",
+            "first",
+            Effect.gen(function* () {
+              yield* add("intake", "too late", Effect.void)
+              yield* add(
+                "runs",
+                "second",
+                Effect.andThen(Effect.sleep("1 second"), add("runs", "third", Effect.never))
+              )
+              yield* Effect.sleep("1 second")
+            })
+          )
+          const ending = yield* Effect.forkChild(Host.shutdown("test"))
+          yield* TestClock.adjust("10 seconds")
+          const { ends } = yield* Fiber.join(ending)
+          assert.deepStrictEqual(ends, [
+            { phase: "runs", name: "first", result: "done", took: 1_000 },
+            { phase: "runs", name: "second", result: "done", took: 1_000 },
+            { phase: "runs", name: "third", result: "blocked", took: 8_000 }
+          ])
+        }),
+      { wait: 0 }
+    )
+  )
+
+  it.effect("goes on where a handler of its events never ends, and where a logger throws", () =>
+    Effect.gen(function* () {
+      const throwing = Logger.layer([
+        Logger.make(() => {
+          throw new Error("the log is closed")
+        })
+      ])
+      const events = ResilienceEvents.layerHandler(() => Effect.uninterruptible(Effect.never))
+      yield* Effect.gen(function* () {
+        yield* Host.onShutdown("intake", { name: "fails", run: Effect.fail("failed") })
+        yield* Host.onShutdown("last", { name: "last", run: Effect.void })
+        const ending = yield* Effect.forkChild(Host.shutdown("test"))
+        yield* TestClock.adjust("1 second")
+        const { ends, took } = yield* Fiber.join(ending)
+        assert.deepStrictEqual(
+          ends.map(({ name, result }) => [name, result]),
+          [
+            ["fails", "failed"],
+            ["last", "done"]
+          ]
+        )
+        assert.isAtMost(took, 1_000)
+      }).pipe(Effect.scoped, Effect.provide(Layer.mergeAll(Host.layer({ wait: 0 }), throwing, events)))
+    })
+  )
+
   it.effect("has the limits of its options", () =>
     withHost(
       () =>
@@ -312,6 +397,25 @@ describe("Host.run", () => {
           assert.isTrue(Exit.isFailure(yield* Fiber.await(run)))
         }),
       { wait: 0 }
+    )
+  )
+
+  it.effect("leaves what the effect acquires to the scope of the caller", () =>
+    withHost(() =>
+      Effect.gen(function* () {
+        let isOpen = false
+        const open = Effect.acquireRelease(
+          Effect.sync(() => (isOpen = true)),
+          () => Effect.sync(() => (isOpen = false))
+        )
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            yield* open.pipe(Host.run("runs", { name: "a" }))
+            assert.isTrue(isOpen)
+          })
+        )
+        assert.isFalse(isOpen)
+      })
     )
   )
 

@@ -81,6 +81,18 @@ describe("a signal", () => {
     })
   )
 
+  it.live("runs all phases where no worker thread is allowed", () =>
+    Effect.gen(function* () {
+      const flags = ["--permission", "--allow-fs-read=*"]
+      const child = yield* Child.start(program, ["orderly", JSON.stringify({ wait: 0 })], { flags })
+      yield* child.line("up")
+      yield* child.signal("SIGTERM")
+      const { code, output } = yield* child.end
+      assert.include(output, "step last")
+      assert.strictEqual(code, 0)
+    })
+  )
+
   it.live("runs all phases when the reader of its log has ended", () =>
     Effect.gen(function* () {
       const file = join(yield* Folder.make, "file")
@@ -146,6 +158,18 @@ describe("a program", () => {
       assert.include(output, "Shutdown started: the lock was lost.")
       assert.include(output, "released")
       assert.strictEqual(code, 0)
+    })
+  )
+
+  it.live("whose thread is blocked in a shutdown of its own is killed, too", () =>
+    Effect.gen(function* () {
+      const child = yield* Child.start(program, [
+        "spins itself",
+        JSON.stringify({ wait: 0, total: "1 second" })
+      ])
+      const { output, signal } = yield* child.end
+      assert.include(output, "Shutdown: the thread has been blocked in `runs`. The process is killed.")
+      assert.strictEqual(signal, "SIGKILL")
     })
   )
 

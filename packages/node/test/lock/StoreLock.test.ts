@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Exit, Fiber, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { spawnSync } from "node:child_process"
-import { readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { hostname } from "node:os"
 import { join } from "node:path"
 import { vi } from "vitest"
@@ -92,6 +92,21 @@ describe("within a process", () => {
       assert.isTrue(yield* second.isHeld)
       assert.isFalse(yield* lock.isHeld)
     }).pipe(Effect.scoped)
+  )
+
+  it.effect("is lost and released where its file cannot be reached, e.g. in a loop of links", () =>
+    Effect.gen(function* () {
+      const outer = yield* Folder.make
+      const folder = join(outer, "folder")
+      mkdirSync(folder)
+      const scope = yield* Scope.make()
+      const lock = yield* Scope.provide(StoreLock.acquire(join(folder, "tasks.lock")), scope)
+      renameSync(folder, join(outer, "moved"))
+      symlinkSync(folder, folder)
+      assert.isFalse(yield* lock.isHeld)
+      yield* Scope.close(scope, Exit.void)
+      yield* tryIt(join(outer, "moved", "tasks.lock"))
+    })
   )
 
   it.effect("keeps the lock when nothing refers to its scope any more", () =>

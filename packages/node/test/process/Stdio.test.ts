@@ -114,7 +114,7 @@ describe("a process", () => {
       yield* gone(child)
     }))
 
-  for (const end of ["exit", "throw"]) {
+  for (const end of ["exit", "throw", "exit while it stops"]) {
     test(`dies with a parent that ends without its finalizers (${end})`, () =>
       Effect.gen(function* () {
         const parent = yield* Child.start(new URL("../support/parent.ts", import.meta.url), [])
@@ -196,6 +196,22 @@ describe("a request", () => {
         error.message,
         "Request `unknown/method` was refused by the process: no unknown/method (-32601)."
       )
+    }))
+
+  test("is answered where the server sends `null` as its error", () =>
+    Effect.gen(function* () {
+      const one = yield* start("plain")
+      assert.strictEqual(yield* one.use((rpc) => rpc.request("null error")), "answered")
+    }))
+
+  test("whose parameters are no JSON is a defect, and leaves its place to others", () =>
+    Effect.gen(function* () {
+      const one = yield* start("plain", {}, { concurrency: 1 })
+      const circle: { self?: object } = {}
+      circle.self = circle
+      const exit = yield* Effect.exit(one.use((rpc) => rpc.request("echo", circle)))
+      assert.include(String(exit), "circular")
+      assert.deepStrictEqual(yield* one.use((rpc) => rpc.request("ping")), {})
     }))
 
   test("has a time limit, and the number of those that wait is bounded", () =>

@@ -1,7 +1,6 @@
 /** Supervised processes in virtual time, with processes that the test controls. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Layer, Logger } from "effect"
-import type { Scope } from "effect"
+import { Effect, Exit, Fiber, Layer, Logger, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import type { ChildProcessSpawner } from "effect/process"
 import { Supervised } from "@outlast/node/process"
@@ -263,6 +262,51 @@ describe("control", () => {
       Effect.gen(function* () {
         yield* Effect.scoped(Effect.andThen(Supervised.make(options), settle))
         assert.isTrue(lives[0]?.isKilled())
+      })
+    )
+  )
+
+  it.effect("fails `use` at once after its scope has closed, also while it waits for a restart", () =>
+    withSpawner(({ lives }) =>
+      Effect.gen(function* () {
+        const scope = yield* Scope.make()
+        const files = yield* Scope.provide(Supervised.make(options), scope)
+        yield* settle
+        yield* lives[0]?.exit(3) ?? Effect.die("no life")
+        yield* settle
+        const waiting = yield* Effect.forkChild(Effect.flip(pidOf(files)))
+        yield* settle
+        yield* Scope.close(scope, Exit.void)
+        assert.deepInclude(yield* Fiber.join(waiting), { reason: "stopped" })
+        assert.deepInclude(yield* Effect.flip(pidOf(files)), { reason: "stopped" })
+        assert.deepInclude(yield* files.status, { state: "stopped" })
+      })
+    )
+  )
+})
+
+describe("output", () => {
+  it.effect("waits when its buffer has the characters of the longest line, and loses nothing", () =>
+    withSpawner(({ lives }) =>
+      Effect.gen(function* () {
+        const files = yield* Supervised.make({
+          ...options,
+          output: { line: 100 },
+          handshake: (io) => Effect.succeed(io.lines)
+        })
+        yield* settle
+        const [life] = lives
+        if (life === undefined) return assert.fail("no life")
+        const texts = ["a", "b", "c", "d", "e"].map((text) => text.repeat(40))
+        for (const text of texts) {
+          yield* life.print(text)
+          yield* settle
+        }
+        // Two lines have room, and the third one waits.
+        assert.strictEqual(life.unread(), 2)
+        const read = yield* files.use((lines) => Stream.runCollect(Stream.take(lines, 5)))
+        assert.deepStrictEqual(read, texts)
+        assert.strictEqual(life.unread(), 0)
       })
     )
   )

@@ -29,13 +29,15 @@ interface End {
 export interface Options {
   /** A command that runs Node, for example `["unshare", "--pid", "--fork"]`. */
   readonly within?: ReadonlyArray<string> | undefined
+  /** Options of Node. */
+  readonly flags?: ReadonlyArray<string> | undefined
 }
 
 /** Starts a program with Node, from sources. */
 export const start = (
   program: URL,
   args: ReadonlyArray<string>,
-  { within = [] }: Options = {}
+  { flags = [], within = [] }: Options = {}
 ): Effect.Effect<Child, never, Scope.Scope> =>
   Effect.gen(function* () {
     const file = fileURLToPath(program)
@@ -43,6 +45,7 @@ export const start = (
       ...within,
       process.execPath,
       "--conditions=@outlast/source",
+      ...flags,
       file,
       ...args
     ]

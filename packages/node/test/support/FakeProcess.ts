@@ -7,6 +7,8 @@ interface Fake {
   /** Lines that were written to its standard input. */
   readonly input: Array<string>
   readonly print: (line: string) => Effect.Effect<void>
+  /** Number of writes to its standard output that were not read. */
+  readonly unread: () => number
   readonly exit: (code: number) => Effect.Effect<void>
   readonly isKilled: () => boolean
 }
@@ -46,6 +48,7 @@ export const make = (): Spawner => {
     lives.push({
       input,
       print: (line) => Effect.asVoid(Queue.offer(output, new TextEncoder().encode(`${line}\n`))),
+      unread: () => Queue.sizeUnsafe(output),
       exit: (code) => Effect.asVoid(Deferred.succeed(exit, code)),
       isKilled: () => isKilled
     })

@@ -28,6 +28,7 @@ const steps: Readonly<
     ["last", say("step last")]
   ],
   spins: [["runs", spin]],
+  "spins itself": [["runs", spin]],
   logs: [
     [
       "runs",
@@ -47,6 +48,7 @@ const main = Effect.gen(function* () {
   console.log("up")
   if (kind === "fails") return yield* Effect.fail(new Error("it failed"))
   if (kind === "ends") return
+  if (kind === "spins itself") yield* Host.shutdown("by itself")
   if (kind === "asks") yield* Host.shutdown("the lock was lost")
   return yield* Effect.never
 }).pipe(Effect.scoped)

@@ -1,6 +1,7 @@
 /** A program with a supervised process: prints the ids of the process and of its child, and then ends as it is told. */
 import { NodeServices } from "@effect/platform-node"
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
+import { existsSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { StdioRpc, Supervised } from "@outlast/node/process"
 import * as Child from "./Child.ts"
@@ -11,14 +12,22 @@ const program = Effect.gen(function* () {
   const family = yield* Supervised.make({
     name: "family",
     command: process.execPath,
-    args: [server, "family"],
+    args: [server, "stubborn family"],
+    // The tests end this program long before.
+    stopLimit: "5 minutes",
     handshake: (io) => Effect.tap(StdioRpc.make(io), (rpc) => rpc.request("ping"))
   })
   yield* family.use(() => Effect.void)
   const { pid } = yield* family.status
   const child = /child (\d+)/.exec(yield* family.stderr)?.[1]
+  // SIGTERM ends the child, and the leader ignores it.
+  const exitOnceTerminated = Effect.repeat(
+    Effect.sync(() => existsSync(`/proc/${child}`)),
+    { while: (isAlive) => isAlive, schedule: Schedule.spaced("10 millis") }
+  ).pipe(Effect.andThen(Effect.sync(() => process.exit(0))))
   Child.commands((line) => {
     if (line === "exit") process.exit(0)
+    if (line === "exit while it stops") Effect.runFork(Effect.raceFirst(family.stop, exitOnceTerminated))
     if (line === "throw") throw new Error("uncaught")
   })
   console.log(`pids ${pid} ${child}`)

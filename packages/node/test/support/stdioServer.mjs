@@ -2,11 +2,11 @@
 import { spawn } from "node:child_process"
 import { createInterface } from "node:readline"
 
-const kind = process.argv[2]
+const kind = process.argv[2] ?? ""
 
 if (kind === "dies") process.exit(9)
-if (kind === "stubborn") process.on("SIGTERM", () => {})
-if (kind === "family") {
+if (kind.includes("stubborn")) process.on("SIGTERM", () => {})
+if (kind.includes("family")) {
   const child = spawn("sleep", ["600"], { stdio: "ignore" })
   process.stderr.write(`child ${child.pid}\n`)
 }
@@ -37,6 +37,8 @@ createInterface({ input: process.stdin }).on("line", (line) => {
       process.stdin.destroy()
       setInterval(() => {}, 1_000)
       return answer({ id, result: "deaf" })
+    case "null error":
+      return answer({ id, result: "answered", error: null })
     case "mute":
       return process.stdout.end()
     case "long line":

@@ -1,0 +1,128 @@
+/**
+ * Where the chat is read and written: a terminal, or a pipe.
+ *
+ * In a terminal everything is written to it: answers, and dimmed lines about the recovery between them. In a pipe,
+ * standard output has the answers and the results of commands, and standard error has the lines about the recovery.
+ * Control characters of a model or a provider are removed, because a terminal would obey them.
+ */
+import { createInterface } from "node:readline"
+import { Effect, MutableRef } from "effect"
+import type { Scope } from "effect"
+
+export interface Terminal {
+  readonly isTerminal: boolean
+  /** The next line of input; `undefined` at its end. */
+  readonly read: Effect.Effect<string | undefined>
+  /** Writes a piece of an answer. */
+  readonly text: (piece: string) => Effect.Effect<void>
+  /** Writes the lines of a result. */
+  readonly lines: (lines: ReadonlyArray<string>) => Effect.Effect<void>
+  /** Writes a line about the recovery, or a mistake. */
+  readonly aside: (line: string) => Effect.Effect<void>
+  /** Like {@link aside}, but waits for the end of a line of the answer, or for {@link settle}. */
+  readonly later: (line: string) => Effect.Effect<void>
+  /** Writes the lines that wait. */
+  readonly settle: Effect.Effect<void>
+  /** Ends when the user presses Ctrl-C. In a pipe Ctrl-C ends the program, so that this never ends. */
+  readonly interrupted: Effect.Effect<void>
+}
+
+export const prompt = "You > "
+
+/** Removes control characters except line breaks and tabs. */
+export const printable = (text: string): string => text.replaceAll(unprintable, "")
+
+// oxlint-disable-next-line no-control-regex -- these are the characters to remove
+const unprintable = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g
+
+const dimmed = (text: string): string => `\u001b[2m${text}\u001b[0m`
+
+/** Writes and waits until the text is handed over, so that no unbounded buffer grows. */
+const write = (stream: NodeJS.WriteStream, text: string): Effect.Effect<void> =>
+  Effect.callback((resume) => {
+    // Errors of the stream are handled in `main.ts`.
+    stream.write(text, () => resume(Effect.void))
+  })
+
+export const make: Effect.Effect<Terminal, never, Scope.Scope> = Effect.gen(function* () {
+  const { stdin, stdout, stderr } = process
+  const isTerminal = stdin.isTTY && stdout.isTTY
+  const noColor = process.env["NO_COLOR"]
+  const paint = isTerminal && (noColor === undefined || noColor === "") ? dimmed : (text: string) => text
+  const waiting = MutableRef.make<(() => void) | undefined>(undefined)
+  const reader = yield* Effect.acquireRelease(
+    Effect.sync(() =>
+      isTerminal
+        ? createInterface({ input: stdin, output: stdout, prompt, historySize: 100 })
+        : createInterface({ input: stdin, crlfDelay: Infinity })
+    ),
+    (reader) => Effect.sync(() => reader.close())
+  )
+  reader.on("SIGINT", () => {
+    const interrupt = MutableRef.get(waiting)
+    if (interrupt !== undefined) return interrupt()
+    // Clears the line that is being typed.
+    reader.write(null, { ctrl: true, name: "e" })
+    reader.write(null, { ctrl: true, name: "u" })
+    stdout.write("\nCtrl-D or /quit ends the chat.\n")
+    reader.prompt()
+  })
+  // Begins to listen at once: a line that arrives before would be lost.
+  const lines = reader[Symbol.asyncIterator]()
+  /** True when the last text in the terminal did not end its line. */
+  let midLine = false
+  /** Lines of {@link Terminal.later}. An answer has few of them. */
+  let held: ReadonlyArray<string> = []
+  const asides = (all: ReadonlyArray<string>) =>
+    Effect.suspend(() => {
+      const before = isTerminal && midLine ? "\n" : ""
+      if (isTerminal) midLine = false
+      const text = all.map((line) => `${paint(printable(line))}\n`).join("")
+      return write(isTerminal ? stdout : stderr, `${before}${text}`)
+    })
+  const result = (all: ReadonlyArray<string>) =>
+    Effect.suspend(() => {
+      const before = midLine ? "\n" : ""
+      midLine = false
+      return write(stdout, `${before}${all.map((line) => `${printable(line)}\n`).join("")}`)
+    })
+  /** Ends the line of the answer first. */
+  const settle = Effect.suspend(() => {
+    const all = held
+    held = []
+    if (all.length === 0) return Effect.void
+    return Effect.andThen(midLine ? result([]) : Effect.void, asides(all))
+  })
+
+  return {
+    isTerminal,
+    read: Effect.promise(async () => {
+      if (isTerminal) reader.prompt()
+      const next = await lines.next()
+      return next.done === true ? undefined : next.value
+    }),
+    text: (piece) =>
+      Effect.suspend(() => {
+        const text = printable(piece)
+        if (text === "") return Effect.void
+        midLine = !text.endsWith("\n")
+        return write(stdout, text)
+      }),
+    lines: (all) => Effect.andThen(settle, result(all)),
+    aside: (line) => asides([line]),
+    later: (line) =>
+      Effect.suspend(() => {
+        if (!midLine) return asides([line])
+        held = [...held, line]
+        return Effect.void
+      }),
+    settle,
+    interrupted: Effect.callback((resume) => {
+      MutableRef.set(waiting, () => {
+        MutableRef.set(waiting, undefined)
+        resume(Effect.void)
+      })
+      return Effect.sync(() => MutableRef.set(waiting, undefined))
+    })
+  }
+})
