@@ -23,7 +23,7 @@ import { Effect, Layer, Logger, Option, Redacted } from "effect"
 import type { LanguageModel } from "effect/ai"
 import { AiError } from "effect/ai"
 import { Failover, KeySource, Outlast, RecoveryPolicy } from "@outlast/agent"
-import type { ModelInfo, ProviderModel } from "@outlast/agent"
+import type { ModelInfo, ProviderModel, Targets } from "@outlast/agent"
 import { Anthropic, Catalogue, Google, OpenAi } from "@outlast/providers"
 import { ResilienceEvents } from "@outlast/resilience"
 import { FakeProvider, FaultPlan, ScriptedModel } from "@outlast/testing"
@@ -95,12 +95,19 @@ const setup = ({ wire, keys, info }: Place) => ({
 // Stories
 // -----------------------------------------------------------------------------
 
+export type Chain = readonly [ProviderModel.TargetSpec, ...Array<ProviderModel.TargetSpec>]
+
+/** Services of a scenario's program. */
+export type Services = LanguageModel.LanguageModel | Targets.Targets
+
 export interface Scenario<A, E> {
   readonly chain: readonly [Place, ...ReadonlyArray<Place>]
   readonly plan: FaultPlan.FaultPlan | FaultPlan.Runner
   /** Default: `interactive`, without jitter. */
   readonly policy?: RecoveryPolicy.RecoveryPolicy
-  readonly program: Effect.Effect<A, E, LanguageModel.LanguageModel>
+  /** Builds the models, e.g. with a preset. Default: `Failover.layer` with the policy. */
+  readonly layer?: (chain: Chain) => Layer.Layer<Services, unknown>
+  readonly program: Effect.Effect<A, E, Services>
   /** Receives every event as it happens. */
   readonly heard?: (event: ResilienceEvents.ResilienceEvent) => void
 }
@@ -193,11 +200,7 @@ const started = (plan: Scenario<unknown, unknown>["plan"]) =>
     return { runner: { next }, asked }
   })
 
-const told = <A, E>(
-  scenario: Scenario<A, E>,
-  chain: readonly [ProviderModel.TargetSpec, ...Array<ProviderModel.TargetSpec>],
-  asked: ReadonlyArray<string>
-) =>
+const told = <A, E>(scenario: Scenario<A, E>, chain: Chain, asked: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const events: Array<ResilienceEvents.ResilienceEvent> = []
     const watching = ResilienceEvents.layerHandler((event) =>
@@ -206,7 +209,7 @@ const told = <A, E>(
         scenario.heard?.(event)
       })
     )
-    const model = Failover.layer(chain, { policy: scenario.policy ?? policy })
+    const model = scenario.layer?.(chain) ?? Failover.layer(chain, { policy: scenario.policy ?? policy })
     const began = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
     const [result, ended] = yield* Effect.matchEffect(scenario.program, {
       onSuccess: (value) => Effect.succeed<Story<A>["result"]>(value),

@@ -6,7 +6,8 @@
  * nothing in flight. An idle program without a sleep is stuck, which is a defect. A program that ends and leaves
  * a fiber or a sleep behind is a defect, too.
  *
- * {@link run} is for programs with real I/O; {@link interrupted} steps through programs without any, task by task.
+ * {@link run} is for programs with real I/O; {@link stepped} and {@link interrupted} step through programs without any,
+ * task by task.
  */
 import type { Exit, Fiber } from "effect"
 import { Clock, Duration, Effect, Metric, Random, Scheduler } from "effect"
@@ -171,6 +172,20 @@ export const interrupted = <A, E>(
   onInterrupt()
   world.fiber.interruptUnsafe()
   while (steps.next()) {}
+  return world.end()
+}
+
+/** Tasks of a program, at most: one that takes more never ends. */
+const maxTasks = 100_000
+
+/** Runs a program without real I/O to its end, at once: much faster than {@link run}. */
+export const stepped = <A, E>(program: Effect.Effect<A, E>): Exit.Exit<A, E> => {
+  const steps = new Steps("awaits")
+  const world = new World(program, steps)
+  let tasks = 0
+  while (steps.next() || (world.fiber.pollUnsafe() === undefined && world.clock.advance())) {
+    if (++tasks > maxTasks) throw new Error(`The program did not end within ${maxTasks} tasks.`)
+  }
   return world.end()
 }
 

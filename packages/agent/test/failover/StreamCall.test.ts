@@ -316,6 +316,19 @@ describe("the time limits", () => {
     })
   )
 
+  it.effect("keep-alives inside the arguments of a call do not reset the silence", () =>
+    Effect.gen(function* () {
+      const begun = say(
+        { type: "tool-params-start", id: "1", name: "search" },
+        { type: "tool-params-delta", id: "1", delta: "{" }
+      )
+      const beating = say(...Array.from({ length: 20 }, () => [5_000, keepAlive]).flat())
+      const late = say({ type: "tool-params-delta", id: "1", delta: "}" }, toolCall("1"), finish())
+      const stream = Stream.concat(begun, Stream.concat(beating, late))
+      assert.deepStrictEqual((yield* limited(stream)).failed, [["limit/idle", 60_000]])
+    })
+  )
+
   it.effect("thinking and tool parameters end the silence, although the latter are not shown", () =>
     Effect.gen(function* () {
       const params = (delta: string): Part => ({ type: "tool-params-delta", id: "1", delta })

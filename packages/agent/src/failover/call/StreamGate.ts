@@ -30,6 +30,7 @@ import type { Unpriced } from "../../conversation/Answered.ts"
 import type { AnswerEnd } from "../decide/AnswerEnd.ts"
 import type { Commit } from "../decide/CallState.ts"
 import type { MidStream } from "../decide/RecoveryPolicy.ts"
+import { isProgress } from "./Fold.ts"
 import { ShownText } from "./ShownText.ts"
 import { carrier } from "./Surface.ts"
 import { sum, unknown } from "../../conversation/Usage.ts"
@@ -310,7 +311,8 @@ export class StreamGate {
       this.#endSeam(out)
       this.#endObject(out)
       if (this.#midStream !== "restart") this.#endTexts(out)
-      this.#alive = true
+      // Only content counts: a provider may stall inside the arguments of a call and send keep-alives without an end.
+      if (isProgress(part)) this.#alive = true
       if (isProviders(part)) this.#commit = "tool"
       this.#tail.push(isBlock(part) ? part : this.#signed(part))
     } else this.#show(part, out)
