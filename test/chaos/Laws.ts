@@ -12,7 +12,7 @@ import type { World } from "./World.ts"
 type Law = (run: Record, world: World, policy: RecoveryPolicy.RecoveryPolicy) => ReadonlyArray<string>
 
 /** Every run ends with an outcome or a typed failure, and never with a defect. */
-export const typed: Law = ({ exit }) => {
+const typed: Law = ({ exit }) => {
   if (exit._tag === "Success") return []
   return exit.cause.reasons.flatMap((reason) =>
     reason._tag === "Fail" && reason.error instanceof Error && "_tag" in reason.error
@@ -24,7 +24,7 @@ export const typed: Law = ({ exit }) => {
 }
 
 /** The turns, the tool calls, the attempts of a call, and its waits. */
-export const withinLimits: Law = ({ exit, events }, world, policy) => {
+const withinLimits: Law = ({ exit, events }, world, policy) => {
   const found: Array<string> = []
   if (exit._tag === "Success") {
     const { turns, toolCalls } = exit.value
@@ -48,10 +48,10 @@ export const withinLimits: Law = ({ exit, events }, world, policy) => {
 }
 
 /** No payment begins twice. */
-export const onceOnly: Law = ({ paid }) => paid.filter((id, i) => paid.indexOf(id) !== i)
+const onceOnly: Law = ({ paid }) => paid.filter((id, i) => paid.indexOf(id) !== i)
 
 /** Each request follows the rules of its target, and each target can be sent the transcript. */
-export const legal: Law = ({ exit, requests }) => {
+const legal: Law = ({ exit, requests }) => {
   const sent = requests.flatMap(({ provider, key = "", prompt }) => {
     const me = Provenance.of(refOf(provider, key))
     return problems(prompt, dialects[provider], me).map((problem) => `${provider} got ${problem}`)
@@ -95,7 +95,7 @@ const unpaired = ({ content }: Prompt.Prompt): ReadonlyArray<string> => {
 }
 
 /** Each request has its `AttemptStarted`, with its target and its time, and each `AttemptStarted` its request. */
-export const explained: Law = ({ events, requests }) => {
+const explained: Law = ({ events, requests }) => {
   const told = events.flatMap((event) =>
     event._tag === "AttemptStarted" ? [`${event.at} ${event.target.id}`] : []
   )

@@ -19,7 +19,7 @@ export const dialects = {
 export type Provider = keyof typeof dialects
 
 /** A request that reached a model. */
-export interface Request extends ScriptedModel.ScriptedRequest {
+interface Request extends ScriptedModel.ScriptedRequest {
   readonly target: string
   readonly provider: Provider
 }

@@ -149,11 +149,13 @@ const oneRound = (n: number, url: string) =>
         for (let i = 0; i < lives; i++) yield* kill(yield* life(`${i}`, 1_000_000))
         yield* end(yield* life(`${lives}`, 20))
       }
+      let left = "unknown"
       // The last word: whatever is left anywhere is published by a life that has nothing to add.
       for (let i = 0; i < 5; i++) {
         const last = yield* life("last", 0)
         yield* end(last)
-        if (last.said.includes("left 0")) break
+        left = last.said.find((line) => line.startsWith("left ")) ?? "unknown"
+        if (left === "left 0") break
       }
       const said = all.flatMap((one) => one.said)
       const accepted = said
@@ -162,7 +164,7 @@ const oneRound = (n: number, url: string) =>
       const stored = said.filter((line) => line.endsWith(" store")).length
       const dead = said.filter((line) => line.endsWith(" dead")).map((line) => line.split(" ")[0] ?? "")
       const leasesLost = said.filter((line) => line.includes("took over the backlog of this one")).length
-      return { accepted, stored, dead, kills, pauses, isShared, leasesLost }
+      return { accepted, stored, dead, kills, pauses, isShared, leasesLost, left }
     })
   )
 
@@ -172,14 +174,17 @@ interface Seen {
   readonly sequence: number
 }
 
-/** Reads what the broker has of a round, until nothing more comes, as a durable consumer. */
-const consume = (n: number, accepted: ReadonlyArray<string>) =>
+/**
+ * Reads what the broker has of a round, until nothing more comes, as a durable consumer of the name. The broker may be
+ * down for most of that time.
+ */
+const consume = (n: number, durable: string, accepted: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const seen: Array<Seen> = []
     const missing = new Set(accepted)
     const reading = yield* EventBus.EventBus.pipe(
       Effect.flatMap(({ deliveries }) =>
-        Stream.runForEach(deliveries({ subject: `ev.r${n}.>`, durable: `round-${n}` }), (delivery) => {
+        Stream.runForEach(deliveries({ subject: `ev.r${n}.>`, durable }), (delivery) => {
           seen.push({ id: delivery.event.id, sequence: delivery.sequence })
           missing.delete(delivery.event.id)
           return Effect.ignore(delivery.ack)
@@ -197,16 +202,18 @@ const consume = (n: number, accepted: ReadonlyArray<string>) =>
     return seen
   })
 
-/** Kills and pauses the broker, for ever. */
+/** Kills and pauses the broker, until it is interrupted. Then the broker runs. */
 const outages = (server: Nats.Nats, count: () => void) =>
-  Effect.gen(function* () {
-    yield* Effect.sleep(yield* between(500, 2_500))
-    const isKill = yield* Random.nextBoolean
-    yield* isKill ? server.kill : server.signal("SIGSTOP")
-    count()
-    yield* Effect.sleep(yield* between(100, 800))
-    yield* isKill ? server.start : server.signal("SIGCONT")
-  }).pipe(Effect.forever)
+  Effect.andThen(
+    Effect.flatMap(between(500, 2_500), Effect.sleep),
+    Effect.gen(function* () {
+      const isKill = yield* Random.nextBoolean
+      yield* isKill ? server.kill : server.signal("SIGSTOP")
+      count()
+      yield* Effect.sleep(yield* between(100, 800))
+      yield* isKill ? server.start : server.signal("SIGCONT")
+    }).pipe(Effect.uninterruptible)
+  ).pipe(Effect.forever)
 
 const judge = (
   accepted: ReadonlyArray<string>,
@@ -264,21 +271,33 @@ const runWith = (server: Nats.Nats, { rounds, seed, parallel }: Options) =>
       await setUp.close()
     })
     let broken = 0
-    yield* Effect.forkChild(outages(server, () => broken++))
+    const breaking = yield* Effect.forkChild(outages(server, () => broken++))
     const results = yield* Effect.forEach(
       Array.from({ length: rounds }, (_, n) => n),
       (n) =>
         Effect.gen(function* () {
           const { accepted, dead, isShared, ...counts } = yield* oneRound(n, server.url)
-          const seen = yield* consume(n, accepted)
-          const { lost, outOfOrder, ...doubled } = judge(accepted, seen, dead, isShared)
-          for (const id of lost) console.error(`round ${n}: ${id} is lost`)
+          const seen = yield* consume(n, `round-${n}`, accepted)
+          const { lost: missing, outOfOrder, ...doubled } = judge(accepted, seen, dead, isShared)
           for (const what of outOfOrder) console.error(`round ${n}: ${what}`)
           if ((n + 1) % 20 === 0) console.error(`round ${n + 1} of ${rounds}`)
-          const faults = { lost: lost.length, outOfOrder: outOfOrder.length, ...doubled }
-          return { ...faults, ...counts, events: accepted.length, deadLetters: dead.length }
+          const faults = { missing, outOfOrder: outOfOrder.length, ...doubled }
+          return { ...faults, ...counts, n, events: accepted.length, deadLetters: dead.length }
         }).pipe(Random.withSeed(`${seed}-${n}`)),
       { concurrency: parallel }
+    )
+    // A consumer whose broker is down again and again may have missed the end of its round. The stream decides.
+    yield* Fiber.interrupt(breaking)
+    const lost = yield* Effect.forEach(
+      results.filter(({ missing }) => missing.length > 0),
+      ({ n, missing, left }) =>
+        Effect.gen(function* () {
+          const found = new Set((yield* consume(n, `again-${n}`, missing)).map(({ id }) => id))
+          const gone = missing.filter((id) => !found.has(id))
+          console.error(`round ${n}: ${missing.length} read late, ${gone.length} lost; the store: ${left}`)
+          for (const id of gone) console.error(`round ${n}: ${id} is lost`)
+          return gone.length
+        })
     )
     const sum = (of: (one: (typeof results)[number]) => number) =>
       results.reduce((all, one) => all + of(one), 0)
@@ -292,7 +311,7 @@ const runWith = (server: Nats.Nats, { rounds, seed, parallel }: Options) =>
       stored: sum(({ stored }) => stored),
       duplicates: sum(({ duplicates }) => duplicates),
       deadLetters: sum(({ deadLetters }) => deadLetters),
-      lost: sum(({ lost }) => lost),
+      lost: lost.reduce((all, one) => all + one, 0),
       handledLate: sum(({ handledLate }) => handledLate),
       outOfOrder: sum(({ outOfOrder }) => outOfOrder)
     }

@@ -95,10 +95,10 @@ const setup = ({ wire, keys, info }: Place) => ({
 // Stories
 // -----------------------------------------------------------------------------
 
-export type Chain = readonly [ProviderModel.TargetSpec, ...Array<ProviderModel.TargetSpec>]
+type Chain = readonly [ProviderModel.TargetSpec, ...Array<ProviderModel.TargetSpec>]
 
 /** Services of a scenario's program. */
-export type Services = LanguageModel.LanguageModel | Targets.Targets
+type Services = LanguageModel.LanguageModel | Targets.Targets
 
 export interface Scenario<A, E> {
   readonly chain: readonly [Place, ...ReadonlyArray<Place>]

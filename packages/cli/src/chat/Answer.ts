@@ -20,7 +20,7 @@ const failed = (failure: Failure): ReadonlyArray<string> => [
 ]
 
 /** What the user is told about the end of a run; empty for an answer that is complete. */
-export const ending = ({ status, finishReason, stop }: Outcome.Outcome): ReadonlyArray<string> => {
+const ending = ({ status, finishReason, stop }: Outcome.Outcome): ReadonlyArray<string> => {
   switch (status) {
     case "completed":
       return []

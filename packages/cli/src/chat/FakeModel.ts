@@ -13,7 +13,7 @@ type Message = Conversation["messages"][number]
 export const window = 30_000
 
 /** Tokens of the long piece of code: more than the output limit of 8,000 with which s11 begins. */
-export const codeTokens = 8_400
+const codeTokens = 8_400
 
 const verbs = ["parse", "read", "send", "merge", "sort", "check", "split", "store", "draw", "count", "find"]
 const nouns = [

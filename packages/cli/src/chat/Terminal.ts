@@ -27,7 +27,7 @@ export interface Terminal {
   readonly interrupted: Effect.Effect<void>
 }
 
-export const prompt = "You > "
+const prompt = "You > "
 
 /** Removes control characters except line breaks and tabs. */
 export const printable = (text: string): string => text.replaceAll(unprintable, "")

@@ -13,7 +13,7 @@ type Lines = ReadonlyArray<string>
 type Target = Targets.TargetStatus
 
 /** Lines of columns, each as wide as its widest cell. */
-export const table = (rows: ReadonlyArray<ReadonlyArray<string>>): Lines => {
+const table = (rows: ReadonlyArray<ReadonlyArray<string>>): Lines => {
   const widths: Array<number> = []
   for (const row of rows) row.forEach((cell, i) => (widths[i] = Math.max(widths[i] ?? 0, cell.length)))
   return rows.map((row) => `  ${row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join("  ")}`.trimEnd())
