@@ -138,11 +138,15 @@ const sendAll = async (port: string, name: string, count: number): Promise<Reado
   return accepted
 }
 
-/** Waits until all events are answered, at most a minute. Returns those that are not. */
+/** Waits until all events are answered, or none was for a minute. Returns those that are not. */
 const unanswered = (accepted: ReadonlyArray<string>, answers: ReadonlyMap<string, number>) =>
   Effect.gen(function* () {
     const open = () => accepted.filter((id) => !answers.has(id))
-    for (let i = 0; i < 600 && open().length > 0; i++) yield* Effect.sleep("100 millis")
+    let quiet = 0
+    for (let before = answers.size; quiet < 600 && open().length > 0; before = answers.size) {
+      yield* Effect.sleep("100 millis")
+      quiet = answers.size === before ? quiet + 1 : 0
+    }
     return open()
   })
 
@@ -273,7 +277,10 @@ export const started = (pairs: number): Effect.Effect<Started, never, Scope.Scop
           const ends = yield* Effect.promise(() =>
             Promise.all([...winners, ...losers].map(({ ended }) => ended))
           )
-          if (winners.length !== 1 || ends[0]?.code !== 0 || ends[1]?.code !== 75) wrong++
+          if (winners.length !== 1 || ends[0]?.code !== 0 || ends[1]?.code !== 75) {
+            wrong++
+            console.error(`pair ${n}: ${winners.length} held the lock, ends ${JSON.stringify(ends)}`)
+          }
         })
       )
     }
