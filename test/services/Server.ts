@@ -3,7 +3,7 @@ import { Data, Effect } from "effect"
 import type { Scope } from "effect"
 import type { ChildProcess, SpawnOptions } from "node:child_process"
 import { execFileSync, spawn } from "node:child_process"
-import { mkdtempSync, rmSync } from "node:fs"
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs"
 import { createConnection, createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -59,6 +59,20 @@ export interface Program {
   readonly signal: (name: NodeJS.Signals) => Effect.Effect<void>
 }
 
+/** True when all threads of a process are stopped, or where the system does not tell. */
+const isStopped = (pid: number | undefined): boolean => {
+  const tasks = `/proc/${pid}/task`
+  if (!existsSync(tasks)) return true
+  return readdirSync(tasks).every((task) => {
+    try {
+      return /\) [TtZX] /.test(readFileSync(`${tasks}/${task}/stat`, "utf8"))
+    } catch {
+      // The thread has ended.
+      return true
+    }
+  })
+}
+
 /** A program that is not running yet. */
 export const program = (
   port: number,
@@ -93,5 +107,12 @@ export const program = (
       server.kill("SIGKILL")
     })
     yield* Effect.addFinalizer(() => kill)
-    return { port, start, kill, signal: (name) => Effect.sync(() => void child?.kill(name)) }
+    const signal = (name: NodeJS.Signals) =>
+      Effect.promise(async () => {
+        child?.kill(name)
+        // The threads of a busy process stop one by one, after the signal was sent.
+        while (name === "SIGSTOP" && !isStopped(child?.pid))
+          await new Promise((resolve) => setImmediate(resolve))
+      })
+    return { port, start, kill, signal }
   })

@@ -115,7 +115,7 @@ describe("a run in a window", () => {
         prompt: goal,
         toolkit: Kit,
         compaction: { window: 30_000, summarise: false }
-      }).pipe(Effect.provide([looking(12_000), chain(model), layer]))
+      }).pipe(Effect.provide([looking(12_000), chain(model), layer, windows()]))
       assert.deepStrictEqual([outcome.status, outcome.text, outcome.toolCalls], ["completed", "Read.", 12])
       const compacted = of("ContextCompacted")
       assert.isAtLeast(compacted.length, 4)
