@@ -9,8 +9,9 @@ export default defineConfig({
   test: {
     include: ["packages/*/test/**/*.test.ts", "test/**/*.test.ts"],
     testTimeout: 20_000,
+    setupFiles: ["./test/setup.ts"],
     // The files of a worker share their modules: importing `effect` and our sources again for each file took most of the
-    // time. Tests keep no state in modules, and those that change the process restore it.
+    // time. `test/setup.ts` clears the one state of a module, and tests that change the process restore it.
     isolate: false,
     // `npm run conformance` reads the JSON report.
     reporters: inCi

@@ -111,8 +111,8 @@ export const program = (
       Effect.promise(async () => {
         child?.kill(name)
         // The threads of a busy process stop one by one, after the signal was sent.
-        while (name === "SIGSTOP" && !isStopped(child?.pid))
-          await new Promise((resolve) => setImmediate(resolve))
+        if (name !== "SIGSTOP") return
+        while (!isStopped(child?.pid)) await new Promise((resolve) => setImmediate(resolve))
       })
     return { port, start, kill, signal }
   })

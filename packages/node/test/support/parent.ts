@@ -27,7 +27,10 @@ const program = Effect.gen(function* () {
   ).pipe(Effect.andThen(Effect.sync(() => process.exit(0))))
   Child.commands((line) => {
     if (line === "exit") process.exit(0)
-    if (line === "exit while it stops") Effect.runFork(Effect.raceFirst(family.stop, exitOnceTerminated))
+    if (line === "exit while it stops") {
+      Effect.runFork(family.stop)
+      Effect.runFork(exitOnceTerminated)
+    }
     if (line === "throw") throw new Error("uncaught")
   })
   console.log(`pids ${pid} ${child}`)

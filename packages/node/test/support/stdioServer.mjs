@@ -5,7 +5,11 @@ import { createInterface } from "node:readline"
 const kind = process.argv[2] ?? ""
 
 if (kind === "dies") process.exit(9)
-if (kind.includes("stubborn")) process.on("SIGTERM", () => {})
+if (kind.includes("stubborn")) {
+  process.on("SIGTERM", () => {})
+  // Also when standard input has ended.
+  setInterval(() => {}, 1_000)
+}
 if (kind.includes("family")) {
   const child = spawn("sleep", ["600"], { stdio: "ignore" })
   process.stderr.write(`child ${child.pid}\n`)

@@ -1,0 +1,13 @@
+/**
+ * Runs before each test file. The files of a worker share their modules, and the default of `ContextWindows` remembers
+ * the limits of models for the life of the process. Learning the greatest number of other models forgets them.
+ */
+import { beforeAll } from "vitest"
+import { Context, Effect } from "effect"
+import { ContextWindows } from "@outlast/agent/compaction"
+
+beforeAll(() => {
+  const windows = Context.get(Context.empty(), ContextWindows.ContextWindows)
+  for (let n = 0; n < ContextWindows.limits.models; n++)
+    Effect.runSync(windows.learn(`other-${n}`, 1_000_000))
+})
