@@ -123,7 +123,7 @@ describe("a page in place of an answer", () => {
   }
 })
 
-/** Two calls in which A fails three times each, within three seconds each: A cools down for 30 seconds. */
+/** Two calls in which A fails three times each, within three seconds each: A cools down for 10 seconds. */
 const cooled = ["A", "A", "A", "B", "A", "A", "A", "B"]
 
 describe("a primary that comes and goes", () => {
@@ -151,25 +151,25 @@ describe("a primary that comes and goes", () => {
 })
 
 describe("near the end of a cooldown", () => {
-  // Two calls in six seconds, then thirty seconds of cooldown: its last quarter begins at 28.5 s.
+  // Two calls in six seconds, then ten seconds of cooldown: its last quarter begins at 13.5 s.
   const at = (millis: number) => Effect.andThen(Effect.sleep(millis), say)
   const chain = [place("anthropic", "A"), place("openai", "B")] as const
   tells("nobody is sent to the target before its last quarter", {
     chain,
     plan: { faults: [{ when: key("A"), times: 6, fault: status(500) }], answers },
-    program: Effect.all([say, say, at(22_000)]),
+    program: Effect.all([say, say, at(7_000)]),
     expect: { result: [said, said, said], asked: [...cooled, "B"] }
   })
   tells("a probe finds out that it is back", {
     chain,
     plan: { faults: [{ when: key("A"), times: 6, fault: status(500) }], answers },
-    program: Effect.all([say, say, at(25_000), say]),
+    program: Effect.all([say, say, at(8_000), say]),
     expect: { result: [said, said, said, said], asked: [...cooled, "A", "A"] }
   })
   tells("a probe that fails costs one attempt, and lengthens nothing", {
     chain,
     plan: { faults: [{ when: key("A"), times: 7, fault: status(500) }], answers },
-    program: Effect.all([say, say, at(25_000), at(6_000)]),
+    program: Effect.all([say, say, at(8_000), at(3_000)]),
     expect: { result: [said, said, said, said], asked: [...cooled, "A", "B", "A"] }
   })
 })
