@@ -17,6 +17,8 @@ const within = <A, E, R>(time: "3 seconds" | "1 minute", effect: Effect.Effect<A
     return yield* Fiber.join(fiber)
   })
 
+const inAMinute = <A, E, R>(effect: Effect.Effect<A, E, R>) => within("1 minute", effect)
+
 // -----------------------------------------------------------------------------
 // Theirs
 // -----------------------------------------------------------------------------
@@ -127,7 +129,7 @@ export const rows: ReadonlyArray<Row> = [
       0,
       Effect.gen(function* () {
         const { first, second, asked } = yield* models({ type: "status", status: 401 })
-        yield* within("1 minute", Effect.provide(text, Failover.layer([first, second])))
+        yield* inAMinute(Effect.provide(text, Failover.layer([first, second])))
         return (yield* asked.second)[0]
       }),
       (seen) => `${seen} s`
