@@ -19,7 +19,8 @@
  * a request and names its limit, `ContextWindows` remembers the limit for later calls of that model.
  *
  * **What it does not do.** It calls no model except the summariser, does not ask a provider for its window, and does
- * not make a conversation legal for another provider: `Portable` does.
+ * not make a conversation legal for another provider: `Portable` does. The tiers are in files of their own. The service,
+ * its layers and the functions for users stand here together, in one file of over 600 lines.
  *
  * **Example** (Before each call)
  *

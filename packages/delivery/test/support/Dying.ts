@@ -67,7 +67,7 @@ export const layer = (death: Death): Layer.Layer<SqlClient.SqlClient | Life, nev
         driver: "dying",
         spanAttributes: [],
         beginTransaction: "BEGIN IMMEDIATE",
-        // It would be a defect, and nothing is left to roll back.
+        // A rollback on a dead connection would be a defect, and nothing is left to roll back.
         isTransaction: () => !dead
       })
       return Context.make(SqlClient.SqlClient, client).pipe(

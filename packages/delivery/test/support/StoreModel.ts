@@ -1,8 +1,8 @@
-/** What a store answers, as a pure model: lists that are filtered. */
+/** A pure model of a store: it answers each command by filtering lists. */
 import type { DeliveryStore } from "@outlast/delivery"
 import { released } from "#delivery/outbox/Claims"
 
-/** An event of the model. Its id decides everything else. */
+/** An event of the model. The id determines all other fields. */
 interface Stored {
   readonly id: string
   readonly publisher: string
@@ -154,7 +154,7 @@ export const beat = (model: Model, holder: string): Model => ({
 export const held = (model: Model, holder: string): ReadonlyArray<string> =>
   model.publishers.filter((one) => one.holder === holder).map(({ id }) => id)
 
-/** Also notes publishers of whom only events are known. */
+/** Lists the publishers of other holders. Adds publishers to the model that are only known by their events. */
 export const others = (model: Model, holder: string): readonly [ReadonlyArray<Holder>, Model] => {
   let next = model
   for (const { publisher: id } of model.rows) {

@@ -13,7 +13,7 @@ export interface Subject {
   /** An empty store, and a client for `publishIn`. Built twice it is another one. */
   readonly layer: (options?: {
     readonly deadLetters?: DeliveryStore.DeadOptions
-    /** Of its tables, where it has some: for a test that opens them again. */
+    /** Prefix of the tables, for a test that opens the same store twice. Stores without tables ignore it. */
     readonly prefix?: string
   }) => Layer.Layer<Store, unknown>
   /** False where the store has no transactions of its own. */

@@ -72,7 +72,7 @@ export class Host extends Context.Service<Host, Service>()("@outlast/node/host/H
 // Constructor
 // -----------------------------------------------------------------------------
 
-/** By name. Each answers within the limit of a check. */
+/** Checks or readers, by name. Each one answers within the limit of a check. */
 type Registered<A> = Map<string, Effect.Effect<Option.Option<Exit.Exit<A>>>>
 
 interface RegisteredStep {

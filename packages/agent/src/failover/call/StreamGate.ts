@@ -18,6 +18,8 @@
  * ended, and `alive` and `seam` are about that push alone. A cut or failed attempt is followed by `begin`, after
  * {@link StreamGate.rewind} if what was seen is void, or by {@link StreamGate.deliverCut} or
  * {@link StreamGate.deliverRefused}, which end the answer. Nothing is read behind an end.
+ *
+ * The file is long because all held parts share one order, which two classes could not keep.
  */
 import type { Response } from "effect/ai"
 import * as Seam from "../../recovery/Seam.ts"

@@ -4,8 +4,7 @@
  *
  * **States.** `idle` until `Started`; `attempting` while a request is in flight; `mending` during a remedy before the
  * next attempt (a compaction, a new key); `waiting` while all targets are out; `queued` while the retry budget is
- * empty; `done` after `GiveUp` or `Deliver`. A
- * complete answer ends the call outside this machine.
+ * empty; `done` after `GiveUp` or `Deliver`. A complete answer ends the call outside this machine.
  *
  * **Guarantees**, for every policy and every sequence of events:
  *
@@ -15,13 +14,15 @@
  *   One exception: if a single silent attempt used it up, the call still asks one target that it has not tried.
  * - No attempt begins once attempts have cost `maxCost`, or after the time limit of the surrounding program.
  * - No attempt follows a failure whose row says `stop` (a cancel, a malformed request), or a committed tool call.
- * - Without retry budget no target is asked twice, and only one switch is made. Then the call waits for the budget. Continuations, first attempts after a refusal and waits that the server named are free.
+ * - Without retry budget no target is asked twice, and only one switch is made. Then the call waits for the budget.
+ *   Continuations, first attempts after a refusal and waits that the server named are free.
  * - Text that the consumer has seen is continued, or taken back where the consumer supports it.
  * - A cut answer with text is delivered if no attempt gives a better one. An object is never continued.
  *
  * **Limits.** The machine opens no cooldown. The action carries the cooldown, and the shell opens it before the next
  * step. Times are monotonic milliseconds. `Choice` selects targets, `CallLimits` decides whether another attempt is
- * allowed, `MidStream` handles text that was seen, and `CutAnswer` handles cut answers.
+ * allowed, `MidStream` handles text that was seen, and `CutAnswer` handles cut answers. The rest stands in one file of
+ * over 600 lines, because each event reads and writes the same state.
  */
 import { Duration } from "effect"
 import { Backoff } from "@outlast/resilience"

@@ -92,8 +92,8 @@ export const make = (tables: Tables): Backlog => {
     head: (owned, subject, limit) =>
       run(
         Effect.flatMap(read(owned, subject, limit), (rows) =>
-          // What is not unpacked is younger than these rows. Read again also where there was nothing to unpack: another
-          // fiber may have unpacked it since the first read.
+          // Packed events are younger than these rows. A short read is repeated even when nothing was left to unpack:
+          // another fiber may have unpacked events since the first read.
           rows.length === limit
             ? Effect.succeed(rows)
             : Effect.andThen(unpack(tables), read(owned, subject, limit))

@@ -1,5 +1,5 @@
 /**
- * How events are written.
+ * Writes events to the store.
  *
  * PostgreSQL takes the rows in one statement. On SQLite the events of a commit are packed into a few rows of the table
  * `groups`, without an index: with many subjects, a row for each event would change one page of each index for each
