@@ -43,9 +43,7 @@ import { ResilienceEvents } from "@outlast/resilience"
 import { MissingService, Options as Check } from "@outlast/resilience"
 import * as ActiveTime from "../conversation/ActiveTime.ts"
 import type { Transcript } from "../conversation/Transcript.ts"
-import type { Rewind } from "../failover/call/Surface.ts"
 import * as Surfaces from "../failover/call/Surface.ts"
-import type { Notice } from "../failover/decide/Notice.ts"
 import * as OutputLimit from "../failover/decide/OutputLimit.ts"
 import type { MidStream } from "../failover/decide/RecoveryPolicy.ts"
 import * as GuardedModel from "../guard/GuardedModel.ts"
@@ -62,15 +60,16 @@ import * as Hooks from "./Hooks.ts"
 import { interpret } from "./Interpreter.ts"
 import type { Outcome } from "./Outcome.ts"
 import type * as RunEvent from "./RunEvent.ts"
+import type { Part } from "./RunPart.ts"
 import * as RunSettings from "./RunSettings.ts"
 import * as RunState from "./RunState.ts"
 import * as RunTranscript from "./RunTranscript.ts"
 import type { Surface } from "./RunWorld.ts"
 import * as RunWorld from "./RunWorld.ts"
 import * as Share from "./Share.ts"
+import type { Steps } from "./Steps.ts"
 import { SuspendedRun } from "./Suspended.ts"
 import type { Kit, Settings } from "./ToolCalls.ts"
-import type { Cause, Transition } from "./Transition.ts"
 
 export interface Options<Tools extends Record<string, Tool.Any>> {
   /** The task, or a conversation to continue. */
@@ -126,22 +125,7 @@ export interface Options<Tools extends Record<string, Tool.Any>> {
 
 export const defaults = { maxTurns: 50, toolTimeout: "2 minutes", toolConcurrency: 8 } as const
 
-/**
- * A part of a run's stream: a part of the model's answer, a tool result, or a notice of the loop. A `Rewind`
- * retracts what the turn has shown so far; the retracted part is not in the transcript.
- */
-export type Part =
-  | Response.StreamPart<Record<string, Tool.Any>>
-  | Notice
-  | Rewind
-  | Response.ToolResultPart<string, unknown, unknown>
-  | {
-      readonly type: "transition"
-      readonly turn: number
-      readonly transition: Transition
-      readonly cause: Cause | undefined
-    }
-  | { readonly type: "outcome"; readonly outcome: Outcome }
+export type { Part } from "./RunPart.ts"
 
 /** Failures that tools declare. An `AiError` is excluded, because the model gets it as a result. */
 export type ToolFailure<Tools extends Record<string, Tool.Any>> = Exclude<
@@ -198,30 +182,7 @@ export const stream = <Tools extends Record<string, Tool.Any> = {}>(
             ? Effect.void
             : Effect.asVoid(ActiveTime.resting(Queue.offer(queue, part)))
         )
-      /** True when a part of the current answer was shown. */
-      let shown = false
-      let parts: Array<Response.AnyPart> = []
-      const surface: Surface = {
-        ask: (prompt, toolkit) =>
-          Effect.suspend(() => {
-            shown = false
-            parts = []
-            return LanguageModel.streamText({ prompt, toolkit, ...unresolved }).pipe(
-              Surfaces.offered({ rewindable: true, midStream: options.midStream }),
-              Stream.map((part) => Surfaces.carriedBy(part) ?? part),
-              Stream.runForEach((part) => {
-                shown = part.type !== "rewind" && (shown || !preamble.has(part.type))
-                if (part.type === "rewind") parts = []
-                else if (part.type !== "notice") parts.push(part)
-                return emit(part)
-              }),
-              Effect.map(() => parts)
-            )
-          }),
-        emit,
-        hasShown: () => shown,
-        partial: () => parts
-      }
+      const surface = streaming(options.midStream, emit)
       return loop(options, surface, emit).pipe(
         Effect.andThen((outcome) => emit({ type: "outcome", outcome })),
         Effect.andThen(Queue.end(queue))
@@ -229,6 +190,41 @@ export const stream = <Tools extends Record<string, Tool.Any> = {}>(
     },
     { bufferSize }
   )
+}
+
+/** Streams answers to `emit`. */
+const streaming = (
+  midStream: MidStream | undefined,
+  emit: (part: Part) => Effect.Effect<void>
+): Surface & { readonly clear: () => void } => {
+  /** True when a part of the current answer was shown. */
+  let shown = false
+  let parts: Array<Response.AnyPart> = []
+  const clear = () => {
+    shown = false
+    parts = []
+  }
+  return {
+    ask: (prompt, toolkit) =>
+      Effect.suspend(() => {
+        clear()
+        return LanguageModel.streamText({ prompt, toolkit, ...unresolved }).pipe(
+          Surfaces.offered({ rewindable: true, midStream }),
+          Stream.map((part) => Surfaces.carriedBy(part) ?? part),
+          Stream.runForEach((part) => {
+            shown = part.type !== "rewind" && (shown || !preamble.has(part.type))
+            if (part.type === "rewind") parts = []
+            else if (part.type !== "notice") parts.push(part)
+            return emit(part)
+          }),
+          Effect.map(() => parts)
+        )
+      }),
+    emit,
+    hasShown: () => shown,
+    partial: () => parts,
+    clear
+  }
 }
 
 /** The stored events of a run, and how to store more. */
@@ -250,6 +246,42 @@ export const replay = <Tools extends Record<string, Tool.Any> = {}>(
   history: History
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
   loop(options, whole, undefined, undefined, history)
+
+/** Options of a durable run. Calls that need approval wait for `Steps.approve`. */
+export type DurableOptions<Tools extends Record<string, Tool.Any>> = Omit<
+  Options<Tools>,
+  "approve" | "midStream"
+>
+
+/**
+ * Runs an agent whose every action is a step that `steps` carries out once and stores. Run again with the same stored
+ * steps, it repeats none of them, publishes nothing twice, and goes on where they end. An interruption is no end of
+ * such a run. Errors: `AgentFailed`, and the failure of a step.
+ */
+export const durable = <F, Tools extends Record<string, Tool.Any> = {}>(
+  options: DurableOptions<Tools>,
+  steps: Steps<F>
+): Effect.Effect<Outcome, AgentFailed | F, Services<Tools>> => {
+  const { isWatched, emit } = steps.parts
+  const watched = (part: Part) => Effect.suspend(() => (isWatched() ? emit(part) : Effect.void))
+  const shown = streaming(undefined, watched)
+  return loop<Tools, F>(
+    { ...options, approve: "suspend" },
+    {
+      ...shown,
+      ask: (prompt, toolkit) => {
+        if (isWatched()) return shown.ask(prompt, toolkit)
+        shown.clear()
+        return whole.ask(prompt, toolkit)
+      }
+    },
+    watched,
+    undefined,
+    undefined,
+    steps
+    // Each failure of a tool has become an `F`.
+  ) as Effect.Effect<Outcome, AgentFailed | F, Services<Tools>>
+}
 
 /**
  * Continues a run: from the conversation that an outcome or a failure has left, or from a run that is suspended because
@@ -276,13 +308,14 @@ const unresolved = { disableToolCallResolution: true, toolCallValidation: "defer
 /** Part types without content of the answer. */
 const preamble: ReadonlySet<string> = new Set(["response-metadata", "notice"])
 
-const loop = <Tools extends Record<string, Tool.Any>>(
+const loop = <Tools extends Record<string, Tool.Any>, F = never>(
   options: Options<Tools>,
   surface: Surface,
   emit: ((part: Part) => Effect.Effect<void>) | undefined,
   resumed?: { readonly suspended: SuspendedRun; readonly decisions: ReadonlyArray<boolean> },
-  history?: History
-): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
+  history?: History,
+  steps?: Steps<F>
+): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools> | F, Services<Tools>> => {
   const { bounds, settings } = boundsOf(options)
   const running = Effect.gen(function* () {
     const own = yield* MissingService.get(
@@ -321,7 +354,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       hooks: options.hooks,
       compacting,
       limit: new OutputLimit.Raised(reached.raised),
-      stored: history !== undefined || options.approve === "suspend",
+      stored: history !== undefined || steps !== undefined || options.approve === "suspend",
       withModel: Effect.provideService(LanguageModel.LanguageModel, model),
       unknownWindow: (turn, model) =>
         Effect.suspend(() => {
@@ -334,8 +367,9 @@ const loop = <Tools extends Record<string, Tool.Any>>(
           )
         })
     })
-    return yield* interpret<ToolFailure<Tools>, Services<Tools>>({
+    return yield* interpret<ToolFailure<Tools>, Services<Tools>, F>({
       world,
+      steps,
       from,
       first,
       replayed: history?.events ?? [],

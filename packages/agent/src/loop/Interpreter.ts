@@ -20,14 +20,16 @@ import type { Moved, RunState } from "./RunModel.ts"
 import { step } from "./RunState.ts"
 import type { RunTranscript } from "./RunTranscript.ts"
 import * as Transcripts from "./RunTranscript.ts"
-import type { RunWorld } from "./RunWorld.ts"
+import type { Carry, RunWorld } from "./RunWorld.ts"
 import { now } from "./RunWorld.ts"
 import type { Hold } from "./Share.ts"
 import { spentBy } from "./Share.ts"
+import type { Steps, ToolStep } from "./Steps.ts"
+import { StepNames } from "./Steps.ts"
 import * as Suspended from "./Suspended.ts"
 import type { Passed } from "./Transition.ts"
 
-export interface Running {
+export interface Running<F = never> {
   readonly world: RunWorld
   /** The run so far, and the event that begins or resumes it. */
   readonly from: { readonly state: RunState; readonly transcript: RunTranscript }
@@ -36,6 +38,8 @@ export interface Running {
   readonly replayed: ReadonlyArray<RunEvent>
   /** Stores an event. Its transitions are published afterwards. */
   readonly record: ((event: RunEvent) => Effect.Effect<void>) | undefined
+  /** Carries out each action as a step whose result is stored. Absent: each runs as it is. */
+  readonly steps: Steps<F> | undefined
   /** Receives the transitions, beside the events. */
   readonly emit: ((passed: Passed) => Effect.Effect<void>) | undefined
   /** Cancels the run when it ends. */
@@ -47,9 +51,11 @@ export interface Running {
 /** The run has to end before its action has. */
 type Halt = { readonly _tag: "Cancelled" } | { readonly _tag: "TimedOut"; readonly tripped: Tripped }
 
-export const interpret = <E, R>(running: Running): Effect.Effect<Outcome, AgentFailed | E, R> =>
+export const interpret = <E, R, F = never>(
+  running: Running<F>
+): Effect.Effect<Outcome, AgentFailed | E | F, R> =>
   Effect.gen(function* () {
-    const { world, from, hold } = running
+    const { world, from, hold, steps } = running
     const clock = yield* Clock.Clock
     const events = yield* ResilienceEvents.ResilienceEvents
     const publish = ResilienceEvents.publisher(events, clock)<AgentEvent>
@@ -85,7 +91,7 @@ export const interpret = <E, R>(running: Running): Effect.Effect<Outcome, AgentF
     const { limits } = begun._tag === "Started" ? begun.settings : from.state.settings
     const watch = limits === undefined ? undefined : new Watch(clock, around)
     /** Adds the time that an action took, where time is limited. */
-    const timed = <A extends RunEvent, E2, R2>(made: Effect.Effect<A, E2, R2>): Effect.Effect<A, E2, R2> => {
+    const timed = <A extends object, E2, R2>(made: Effect.Effect<A, E2, R2>): Effect.Effect<A, E2, R2> => {
       if (watch === undefined) return made
       return Effect.suspend(() => {
         const [elapsed, active] = [now(clock), watch.active]
@@ -97,50 +103,109 @@ export const interpret = <E, R>(running: Running): Effect.Effect<Outcome, AgentF
       }).pipe(Effect.provideService(ActiveTime.ActiveTime, watch.activity))
     }
 
-    const perform = (action: RunAction): Effect.Effect<RunEvent, E, R> => {
+    /** An effect, unless the run is cancelled or its time is up before. */
+    const unlessHalted = <A extends object, B, E2, R2>(
+      run: Effect.Effect<A, E2, R2>,
+      halted: (halt: Halt) => B
+    ): Effect.Effect<A | B, E2, R2> =>
+      Effect.suspend(() => {
+        if (cancelled?.pollUnsafe() !== undefined) return Effect.succeed(halted({ _tag: "Cancelled" }))
+        const made = timed(run)
+        const halts: Array<Effect.Effect<Halt>> = []
+        if (cancelled !== undefined) halts.push(Effect.as(Fiber.await(cancelled), { _tag: "Cancelled" }))
+        if (watch !== undefined && (limits?.time !== undefined || limits?.totalTime !== undefined)) {
+          const { active, elapsed } = state.guard
+          const [time = Infinity, totalTime = Infinity] = [limits.time, limits.totalTime]
+          halts.push(
+            Effect.map(watch.until(time - active, totalTime - elapsed), (subject) => ({
+              _tag: "TimedOut",
+              tripped: { reason: "timeout", limit: subject === "active" ? time : totalTime, subject }
+            }))
+          )
+        }
+        return halts.length === 0
+          ? made
+          : Effect.raceFirst(made, Effect.map(Effect.raceAllFirst(halts), halted))
+      })
+    const haltedAs = (halt: Halt): RunEvent => {
+      const { done, partial } = world
+      return halt._tag === "TimedOut"
+        ? { _tag: "Stopped", tripped: halt.tripped, ...resultsIn(state, done) }
+        : {
+            _tag: "Interrupted",
+            ...resultsIn(state, done),
+            ...(state.phase === "asking" && partial.length > 0 ? { partial } : {})
+          }
+    }
+
+    const names = new StepNames()
+    /** False while steps only return what is stored: their transitions were published when they were carried out. */
+    let isFresh = true
+    let isRestored = false
+    const fresh = <A, E2, R2>(run: Effect.Effect<A, E2, R2>): Effect.Effect<A, E2, R2> =>
+      Effect.suspend(() => {
+        isFresh = true
+        if (isRestored) return run
+        isRestored = true
+        return Effect.andThen(world.restore(state), run)
+      })
+    /** An action without failures of its own, as a step. */
+    const asStep = <R2>(
+      kind: string,
+      run: Effect.Effect<RunEvent, never, R2>
+    ): Effect.Effect<RunEvent, F, R2> =>
+      steps === undefined ? run : steps.event(names.next(state.turn, kind), fresh(run))
+    const plain: Carry<E, R, E> = (_call, _at, _tool, run) => run
+    /** The calls of a turn, each as a step. */
+    const toolSteps = (
+      own: Steps<F>,
+      here: { readonly state: RunState; readonly transcript: RunTranscript },
+      action: Extract<RunAction, { readonly _tag: "RunTools" }>
+    ): Effect.Effect<RunEvent, F, R> => {
+      // Named in the order of the calls, whatever the order in which they begin.
+      const called = transcript.open.map(({ id }) => names.next(state.turn, `tool/${id}`))
+      const carry: Carry<E, R, F> = ({ id, name: toolName, params }, at, tool, run) => {
+        const name = called[at]
+        // A blocked call does nothing.
+        if (name === undefined || action.verdicts[at]?._tag === "Block") return Effect.orDie(run)
+        const halted = (halt: Halt): ToolStep =>
+          halt._tag === "TimedOut" ? { _tag: "Stopped", tripped: halt.tripped } : { _tag: "Cancelled" }
+        const call = { id, tool: toolName, params }
+        return own.tool({ name, turn: state.turn, call, tool }, fresh(unlessHalted(run, halted)))
+      }
+      return Effect.flatMap(world.tools<E, R, F>(here, action, publish, carry), (event) =>
+        world.admits ? asStep("results", world.admitted(here, event)) : Effect.succeed(event)
+      )
+    }
+
+    const perform = (action: RunAction): Effect.Effect<RunEvent, E | F, R> => {
       const here = { state, transcript }
+      isFresh = steps === undefined
       switch (action._tag) {
         case "Fit":
-          return world.fit(here, action)
+          return asStep("fit", unlessHalted(world.fit(here, action), haltedAs))
         case "Ask":
-          return world.ask(here, action)
-        case "RunTools":
-          return world.tools<E, R>(here, action, publish)
+          return asStep("ask", unlessHalted(world.ask(here, action), haltedAs))
+        case "RunTools": {
+          if (steps !== undefined) return toolSteps(steps, here, action)
+          const tools = world.tools<E, R>(here, action, publish, plain)
+          return unlessHalted(
+            Effect.flatMap(tools, (event) => world.admitted(here, event)),
+            haltedAs
+          )
+        }
         case "AskHook":
-          return world.hook(here, action)
+          return asStep(action.point, unlessHalted(world.hook(here, action), haltedAs))
+        case "AskApproval": {
+          if (steps === undefined) return Effect.die(new Error("Agent: AskApproval has no event."))
+          const { pending } = Suspended.make(state, transcript)
+          return Effect.flatMap(steps.approve(names.next(state.turn, "approval"), pending), (decisions) =>
+            asStep("approved", Effect.succeed({ _tag: "Approved", decisions }))
+          )
+        }
         default:
           return Effect.die(new Error(`Agent: ${action._tag} has no event.`))
       }
-    }
-    /** The action, unless the run is cancelled or its time is up before. */
-    const performed = (action: RunAction): Effect.Effect<RunEvent, E, R> => {
-      const made = timed(perform(action))
-      const halts: Array<Effect.Effect<Halt>> = []
-      if (cancelled !== undefined) halts.push(Effect.as(Fiber.await(cancelled), { _tag: "Cancelled" }))
-      if (watch !== undefined && (limits?.time !== undefined || limits?.totalTime !== undefined)) {
-        const { active, elapsed } = state.guard
-        const [time = Infinity, totalTime = Infinity] = [limits.time, limits.totalTime]
-        halts.push(
-          Effect.map(watch.until(time - active, totalTime - elapsed), (subject) => ({
-            _tag: "TimedOut",
-            tripped: { reason: "timeout", limit: subject === "active" ? time : totalTime, subject }
-          }))
-        )
-      }
-      if (halts.length === 0) return made
-      return Effect.raceFirst(
-        made,
-        Effect.map(Effect.raceAllFirst(halts), (halt): RunEvent => {
-          const { done, partial } = world
-          return halt._tag === "TimedOut"
-            ? { _tag: "Stopped", tripped: halt.tripped, ...resultsIn(state, done) }
-            : {
-                _tag: "Interrupted",
-                ...resultsIn(state, done),
-                ...(state.phase === "asking" && partial.length > 0 ? { partial } : {})
-              }
-        })
-      )
     }
 
     const outcomeOf = (ending: Ending): Outcome => ({
@@ -153,11 +218,13 @@ export const interpret = <E, R>(running: Running): Effect.Effect<Outcome, AgentF
     const run = Effect.gen(function* () {
       const { first, replayed, record } = running
       const [again, ...others] = replayed
-      let moved = feed(again ?? first)
+      isFresh = steps === undefined
+      const begins = steps === undefined ? first : yield* steps.event("start", fresh(Effect.succeed(first)))
+      let moved = feed(again ?? begins)
       for (const event of others) moved = feed(event)
       if (again === undefined) {
         if (record !== undefined) yield* record(first)
-        yield* told(moved)
+        if (isFresh) yield* told(moved)
       }
       while (true) {
         const { action } = moved
@@ -170,22 +237,23 @@ export const interpret = <E, R>(running: Running): Effect.Effect<Outcome, AgentF
             ErrorText.brief(new AgentFailed({ reason, turn, transcript: left }), "reason", "transcript")
           )
         }
-        if (action._tag === "AskApproval") {
+        if (action._tag === "AskApproval" && steps === undefined) {
           const suspended = Suspended.make(state, transcript)
           return { ...outcomeOf(endingOf(state, "suspended")), suspended }
         }
         const over = hold?.report(spentBy(state))
-        const event = over === undefined ? yield* performed(action) : stoppedBy(over)
+        const event = over === undefined ? yield* perform(action) : stoppedBy(over)
         moved = feed(event)
         if (record !== undefined) yield* record(event)
-        if (!isSilent) yield* told(moved)
+        if (!isSilent && isFresh) yield* told(moved)
       }
     })
 
     return yield* run.pipe(
       Effect.onInterrupt(() =>
         Effect.suspend(() => {
-          if (state.phase === "ended" || state.phase === "new") return Effect.void
+          // A durable run that is interrupted goes on later, from its steps.
+          if (steps !== undefined || state.phase === "ended" || state.phase === "new") return Effect.void
           const moved = feed({ _tag: branch?.isStopped === true ? "Stopped" : "Interrupted" })
           return Effect.forEach(moved.transitions, announced, { discard: true })
         })
@@ -196,7 +264,9 @@ export const interpret = <E, R>(running: Running): Effect.Effect<Outcome, AgentF
         const isTool = state.phase === "tools"
         const moved = feed({ _tag: "ToolFailed", ...resultsIn(state, world.done) })
         const left = leaving(cause, new Transcript(Transcripts.promptOf(transcript)))
-        return isTool ? Effect.andThen(told(moved), Effect.failCause(left)) : Effect.failCause(left)
+        return isTool && isFresh
+          ? Effect.andThen(told(moved), Effect.failCause(left))
+          : Effect.failCause(left)
       }),
       Effect.onExit(() =>
         Effect.sync(() => {

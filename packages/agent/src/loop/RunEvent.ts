@@ -24,7 +24,7 @@ export const Usage = Schema.Struct({
 export type Usage = typeof Usage.Type
 
 /** Milliseconds that the action took: all of them, and the active ones. Absent: 0. */
-const took = { elapsed: Schema.optional(Schema.Finite), active: Schema.optional(Schema.Finite) }
+export const took = { elapsed: Schema.optional(Schema.Finite), active: Schema.optional(Schema.Finite) }
 
 /** What the recovery of a call did. Absent: nothing of it. */
 export const CallNotes = Schema.Struct({

@@ -7,7 +7,7 @@
 import { Effect, Option } from "effect"
 import type { Clock, Types } from "effect"
 import { Prompt } from "effect/ai"
-import type { AiError, LanguageModel, Response, Toolkit } from "effect/ai"
+import type { AiError, LanguageModel, Response, Tool, Toolkit } from "effect/ai"
 import type { ResilienceEvents } from "@outlast/resilience"
 import { answeredBy } from "../conversation/Answered.ts"
 import type { Memory } from "../compaction/Memory.ts"
@@ -25,13 +25,15 @@ import type { Hooks } from "./Hooks.ts"
 import * as Hook from "./Hooks.ts"
 import type * as Action from "./RunAction.ts"
 import type * as Event from "./RunEvent.ts"
+import type { RunEvent } from "./RunEvent.ts"
 import { rulesOf } from "./RunSettings.ts"
 import type { RunState } from "./RunModel.ts"
 import type { Call, RunTranscript } from "./RunTranscript.ts"
 import { editsOf } from "./RunTranscript.ts"
 import { Current, Share } from "./Share.ts"
 import type { Kit, Result, Settings } from "./ToolCalls.ts"
-import { needsApproval, runCalls } from "./ToolCalls.ts"
+import type { ToolStep } from "./Steps.ts"
+import { needsApproval, runCall } from "./ToolCalls.ts"
 
 /** How the model is asked, and who receives the parts. */
 export interface Surface {
@@ -67,10 +69,18 @@ export interface Parts {
   readonly unknownWindow: (turn: number, model: string | undefined) => Effect.Effect<void>
 }
 
+/** Carries out a tool call: as it is, or as a step of a durable run. */
+export type Carry<E, R, E2> = (
+  call: Call,
+  at: number,
+  tool: Tool.Any | undefined,
+  run: Effect.Effect<ToolStep, E, R>
+) => Effect.Effect<ToolStep, E2, R>
+
 export class RunWorld {
   readonly #parts: Parts
   /** Results of the turn that is under way, by position. */
-  #done: Array<Result | undefined> = []
+  #done: Array<Prompt.ToolResultPart | null> = []
 
   constructor(parts: Parts) {
     this.#parts = parts
@@ -78,7 +88,7 @@ export class RunWorld {
 
   /** Results of the turn that is under way, in the order of the calls; `null` for a call without one. */
   get done(): ReadonlyArray<Prompt.ToolResultPart | null> {
-    return this.#done.map((result) => (result === undefined ? null : partOf(result)))
+    return this.#done.slice()
   }
 
   /** The part of the current answer that the consumer has seen, without its calls. */
@@ -89,6 +99,13 @@ export class RunWorld {
         ({ type }) => type !== "tool-call" && type !== "tool-result" && type !== "tool-approval-request"
       )
     return Prompt.fromResponseParts(parts).content
+  }
+
+  /** Takes over what an earlier process has learned, before the first action that this one carries out. */
+  restore({ memory, raised }: RunState): Effect.Effect<void> {
+    const { compacting, limit } = this.#parts
+    limit.restore(raised)
+    return compacting === undefined ? Effect.void : compacting.restore(memory)
   }
 
   /** What compaction remembers of the run, where it may be stored. */
@@ -219,66 +236,98 @@ export class RunWorld {
     })
   }
 
-  /** Runs the calls of the last answer. Fails with what a tool declares. */
-  tools<E, R>(
+  /**
+   * Runs the calls of the last answer. Fails with what a tool declares. `carry` carries out each call that may run; a
+   * call that it does not finish ends the turn.
+   */
+  tools<E, R, E2 = E>(
     { state, transcript }: Here,
     { verdicts, share }: Action.Of<"RunTools">,
-    publish: (event: ResilienceEvents.NoTime<AgentEvent>) => Effect.Effect<void>
-  ): Effect.Effect<Event.Of<"ToolsFinished">, E, R> {
-    const { kit, settings, surface, compacting } = this.#parts
+    publish: (event: ResilienceEvents.NoTime<AgentEvent>) => Effect.Effect<void>,
+    carry: Carry<E, R, E2>
+  ): Effect.Effect<Event.Of<"ToolsFinished" | "Stopped" | "Interrupted">, E2, R> {
+    const { kit, settings, surface } = this.#parts
     const { turn } = state
     const calls = transcript.open
-    const done: Array<Result | undefined> = calls.map(() => undefined)
+    const done: Array<Prompt.ToolResultPart | null> = calls.map(() => null)
     this.#done = done
     const shares = calls.map(() => new Share(share))
     const blocked: Array<Event.CallResult["blocked"]> = []
+    const late = new Set<number>()
     const detector = rulesOf(state.settings)?.detector
-    const ran = runCalls<E, R>(calls, {
+    const running = {
       kit,
       settings,
       verdicts,
-      blocked: (at, why) => {
+      blocked: (at: number, why: NonNullable<Event.CallResult["blocked"]>) => {
         blocked[at] = why
       },
-      around: (at, run) => Effect.provideService(run, Current, shares[at]),
-      finished: (at, result, elapsed) => {
-        done[at] = result
+      timedOut: (at: number) => void late.add(at),
+      around: <A, E3, R3>(at: number, run: Effect.Effect<A, E3, R3>) =>
+        Effect.provideService(run, Current, shares[at]),
+      finished: (at: number, result: Result, elapsed: number) => {
+        done[at] = partOf(result)
         const { name: tool, isFailure } = result
         return Effect.andThen(
           publish({ _tag: "ToolFinished", turn, tool, isFailure, elapsed }),
           surface.emit(result)
         )
       }
-    })
-    return Effect.flatMap(ran, (results) => {
-      const parts = results.map(partOf)
-      const admitted =
-        compacting === undefined || parts.length === 0
-          ? Effect.succeed(parts)
-          : Effect.map(
-              compacting.admit(
-                Prompt.fromMessages([Prompt.makeMessage("tool", { content: parts })]),
-                lastOf(state)
-              ),
-              ({ content: [message] }) => resultsOf(message)
-            )
-      return Effect.map(admitted, (parts) => ({
-        _tag: "ToolsFinished",
-        results: parts.map((part, at): Event.CallResult => {
-          const call = calls[at]
-          const result = results[at]
-          const isRun = verdicts[at]?._tag !== "Block" && blocked[at] === undefined
-          const spent = shares[at]?.spent
-          return {
-            part,
-            ...(detector !== undefined && isRun && call !== undefined && result !== undefined
+    }
+    const one = (call: Call, at: number): Effect.Effect<ToolStep, E2, R> => {
+      const ran = Effect.map(runCall<E, R>(call, at, running), (result): ToolStep => {
+        const isRun = verdicts[at]?._tag !== "Block" && blocked[at] === undefined
+        const spent = shares[at]?.spent
+        return {
+          _tag: "Ran",
+          result: {
+            part: partOf(result),
+            ...(detector !== undefined && isRun
               ? { evidence: LoopDetector.evidence(detector, observed(turn, kit, call, result)) }
               : {}),
             ...(blocked[at] === undefined ? {} : { blocked: blocked[at] }),
             ...(spent === undefined || spent.runs === 0 ? {} : { spent })
-          }
-        })
-      }))
+          },
+          ...(late.has(at) ? { timedOut: true } : {})
+        }
+      })
+      return carry(call, at, kit.tools[call.name], ran)
+    }
+    return Effect.map(Effect.forEach(calls, one, { concurrency: settings.concurrency }), (steps) => {
+      const took = tookOf(steps)
+      for (const [at, step] of steps.entries()) done[at] = step._tag === "Ran" ? step.result.part : null
+      const stop = steps.find((step) => step._tag === "Stopped")
+      if (stop !== undefined) {
+        return { _tag: "Stopped", tripped: stop.tripped, results: done, ...took }
+      }
+      if (steps.some((step) => step._tag === "Cancelled")) {
+        return { _tag: "Interrupted", results: done, ...took }
+      }
+      const results = steps.flatMap((step) => (step._tag === "Ran" ? [step.result] : []))
+      return { _tag: "ToolsFinished", results, ...took }
+    })
+  }
+
+  /** True when {@link admitted} may change results. */
+  get admits(): boolean {
+    return this.#parts.compacting !== undefined
+  }
+
+  /** Shortens results that are larger than the compaction allows. */
+  admitted<A extends RunEvent>({ state }: Here, event: A): Effect.Effect<A | Event.Of<"ToolsFinished">> {
+    const { compacting } = this.#parts
+    if (compacting === undefined || event._tag !== "ToolsFinished" || event.results.length === 0) {
+      return Effect.succeed(event)
+    }
+    const { results } = event
+    const content = results.map(({ part }) => part)
+    const prompt = Prompt.fromMessages([Prompt.makeMessage("tool", { content })])
+    return Effect.map(compacting.admit(prompt, lastOf(state)), ({ content: [message] }) => {
+      const parts = resultsOf(message)
+      return {
+        ...event,
+        results: results.map((result, at) => ({ ...result, part: parts[at] ?? result.part }))
+      }
     })
   }
 
@@ -319,6 +368,15 @@ const unchanged: Event.Of<"Fitted"> = {
 /** The target that answered last. */
 const lastOf = ({ tally, by }: RunState): Last =>
   tally.rows.length === 0 ? undefined : Option.fromUndefinedOr(by)
+
+/** Time of calls that ran concurrently: that of the longest. */
+const tookOf = (
+  steps: ReadonlyArray<ToolStep>
+): { readonly elapsed?: number | undefined; readonly active?: number | undefined } => {
+  const longest = (of: "elapsed" | "active") => Math.max(0, ...steps.map((step) => step[of] ?? 0))
+  const [elapsed, active] = [longest("elapsed"), longest("active")]
+  return elapsed === 0 && active === 0 ? {} : { elapsed, active }
+}
 
 const partOf = (result: Result): Prompt.ToolResultPart =>
   Prompt.makePart("tool-result", {

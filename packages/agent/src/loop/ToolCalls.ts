@@ -40,6 +40,8 @@ export interface Running {
   readonly blocked: (at: number, why: Refusal) => void
   /** Called for every result as it arrives, with its duration in milliseconds. */
   readonly finished: (at: number, result: Result, elapsed: number) => Effect.Effect<void>
+  /** Called for every call that the time limit of its tool ends. */
+  readonly timedOut: (at: number) => void
   /** Wraps the run of one call. */
   readonly around: <A, E, R>(at: number, run: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
@@ -52,52 +54,46 @@ const guarded = (kit: Kit, { id, name, params }: Call) => ({
   hints: GuardedTool.hintsOf(kit.tools[name])
 })
 
-/** Returns the results of all calls of an answer, in the order of the calls. */
-export const runCalls = <E, R>(
-  calls: ReadonlyArray<Call>,
-  running: Running
-): Effect.Effect<ReadonlyArray<Result>, E, R> => {
-  const one = (call: Call, at: number): Effect.Effect<Result, E, R> =>
-    Effect.gen(function* () {
-      const startedAt = yield* Clock.monotonicTimeNanos
-      const verdict = running.verdicts[at]
-      const result =
-        verdict?._tag === "Block"
-          ? refused(call, verdict.type, verdict.message)
-          : yield* GuardedTool.run(guarded(running.kit, call), {
-              run: running.around(
-                at,
-                runCall<E, R>(running.kit, call, running.settings, verdict?._tag === "Approve")
-              ),
-              refused: (message) => refused(call, "execution-denied", message),
-              blocked: (why) => running.blocked(at, why),
-              resultOf: ({ encodedResult, isFailure }) => ({ encoded: encodedResult, isFailure })
-            })
-      const elapsed = Number((yield* Clock.monotonicTimeNanos) - startedAt) / 1_000_000
-      yield* running.finished(at, result, elapsed)
-      return result
-    })
-  return Effect.forEach(calls, one, { concurrency: running.settings.concurrency })
-}
+/** Runs a call of an answer, or says why it does not run. `E` are the failures that the tools declare. */
+export const runCall = <E, R>(call: Call, at: number, running: Running): Effect.Effect<Result, E, R> =>
+  Effect.gen(function* () {
+    const startedAt = yield* Clock.monotonicTimeNanos
+    const verdict = running.verdicts[at]
+    const result =
+      verdict?._tag === "Block"
+        ? refused(call, verdict.type, verdict.message)
+        : yield* GuardedTool.run(guarded(running.kit, call), {
+            run: running.around(at, handled<E, R>(call, at, running)),
+            refused: (message) => refused(call, "execution-denied", message),
+            blocked: (why) => running.blocked(at, why),
+            resultOf: ({ encodedResult, isFailure }) => ({ encoded: encodedResult, isFailure })
+          })
+    const elapsed = Number((yield* Clock.monotonicTimeNanos) - startedAt) / 1_000_000
+    yield* running.finished(at, result, elapsed)
+    return result
+  })
 
-/** Runs one call. `E` are the failures that the tools declare. */
-const runCall = <E, R>(
-  kit: Kit,
+/** Checks a call, asks for approval, and runs its tool. */
+const handled = <E, R>(
   call: Call,
-  settings: Settings,
-  approval: boolean
+  at: number,
+  { kit, settings, verdicts, timedOut }: Running
 ): Effect.Effect<Result, E, R> =>
   Effect.gen(function* () {
     const checked = yield* Effect.result(CallCheck.check(kit.tools, call))
     if (checked._tag === "Failure") return refused(call, "invalid-call", checked.failure)
-    if (approval) {
+    if (verdicts[at]?._tag === "Approve") {
       const approved = yield* ActiveTime.parked(asked(settings, call))
       if (!approved) return refused(call, "execution-denied", "This call was not approved.")
     }
     const last = yield* handle(kit, call).pipe(
       Effect.timeoutOrElse({
         duration: settings.timeout,
-        orElse: () => Effect.succeed(timedOut(call, settings.timeout))
+        orElse: () =>
+          Effect.sync(() => {
+            timedOut(at)
+            return late(call, settings.timeout)
+          })
       })
     )
     return last
@@ -124,7 +120,7 @@ const refused = (call: Call, type: string, reason: string): Result => {
   })
 }
 
-const timedOut = (call: Call, limit: Duration.Duration): Result =>
+const late = (call: Call, limit: Duration.Duration): Result =>
   refused(call, "execution-timeout", `The tool gave no result within ${Duration.format(limit)}.`)
 
 const handle = (kit: Kit, call: Call) =>

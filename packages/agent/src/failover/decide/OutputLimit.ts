@@ -57,6 +57,13 @@ export class Raised {
       : { limit: this.#limit, target: this.#target }
   }
 
+  /** Takes over the raise that an earlier process has learned. */
+  restore(known: Raised["known"]): void {
+    if (known === undefined || this.known !== undefined) return
+    this.#limit = known.limit
+    this.#target = known.target
+  }
+
   /** Returns the limits that a call begins with. `said` are the limits without a remembered raise. */
   range(said: Range): Range {
     return said.start === undefined || this.#limit === undefined || this.#limit <= said.start
