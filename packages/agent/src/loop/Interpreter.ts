@@ -24,7 +24,7 @@ import type { Carry, RunWorld } from "./RunWorld.ts"
 import { now } from "./RunWorld.ts"
 import type { Hold } from "./Share.ts"
 import { spentBy } from "./Share.ts"
-import type { Steps, ToolStep } from "./Steps.ts"
+import type { Step, Steps, ToolStep } from "./Steps.ts"
 import { StepNames } from "./Steps.ts"
 import * as Suspended from "./Suspended.ts"
 import type { Passed } from "./Transition.ts"
@@ -63,7 +63,13 @@ export const interpret = <E, R, F = never>(
     const around = yield* ActiveTime.ActiveTime
     let { state, transcript } = from
     // One fiber for all actions, which ends with the run.
-    const cancelled = running.cancel === undefined ? undefined : yield* Effect.forkChild(running.cancel)
+    const cancelled =
+      running.cancel === undefined || steps !== undefined
+        ? undefined
+        : yield* Effect.forkChild(running.cancel)
+    /** A step may outlive this interpreter, so it waits for the cancellation itself. */
+    const isCancelled: Effect.Effect<unknown> | undefined =
+      cancelled === undefined ? running.cancel : Fiber.await(cancelled)
 
     /** Feeds an event to both folds. Synchronous, so that no interruption comes between them. */
     const feed = (event: RunEvent): Moved => {
@@ -112,7 +118,7 @@ export const interpret = <E, R, F = never>(
         if (cancelled?.pollUnsafe() !== undefined) return Effect.succeed(halted({ _tag: "Cancelled" }))
         const made = timed(run)
         const halts: Array<Effect.Effect<Halt>> = []
-        if (cancelled !== undefined) halts.push(Effect.as(Fiber.await(cancelled), { _tag: "Cancelled" }))
+        if (isCancelled !== undefined) halts.push(Effect.as(isCancelled, { _tag: "Cancelled" }))
         if (watch !== undefined && (limits?.time !== undefined || limits?.totalTime !== undefined)) {
           const { active, elapsed } = state.guard
           const [time = Infinity, totalTime = Infinity] = [limits.time, limits.totalTime]
@@ -151,10 +157,13 @@ export const interpret = <E, R, F = never>(
       })
     /** An action without failures of its own, as a step. */
     const asStep = <R2>(
-      kind: string,
+      kind: Step["kind"],
       run: Effect.Effect<RunEvent, never, R2>
-    ): Effect.Effect<RunEvent, F, R2> =>
-      steps === undefined ? run : steps.event(names.next(state.turn, kind), fresh(run))
+    ): Effect.Effect<RunEvent, F, R2> => {
+      if (steps === undefined) return run
+      const { turn } = state
+      return steps.event({ name: names.next(turn, kind), turn, kind }, fresh(run))
+    }
     const plain: Carry<E, R, E> = (_call, _at, _tool, run) => run
     /** The calls of a turn, each as a step. */
     const toolSteps = (
@@ -219,7 +228,10 @@ export const interpret = <E, R, F = never>(
       const { first, replayed, record } = running
       const [again, ...others] = replayed
       isFresh = steps === undefined
-      const begins = steps === undefined ? first : yield* steps.event("start", fresh(Effect.succeed(first)))
+      const begins =
+        steps === undefined
+          ? first
+          : yield* steps.event({ name: "start", turn: 0, kind: "start" }, fresh(Effect.succeed(first)))
       let moved = feed(again ?? begins)
       for (const event of others) moved = feed(event)
       if (again === undefined) {

@@ -15,6 +15,7 @@ import { Tripped } from "../guard/StopReason.ts"
 import type { RunEvent } from "./RunEvent.ts"
 import { CallResult, took } from "./RunEvent.ts"
 import type { Part } from "./RunPart.ts"
+import type { HookPoint } from "./RunSettings.ts"
 import type { PendingCall } from "./Suspended.ts"
 
 /** What became of one tool call. */
@@ -32,6 +33,14 @@ export const ToolStep = Schema.Union([
 ])
 export type ToolStep = typeof ToolStep.Type
 
+/** A step, by its name. */
+export interface Step {
+  readonly name: string
+  /** 0 for the beginning. */
+  readonly turn: number
+  readonly kind: "start" | "fit" | "ask" | "results" | "approved" | HookPoint
+}
+
 /** A tool call that is about to run. */
 export interface ToolCall {
   /** Name of the step. */
@@ -45,10 +54,7 @@ export interface ToolCall {
 /** Carries out steps. `F` is the failure of a step that ends the run. */
 export interface Steps<F> {
   /** Carries out an action, or returns the event that is stored under the name. */
-  readonly event: <E extends RunEvent, R>(
-    name: string,
-    run: Effect.Effect<E, never, R>
-  ) => Effect.Effect<RunEvent, F, R>
+  readonly event: <R>(step: Step, run: Effect.Effect<RunEvent, never, R>) => Effect.Effect<RunEvent, F, R>
   /** Runs a tool call, or returns what is stored under its name. The failure of a tool becomes an `F`. */
   readonly tool: <E, R>(call: ToolCall, run: Effect.Effect<ToolStep, E, R>) => Effect.Effect<ToolStep, F, R>
   /** Returns one decision for each call that needs approval, in order. */

@@ -1,0 +1,142 @@
+/**
+ * What a task is doing, for people and programs: the state, its status, and the error of a task that failed.
+ *
+ * Times are Unix milliseconds, durations milliseconds. No text of the conversation is in a status; the parameters of a
+ * call that waits for a person are.
+ */
+import { Schema } from "effect"
+import { Prompt } from "effect/ai"
+import { AgentFailed, Outcome, Transcript } from "@outlast/agent"
+import { ErrorText } from "@outlast/resilience"
+
+/** A call of a tool that changes something outside, as the journal knows it. */
+export const EffectRecord = Schema.Struct({
+  /** The idempotency key that the handler gets. */
+  key: Schema.String,
+  task: Schema.String,
+  generation: Schema.Int,
+  tool: Schema.String,
+  turn: Schema.Finite,
+  callId: Schema.String,
+  params: Schema.Unknown,
+  /** The worker that has begun it, and the start of its process. */
+  holder: Schema.String,
+  boot: Schema.String,
+  at: Schema.Finite
+})
+export type EffectRecord = typeof EffectRecord.Type
+
+/** A call that waits for approval. */
+export const WaitingCall = Schema.Struct({ id: Schema.String, tool: Schema.String, params: Schema.Unknown })
+export type WaitingCall = typeof WaitingCall.Type
+
+export const TaskState = Schema.Union([
+  /** No worker has begun it. `position` counts from 1. */
+  Schema.TaggedStruct("Queued", { position: Schema.Finite }),
+  Schema.TaggedStruct("Running", { turn: Schema.Finite, worker: Schema.String }),
+  /** A call waits before its next attempt. */
+  Schema.TaggedStruct("Retrying", {
+    attempt: Schema.Finite,
+    reason: Schema.String,
+    /** Milliseconds; absent when the wait has no known end. */
+    nextIn: Schema.optional(Schema.Finite),
+    turn: Schema.Finite,
+    worker: Schema.String
+  }),
+  /** It restarts at `until`. */
+  Schema.TaggedStruct("WaitingUntil", {
+    until: Schema.Finite,
+    restart: Schema.Finite,
+    of: Schema.Finite,
+    reason: Schema.String
+  }),
+  /** `needs` is what no worker has: `triage@3`. */
+  Schema.TaggedStruct("WaitingForWorker", { needs: Schema.String }),
+  /** `decide` continues it. */
+  Schema.TaggedStruct("WaitingForApproval", { calls: Schema.Array(WaitingCall) }),
+  /** Whether the effect has happened is not known. `decide` continues it. */
+  Schema.TaggedStruct("InDoubt", { effect: EffectRecord }),
+  Schema.TaggedStruct("Done", { status: Outcome.Outcome.fields.status }),
+  Schema.TaggedStruct("Failed", { reason: Schema.String, message: Schema.String }),
+  Schema.TaggedStruct("Cancelled", { by: Schema.String })
+])
+export type TaskState = typeof TaskState.Type
+
+export type StateTag = TaskState["_tag"]
+
+/** States that a task does not leave, except by `resume`. */
+export const ended: ReadonlySet<StateTag> = new Set<StateTag>(["Done", "Failed", "Cancelled"])
+
+export interface TaskStatus {
+  readonly id: string
+  readonly task: string
+  readonly version: number
+  /** Counts from 1, and grows with each `resume`. */
+  readonly generation: number
+  readonly state: TaskState
+  /** Time at which the state began, and at which the task was submitted. */
+  readonly since: number
+  readonly submittedAt: number
+  /** Restarts so far. */
+  readonly restarts: number
+  /** US dollars; absent before the end, and when no price is known. */
+  readonly costUsd: number | undefined
+}
+
+/** The reason of a failed task. */
+export const FailReason = Schema.Union([
+  AgentFailed.Reason,
+  /** A tool failed with a failure that it declares, or with a defect. */
+  Schema.TaggedStruct("ToolFailed", { tool: Schema.String, message: Schema.String }),
+  /** A mistake in the program, or in data that it read. */
+  Schema.TaggedStruct("Defect", { message: Schema.String }),
+  /** A person has decided that a call has happened whose answer is lost. */
+  Schema.TaggedStruct("AnswerLost", { message: Schema.String }),
+  Schema.TaggedStruct("Cancelled", { message: Schema.String })
+])
+export type FailReason = typeof FailReason.Type
+
+export class TaskFailed extends Schema.TaggedError<TaskFailed>("@outlast/tasks/TaskFailed")("TaskFailed", {
+  task: Schema.String,
+  reason: FailReason,
+  /** The conversation so far. `Tasks.resume` continues with it. */
+  transcript: Transcript.schema
+}) {
+  override get message(): string {
+    const next = this.reason._tag === "Cancelled" ? "" : " `Tasks.resume` continues it from its conversation."
+    return `Task \`${this.task}\` failed. ${this.reason.message}${next}`
+  }
+
+  /** The form for loggers, without the conversation. */
+  override toJSON(): unknown {
+    const { _tag, message, task, reason } = this
+    return { _tag, message, task, reason }
+  }
+}
+
+ErrorText.printedOnce(TaskFailed)
+
+/** How a task ended: what is stored. */
+export const TaskResult = Schema.Union([
+  Schema.TaggedStruct("Ended", { outcome: Outcome.Outcome }),
+  Schema.TaggedStruct("Failed", { failure: TaskFailed })
+])
+export type TaskResult = typeof TaskResult.Type
+
+/** The codecs of what is stored as text. */
+export const stateJson = Schema.fromJsonString(Schema.toCodecJson(TaskState))
+export const resultJson = Schema.fromJsonString(Schema.toCodecJson(TaskResult))
+export const promptJson = Schema.fromJsonString(Schema.toCodecJson(Prompt.Prompt))
+
+/** A person's decision about a task that waits. */
+export const Verdict = Schema.Union([
+  /** The effect has happened. `result` is what the tool would have returned, in its encoded form. */
+  Schema.TaggedStruct("Happened", { result: Schema.optional(Schema.Unknown) }),
+  /** It has not happened, and cannot happen any more: it is done now. */
+  Schema.TaggedStruct("DidNot", {}),
+  /** One decision for each call that waits for approval, in order; a missing one rejects. */
+  Schema.TaggedStruct("Approved", { decisions: Schema.Array(Schema.Boolean) })
+])
+export type Verdict = typeof Verdict.Type
+
+export const verdictJson = Schema.fromJsonString(Schema.toCodecJson(Verdict))

@@ -1,0 +1,350 @@
+/**
+ * Durable tasks: agent runs that go on after a crash, a deploy or an outage of their providers.
+ *
+ * A task is submitted once by its key, runs on a worker, and ends once. Its finished turns and tools are never repeated.
+ * The same program runs on every engine; a Layer chooses it.
+ *
+ * **Engines.** {@link layerMemory} keeps tasks in this process, for tests. {@link layerSqlite} keeps them in a SQLite
+ * file, for one process. {@link layerEngine} runs them on any workflow engine of effect/workflow. {@link layerClient}
+ * submits, lists and cancels, and runs nothing.
+ *
+ * **Composition.** `Task.make` describes an agent. Its `toLayer` makes this process a worker for it. `Journal` says what
+ * its tools do outside.
+ *
+ * **Limits.** Other processes see what a task does up to half a second later. A cancellation reaches a running tool
+ * within two seconds.
+ *
+ * **Example** (What waits for a person)
+ *
+ * ```ts
+ * const { list, decide } = yield* Tasks.Tasks
+ * yield* list({ state: ["InDoubt"] }).pipe(
+ *   Stream.runForEach(({ id }) => decide(id, { _tag: "DidNot" }))
+ * )
+ * ```
+ */
+import { Clock, Context, Duration, Effect, Layer, Option, Schedule, Schema, Stream } from "effect"
+import type { Scope } from "effect"
+import { Prompt } from "effect/ai"
+import {
+  ClusterWorkflowEngine,
+  RunnerHealth,
+  RunnerStorage,
+  Runners,
+  Sharding,
+  ShardingConfig,
+  SqlMessageStorage
+} from "effect/cluster"
+import { Digest } from "effect/crypto"
+import type { SqlClient } from "effect/sql"
+import { WorkflowEngine } from "effect/workflow"
+import type { Agent, Outcome } from "@outlast/agent"
+import { Transcript } from "@outlast/agent"
+import { Options } from "@outlast/resilience"
+import type { StoreError } from "@outlast/resilience"
+import * as EngineRows from "./store/EngineRows.ts"
+import * as MemoryStore from "./store/MemoryStore.ts"
+import * as SqlStore from "./store/SqlStore.ts"
+import type { NewTask, Row } from "./store/TaskStore.ts"
+import { TaskStore } from "./store/TaskStore.ts"
+import type { KeyReused, QueueFull } from "./TaskErrors.ts"
+import { NoSuchTask, NotNow } from "./TaskErrors.ts"
+import type { StateTag, TaskFailed, TaskStatus } from "./TaskState.ts"
+import { ended, promptJson, resultJson, Verdict, verdictJson } from "./TaskState.ts"
+import { cancelledResult } from "./worker/Body.ts"
+import { body, TaskWorkflow } from "./worker/TaskWorkflow.ts"
+import * as Worker from "./worker/Worker.ts"
+
+// -----------------------------------------------------------------------------
+// Service
+// -----------------------------------------------------------------------------
+
+export interface Filter {
+  readonly state?: ReadonlyArray<StateTag> | undefined
+  /** Name of the agent. */
+  readonly task?: string | undefined
+}
+
+type Fails = StoreError.StoreError
+
+export interface Service {
+  /** Adds a task. `Task.submit` calls it with typed parameters. */
+  readonly submit: (task: NewTask) => Effect.Effect<void, QueueFull | KeyReused | Fails>
+  /** Newest first. */
+  readonly list: (filter?: Filter) => Stream.Stream<TaskStatus, Fails>
+  readonly status: (id: string) => Effect.Effect<Option.Option<TaskStatus>, Fails>
+  /** The status now, and each change of it. Ends with the task. */
+  readonly watch: (id: string) => Stream.Stream<TaskStatus, NoSuchTask | Fails>
+  /** Waits for the end of a task. */
+  readonly result: (id: string) => Effect.Effect<Outcome.Outcome, TaskFailed | NoSuchTask | Fails>
+  /**
+   * The parts of a task that runs in this process, from now on. A turn that is run again begins with a rewind. Ends with
+   * the task.
+   */
+  readonly parts: (id: string) => Stream.Stream<Agent.Part, NoSuchTask | Fails>
+  /** Cancels a task; `by` says who did. Does nothing for a task that ended. */
+  readonly cancel: (id: string, by: string) => Effect.Effect<void, NoSuchTask | Fails>
+  /** Continues a failed or cancelled task from its conversation, as a new generation. */
+  readonly resume: (id: string) => Effect.Effect<void, NoSuchTask | NotNow | Fails>
+  /** Answers what a task waits for: whether an effect has happened, or which calls are approved. */
+  readonly decide: (id: string, verdict: Verdict) => Effect.Effect<void, NoSuchTask | NotNow | Fails>
+  /** Deletes tasks that ended longer ago, with their history. Their keys can be used again. */
+  readonly prune: (olderThan: Duration.Input) => Effect.Effect<{ readonly tasks: number }, Fails>
+  /**
+   * Stops the worker of this process in good order: no further step begins, those under way end, and tasks are handed
+   * back. For the shutdown of the host. Does nothing in a client.
+   */
+  readonly drain: Effect.Effect<void>
+}
+
+export class Tasks extends Context.Service<Tasks, Service>()("@outlast/tasks/Tasks") {}
+
+/** Stops the worker of this process in good order: `host.onShutdown("runs", { name: "tasks", run: Tasks.drain })`. */
+export const drain: Effect.Effect<void, never, Tasks> = Effect.flatMap(Tasks, ({ drain }) => drain)
+
+/** Makes this process a worker. `Task.toLayer` requires it. */
+export type Workers = Worker.Worker
+
+// -----------------------------------------------------------------------------
+// Options
+// -----------------------------------------------------------------------------
+
+export interface QueueOptions {
+  /** Queued tasks, at most. Default 1,000. */
+  readonly queue?: number | undefined
+}
+
+export interface WorkerOptions extends QueueOptions {
+  /** Tasks that run in this process at a time. Default 32. */
+  readonly concurrency?: number | undefined
+  /** Tasks that wait for a restart, at most. One more fails at once. Default 1,000. */
+  readonly restarting?: number | undefined
+  /** Name of this worker in a status. Default: a random one. */
+  readonly worker?: string | undefined
+}
+
+export const defaults = { queue: 1_000, concurrency: 32, restarting: 1_000 } as const
+
+const queueChecks: Options.Checks<QueueOptions> = { queue: Options.is.integer({ min: 1 }) }
+const workerChecks: Options.Checks<WorkerOptions> = {
+  ...queueChecks,
+  concurrency: Options.is.integer({ min: 1 }),
+  restarting: Options.is.integer({ min: 0 }),
+  worker: Options.is.text
+}
+
+export interface SqlOptions extends SqlStore.SqlOptions {}
+
+// -----------------------------------------------------------------------------
+// Layers
+// -----------------------------------------------------------------------------
+
+/** Tasks in the memory of this process. They end with it. */
+export const layerMemory = (options: WorkerOptions = {}): Layer.Layer<Tasks | Workers> => {
+  Options.fields("Tasks", options, workerChecks)
+  return layerEngine(options).pipe(
+    Layer.provide([MemoryStore.layer, EngineRows.layerMemory, WorkflowEngine.layerMemory])
+  )
+}
+
+export interface SqliteOptions extends WorkerOptions, SqlOptions {
+  /**
+   * Holds the lock of the store until the scope closes, and fails if another process has it:
+   * `StoreLock.acquire("tasks.lock")` of `@outlast/node`. Two processes on one file would run every task twice.
+   */
+  readonly lock: Effect.Effect<unknown, StoreError.StoreError, Scope.Scope>
+}
+
+/** Tasks in a SQLite file, for one process. */
+export const layerSqlite = ({
+  lock,
+  ...options
+}: SqliteOptions): Layer.Layer<Tasks | Workers, Fails, SqlClient.SqlClient> => {
+  Options.fields<WorkerOptions & SqlOptions>("Tasks", options, { ...workerChecks, ...SqlStore.checks })
+  const engine = ClusterWorkflowEngine.layer.pipe(
+    Layer.provide(Sharding.layer),
+    Layer.provide(Runners.layerNoop),
+    Layer.provideMerge(SqlMessageStorage.layer),
+    Layer.provide([RunnerStorage.layerMemory, RunnerHealth.layerNoop, Digest.layerWebCrypto]),
+    Layer.provide(ShardingConfig.layer({ entityTerminationTimeout: "10 seconds" }))
+  )
+  return layerEngine(options).pipe(
+    Layer.provide([layerStore(options), engine]),
+    // The lock first: nothing touches the file without it.
+    Layer.provide(Layer.effectDiscard(lock))
+  )
+}
+
+/** Submits, lists, cancels and decides over the tables of a store. Runs nothing. */
+export const layerClient = (
+  options: QueueOptions & SqlOptions = {}
+): Layer.Layer<Tasks, Fails, SqlClient.SqlClient> => {
+  Options.fields<QueueOptions & SqlOptions>("Tasks", options, { ...queueChecks, ...SqlStore.checks })
+  return layerTasks(options, undefined).pipe(Layer.provide(layerStore(options)))
+}
+
+/** The tables of tasks over a `SqlClient`, for {@link layerEngine}. */
+export const layerStore = (
+  options: SqlOptions = {}
+): Layer.Layer<TaskStore | EngineRows.EngineRows, Fails, SqlClient.SqlClient> =>
+  Layer.merge(SqlStore.layer(options), EngineRows.layerSql)
+
+/** Tasks on any workflow engine, over a store. */
+export const layerEngine = (
+  options: WorkerOptions = {}
+): Layer.Layer<Tasks | Workers, never, WorkflowEngine.WorkflowEngine | TaskStore | EngineRows.EngineRows> =>
+  Layer.unwrap(Effect.map(Worker.Worker, (worker) => layerTasks(options, worker))).pipe(
+    Layer.provideMerge(
+      Worker.layer({
+        name: options.worker ?? `worker-${globalThis.crypto.randomUUID().slice(0, 8)}`,
+        concurrency: options.concurrency ?? defaults.concurrency,
+        maxRestarting: options.restarting ?? defaults.restarting
+      })
+    )
+  )
+
+const layerTasks = (
+  { queue = defaults.queue }: QueueOptions,
+  worker: Worker.Service | undefined
+): Layer.Layer<Tasks, never, TaskStore | EngineRows.EngineRows> =>
+  Layer.effect(
+    Tasks,
+    Effect.gen(function* () {
+      const store = yield* TaskStore
+      const engine = yield* EngineRows.EngineRows
+      return make(store, engine, queue, worker)
+    })
+  )
+
+// -----------------------------------------------------------------------------
+// Implementation
+// -----------------------------------------------------------------------------
+
+const page = 100
+const poll: Duration.Input = "500 millis"
+
+const make = (
+  store: TaskStore["Service"],
+  engine: EngineRows.EngineRows["Service"],
+  bound: number,
+  worker: Worker.Service | undefined
+): Service => {
+  const statusOf = (row: Row): Effect.Effect<TaskStatus, Fails> =>
+    Effect.gen(function* () {
+      const { id, task, version, generation, submittedAt, costUsd } = row
+      const control = worker?.controlOf(id)
+      const isOpen = !ended.has(row.state._tag) && row.wait === undefined
+      const own = isOpen && control?.generation === generation ? control.report : undefined
+      const { state, since, restarts } = own ?? row
+      const shown =
+        state._tag === "Queued"
+          ? { _tag: "Queued" as const, position: 1 + (yield* store.ahead(row.seq)) }
+          : state
+      return { id, task, version, generation, state: shown, since, submittedAt, restarts, costUsd }
+    })
+  const found = (id: string): Effect.Effect<Row, NoSuchTask | Fails> =>
+    Effect.flatMap(
+      store.get(id),
+      Option.match({ onNone: () => Effect.fail(new NoSuchTask({ task: id })), onSome: Effect.succeed })
+    )
+  const nudge = worker?.nudge ?? Effect.void
+
+  const result = (id: string): ReturnType<Service["result"]> =>
+    Effect.gen(function* () {
+      while (true) {
+        const row = yield* found(id)
+        if (ended.has(row.state._tag) && row.result !== undefined) {
+          const result = yield* read(resultJson, row.result)
+          return result._tag === "Ended" ? result.outcome : yield* Effect.fail(result.failure)
+        }
+        yield* Effect.sleep(poll)
+      }
+    })
+
+  return {
+    submit: (task) => Effect.andThen(store.submit(task, bound), nudge),
+    list: (filter = {}) =>
+      Stream.paginate(undefined as number | undefined, (before) =>
+        Effect.gen(function* () {
+          const rows = yield* store.list({ ...filter, limit: page, before })
+          const statuses = yield* Effect.forEach(rows, statusOf)
+          const last = rows.length < page ? undefined : rows.at(-1)
+          return [statuses, last === undefined ? Option.none() : Option.some(last.seq)] as const
+        })
+      ),
+    status: (id) =>
+      Effect.flatMap(
+        store.get(id),
+        Option.match({ onNone: () => Effect.succeedNone, onSome: (row) => Effect.asSome(statusOf(row)) })
+      ),
+    watch: (id) =>
+      Stream.fromEffectSchedule(Effect.flatMap(found(id), statusOf), Schedule.spaced(poll)).pipe(
+        Stream.changesWith(isSame),
+        Stream.takeUntil(({ state }) => ended.has(state._tag))
+      ),
+    result,
+    parts: (id) =>
+      Stream.unwrap(
+        Effect.map(found(id), () =>
+          worker === undefined
+            ? Stream.empty
+            : Stream.interruptWhen(worker.parts.of(id), Effect.exit(result(id)))
+        )
+      ),
+    cancel: (id, by) =>
+      Effect.gen(function* () {
+        const at = yield* Clock.currentTimeMillis
+        const row = yield* found(id)
+        const history = row.history === undefined ? Prompt.empty : yield* read(promptJson, row.history)
+        const result = cancelledResult(id, by, new Transcript.Transcript(history))
+        yield* store.cancel({ id, by, at, result: Schema.encodeSync(resultJson)(result) })
+        yield* nudge
+      }),
+    resume: (id) =>
+      Effect.gen(function* () {
+        const at = yield* Clock.currentTimeMillis
+        const { generation, state, result } = yield* found(id)
+        if (result === undefined) {
+          return yield* Effect.fail(new NotNow({ task: id, state: state._tag, asked: "resume" }))
+        }
+        const end = yield* read(resultJson, result)
+        const { prompt } = end._tag === "Ended" ? end.outcome.transcript : end.failure.transcript
+        const history = prompt.content.length === 0 ? undefined : Schema.encodeSync(promptJson)(prompt)
+        yield* store.resume({ id, generation, history, at })
+        yield* nudge
+      }),
+    decide: (id, verdict) =>
+      Effect.gen(function* () {
+        const states: ReadonlyArray<StateTag> =
+          verdict._tag === "Approved" ? ["WaitingForApproval"] : ["InDoubt"]
+        const json = Schema.encodeSync(verdictJson)(verdict)
+        yield* store.decide(id, { json, for: states })
+        yield* nudge
+      }),
+    prune: (olderThan) =>
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const before = now - Duration.toMillis(olderThan)
+        let tasks = 0
+        while (true) {
+          const gone = yield* store.prune(before, page)
+          for (const { id, generation, task, version } of gone) {
+            for (let n = 1; n <= generation; n++) {
+              yield* engine.forget(
+                yield* TaskWorkflow.executionId({ id, generation: n, task, version, body })
+              )
+            }
+          }
+          tasks += gone.length
+          if (gone.length < page) return { tasks }
+        }
+      }),
+    drain: worker?.drain ?? Effect.void
+  }
+}
+
+/** What was stored and cannot be read was not written by this version: a defect. */
+const read = <A>(codec: Schema.Codec<A, string>, text: string): Effect.Effect<A> =>
+  Effect.orDie(Schema.decodeUnknownEffect(codec)(text))
+
+const isSame = (a: TaskStatus, b: TaskStatus): boolean => JSON.stringify(a) === JSON.stringify(b)

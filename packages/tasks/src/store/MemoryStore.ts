@@ -1,0 +1,212 @@
+/** Tasks in the memory of this process: for tests, and for programs whose tasks may end with them. */
+import type { Types } from "effect"
+import { Effect, Layer, Option } from "effect"
+import { KeyReused, NoSuchTask, NotNow, QueueFull } from "../TaskErrors.ts"
+import type { EffectRecord } from "../TaskState.ts"
+import { ended } from "../TaskState.ts"
+import type { Row, Service, Wait } from "./TaskStore.ts"
+import { agentOf, TaskStore } from "./TaskStore.ts"
+
+const queued = { _tag: "Queued", position: 0 } as const
+
+const make = (): Service => {
+  const rows = new Map<string, Types.Mutable<Row>>()
+  const effects = new Map<string, EffectRecord>()
+  let seq = 0
+  const all = (): ReadonlyArray<Row> => [...rows.values()].toSorted((a, b) => a.seq - b.seq)
+  const isOpen = ({ state }: Row): boolean => !ended.has(state._tag)
+  const copy = (row: Row): Row => ({ ...row })
+  /** The row of a generation that has not ended. */
+  const live = (id: string, generation: number): Types.Mutable<Row> | undefined => {
+    const row = rows.get(id)
+    return row !== undefined && row.generation === generation && isOpen(row) ? row : undefined
+  }
+  const count = (tag: string): number => all().filter(({ state }) => state._tag === tag).length
+  const wait = ({ id, generation, name, state, at, dueAt, restarts }: Wait): void => {
+    const row = live(id, generation)
+    if (row === undefined) return
+    Object.assign(row, { state, since: at, wait: name, dueAt, verdict: undefined, parked: false })
+    if (restarts !== undefined) row.restarts = restarts
+  }
+  const found = <A, E>(id: string, use: (row: Types.Mutable<Row>) => Effect.Effect<A, E>) =>
+    Effect.suspend((): Effect.Effect<A, NoSuchTask | E> => {
+      const row = rows.get(id)
+      return row === undefined ? Effect.fail(new NoSuchTask({ task: id })) : use(row)
+    })
+
+  return {
+    submit: ({ at, ...task }, bound) =>
+      Effect.suspend((): Effect.Effect<{ readonly isNew: boolean }, KeyReused | QueueFull> => {
+        const known = rows.get(task.id)
+        if (known !== undefined) {
+          return known.hash === task.hash
+            ? Effect.succeed({ isNew: false })
+            : Effect.fail(new KeyReused({ task: task.task, key: task.key }))
+        }
+        const waiting = all().filter(
+          (row) => isOpen(row) && (!row.started || row.state._tag === "Queued")
+        ).length
+        if (waiting >= bound) return Effect.fail(new QueueFull({ queued: waiting, bound }))
+        rows.set(task.id, {
+          ...task,
+          seq: ++seq,
+          generation: 1,
+          state: queued,
+          since: at,
+          submittedAt: at,
+          restarts: 0,
+          costUsd: undefined,
+          result: undefined,
+          started: false,
+          parked: false,
+          cancelBy: undefined,
+          wait: undefined,
+          dueAt: undefined,
+          verdict: undefined
+        })
+        return Effect.succeed({ isNew: true })
+      }),
+    get: (id) => Effect.sync(() => Option.map(Option.fromUndefinedOr(rows.get(id)), copy)),
+    list: ({ state, task, limit, before }) =>
+      Effect.sync(() =>
+        all()
+          .toReversed()
+          .filter((row) => state === undefined || state.includes(row.state._tag))
+          .filter((row) => task === undefined || row.task === task)
+          .filter((row) => before === undefined || row.seq < before)
+          .slice(0, limit)
+          .map(copy)
+      ),
+    ahead: (seq) =>
+      Effect.sync(() => all().filter((row) => row.state._tag === "Queued" && row.seq < seq).length),
+
+    queued: (known, limit) =>
+      Effect.sync(() =>
+        all()
+          .filter((row) => isOpen(row) && !row.started && known.includes(agentOf(row)))
+          .slice(0, limit)
+          .map(copy)
+      ),
+    unknown: (known, before, limit) =>
+      Effect.sync(() =>
+        all()
+          .filter((row) => row.state._tag === "Queued" && !row.started && !known.includes(agentOf(row)))
+          .filter(({ since }) => since < before)
+          .slice(0, limit)
+          .map(copy)
+      ),
+    attention: (now, limit) =>
+      Effect.sync(() =>
+        all()
+          .filter((row) => isOpen(row) && row.started)
+          .filter(
+            ({ cancelBy, verdict, dueAt, parked }) =>
+              cancelBy !== undefined ||
+              verdict !== undefined ||
+              parked ||
+              (dueAt !== undefined && dueAt <= now)
+          )
+          .slice(0, limit)
+          .map(copy)
+      ),
+    started: (id, generation) =>
+      Effect.sync(() => {
+        const row = live(id, generation)
+        if (row !== undefined) row.started = true
+      }),
+    report: (reports) =>
+      Effect.sync(() => {
+        for (const { id, generation, state, since, restarts } of reports) {
+          const row = live(id, generation)
+          if (row !== undefined && row.wait === undefined)
+            Object.assign(row, { state, since, restarts, parked: false })
+        }
+      }),
+
+    wait: (asked) => Effect.sync(() => wait(asked)),
+    waitForRestart: (asked, bound) =>
+      Effect.sync(() => {
+        if (rows.get(asked.id)?.wait !== asked.name && count("WaitingUntil") >= bound) return false
+        wait(asked)
+        return true
+      }),
+    woken: (id, generation, name) =>
+      Effect.sync(() => {
+        const row = live(id, generation)
+        if (row?.wait === name) Object.assign(row, { wait: undefined, dueAt: undefined, verdict: undefined })
+      }),
+    park: (id, generation) =>
+      Effect.sync(() => {
+        const row = live(id, generation)
+        if (row !== undefined) row.parked = true
+      }),
+    finish: ({ id, generation, state, result, costUsd, at }) =>
+      Effect.sync(() => {
+        const row = live(id, generation)
+        if (row !== undefined) Object.assign(row, { state, result, costUsd, since: at, wait: undefined })
+      }),
+
+    cancel: ({ id, by, at, result }) =>
+      found(id, (row) =>
+        Effect.sync(() => {
+          if (!isOpen(row)) return
+          if (row.started) row.cancelBy ??= by
+          else Object.assign(row, { state: { _tag: "Cancelled", by }, since: at, result })
+        })
+      ),
+    decide: (id, verdict) =>
+      found(id, (row) =>
+        Effect.suspend(() => {
+          if (!verdict.for.includes(row.state._tag) || row.wait === undefined) {
+            return Effect.fail(new NotNow({ task: id, state: row.state._tag, asked: "decide" }))
+          }
+          row.verdict = verdict.json
+          return Effect.void
+        })
+      ),
+    resume: ({ id, generation, history, at }) =>
+      found(id, (row) =>
+        Effect.suspend(() => {
+          if (row.state._tag !== "Failed" && row.state._tag !== "Cancelled") {
+            return Effect.fail(new NotNow({ task: id, state: row.state._tag, asked: "resume" }))
+          }
+          if (row.generation !== generation) return Effect.void
+          Object.assign(row, {
+            history: history ?? row.history,
+            seq: ++seq,
+            generation: generation + 1,
+            state: queued,
+            since: at,
+            restarts: 0,
+            costUsd: undefined,
+            result: undefined,
+            started: false,
+            parked: false,
+            cancelBy: undefined
+          })
+          return Effect.void
+        })
+      ),
+    prune: (before, limit) =>
+      Effect.sync(() => {
+        const old = all()
+          .filter((row) => !isOpen(row) && row.since < before)
+          .slice(0, limit)
+        for (const { id } of old) {
+          rows.delete(id)
+          for (const [key, { task }] of effects) if (task === id) effects.delete(key)
+        }
+        return old
+      }),
+
+    intend: (record) =>
+      Effect.sync(() => {
+        const known = Option.fromUndefinedOr(effects.get(record.key))
+        if (Option.isNone(known)) effects.set(record.key, record)
+        return known
+      }),
+    takeOver: (record) => Effect.sync(() => void effects.set(record.key, record))
+  }
+}
+
+export const layer: Layer.Layer<TaskStore> = Layer.sync(TaskStore, make)

@@ -1,0 +1,265 @@
+/**
+ * Stores tasks by a `SqlClient` of `effect/sql`: SQLite or PostgreSQL.
+ *
+ * Two tables, made when the layer is built: `<prefix>_tasks` and `<prefix>_effects`. Several processes may share them.
+ * What workers ask every half second goes by partial indexes over open tasks, so it costs the same with a thousand and
+ * a million tasks that have ended.
+ *
+ * **Limits.** Other dialects are refused. On PostgreSQL two submissions at once may exceed the bound of the queue by one.
+ */
+import { Effect, Layer, Option, Schema } from "effect"
+import type { StoreError } from "@outlast/resilience"
+import { Options, StoreError as StoreErrors } from "@outlast/resilience"
+import { SqlClient } from "effect/sql"
+import type { Fragment } from "effect/sql/Statement"
+import { KeyReused, NoSuchTask, NotNow, QueueFull } from "../TaskErrors.ts"
+import type { TaskState } from "../TaskState.ts"
+import { EffectRecord, stateJson } from "../TaskState.ts"
+import { rowsOf } from "./sql/Rows.ts"
+import * as Tables from "./sql/Tables.ts"
+import type { Row, Service, Wait } from "./TaskStore.ts"
+import { TaskStore } from "./TaskStore.ts"
+
+export interface SqlOptions {
+  /** First part of the names of the tables: letters, digits and `_`. Default `outlast`. */
+  readonly prefix?: string | undefined
+  /** File or address of the database, for errors. Credentials in it are not shown. */
+  readonly file?: string | undefined
+  /** Makes the tables where they are missing. False: it fails where there are none. Default true. */
+  readonly create?: boolean | undefined
+}
+
+export const defaults = { prefix: "outlast", create: true } as const satisfies SqlOptions
+
+export const checks: Options.Checks<SqlOptions> = {
+  prefix: (module, field, value) =>
+    Options.check(
+      typeof value === "string" && /^[a-z_][a-z0-9_]{0,39}$/i.test(value),
+      module,
+      field,
+      value,
+      "letters, digits and _"
+    ),
+  file: Options.is.text,
+  create: Options.is.flag
+}
+
+export const layer = (
+  options: SqlOptions = {}
+): Layer.Layer<TaskStore, StoreError.StoreError, SqlClient.SqlClient> =>
+  Layer.effect(
+    TaskStore,
+    Effect.gen(function* () {
+      const { prefix = defaults.prefix, create = defaults.create, file } = options
+      const sql = (yield* SqlClient.SqlClient).withoutTransforms()
+      const where = { store: "tasks", file }
+      yield* create
+        ? Tables.migrate(sql, prefix).pipe(StoreErrors.mapSqlError(where))
+        : Tables.exists(sql, prefix, where)
+      return make(Tables.make(sql, prefix, where))
+    })
+  )
+
+const written = (state: TaskState): { readonly tag: string; readonly state: string } => ({
+  tag: state._tag,
+  state: Schema.encodeSync(stateJson)(state)
+})
+
+const recordJson = Schema.fromJsonString(Schema.toCodecJson(EffectRecord))
+const queued = written({ _tag: "Queued", position: 0 })
+
+/** As `agentOf`. */
+const agent = "task || '@' || version"
+
+const make = ({ sql, tasks, effects, nextSeq, run, atomic }: Tables.Tables): Service => {
+  const select = (rest: Fragment) => Effect.flatMap(sql`SELECT * FROM ${tasks} ${rest}`, rowsOf)
+  const one = (id: string) => Effect.map(select(sql`WHERE id = ${id}`), ([row]) => row)
+  const live = (id: string, generation: number) =>
+    sql`id = ${id} AND generation = ${generation} AND is_open = 1`
+  const count = (where: Fragment) =>
+    Effect.map(sql<{ readonly n: unknown }>`SELECT COUNT(*) AS n FROM ${tasks} WHERE ${where}`, ([row]) =>
+      Number(row?.n ?? 0)
+    )
+  const wait = ({ id, generation, name, state, at, dueAt, restarts }: Wait) => {
+    const { tag, state: json } = written(state)
+    const counted = restarts === undefined ? sql`restarts` : sql`${restarts}`
+    return sql`UPDATE ${tasks} SET tag = ${tag}, state = ${json}, since = ${at}, wait = ${name},
+      due_at = ${dueAt ?? null}, verdict = NULL, parked = 0, restarts = ${counted} WHERE ${live(id, generation)}`
+  }
+  const found = (id: string) =>
+    Effect.flatMap(one(id), (row) =>
+      row === undefined ? Effect.fail(new NoSuchTask({ task: id })) : Effect.succeed(row)
+    )
+
+  return {
+    submit: (task, bound) => {
+      const { id, version, key, hash, params, history, at } = task
+      const compared = (known: Row) =>
+        known.hash === hash
+          ? Effect.succeed({ isNew: false })
+          : Effect.fail(new KeyReused({ task: task.task, key }))
+      return atomic(
+        Effect.gen(function* () {
+          const known = yield* one(id)
+          if (known !== undefined) return yield* compared(known)
+          const waiting = yield* count(sql`is_open = 1 AND (started = 0 OR tag = 'Queued')`)
+          if (waiting >= bound) return yield* Effect.fail(new QueueFull({ queued: waiting, bound }))
+          const added =
+            yield* sql`INSERT INTO ${tasks} (id, seq, task, version, task_key, hash, params, history,
+              generation, tag, state, since, submitted_at, restarts, is_open, started, parked)
+            VALUES (${id}, ${nextSeq}, ${task.task}, ${version}, ${key}, ${hash}, ${params}, ${history ?? null},
+              1, ${queued.tag}, ${queued.state}, ${at}, ${at}, 0, 1, 0, 0)
+            ON CONFLICT (id) DO NOTHING RETURNING id`
+          if (added.length > 0) return { isNew: true }
+          const other = yield* one(id)
+          return other === undefined ? { isNew: false } : yield* compared(other)
+        })
+      )
+    },
+    get: (id) => run(Effect.map(one(id), Option.fromUndefinedOr)),
+    list: ({ state, task, limit, before }) => {
+      const rules = [
+        state === undefined ? undefined : sql.in("tag", state),
+        task === undefined ? undefined : sql`task = ${task}`,
+        before === undefined ? undefined : sql`seq < ${before}`
+      ].filter((rule) => rule !== undefined)
+      return run(select(sql`WHERE ${sql.and([sql`1 = 1`, ...rules])} ORDER BY seq DESC LIMIT ${limit}`))
+    },
+    ahead: (seq) => run(count(sql`tag = 'Queued' AND seq < ${seq}`)),
+
+    queued: (known, limit) =>
+      known.length === 0
+        ? Effect.succeed([])
+        : run(
+            select(
+              sql`WHERE is_open = 1 AND started = 0 AND ${sql`${sql.literal(agent)} IN ${sql.in(known)}`} ORDER BY seq LIMIT ${limit}`
+            )
+          ),
+    unknown: (known, before, limit) => {
+      const isUnknown =
+        known.length === 0 ? sql`1 = 1` : sql`NOT ${sql`${sql.literal(agent)} IN ${sql.in(known)}`}`
+      return run(
+        select(sql`WHERE is_open = 1 AND started = 0 AND tag = 'Queued' AND since < ${before} AND ${isUnknown}
+          ORDER BY seq LIMIT ${limit}`)
+      )
+    },
+    attention: (now, limit) =>
+      run(
+        select(sql`WHERE is_open = 1 AND started = 1 AND id IN (
+          SELECT id FROM ${tasks} WHERE is_open = 1 AND (cancel_by IS NOT NULL OR verdict IS NOT NULL OR parked = 1)
+          UNION SELECT id FROM ${tasks} WHERE is_open = 1 AND due_at IS NOT NULL AND due_at <= ${now})
+          ORDER BY seq LIMIT ${limit}`)
+      ),
+    started: (id, generation) =>
+      Effect.asVoid(run(sql`UPDATE ${tasks} SET started = 1 WHERE ${live(id, generation)}`)),
+    report: (reports) =>
+      reports.length === 0
+        ? Effect.void
+        : atomic(
+            Effect.forEach(
+              reports,
+              ({ id, generation, state, since, restarts }) => {
+                const { tag, state: json } = written(state)
+                return sql`UPDATE ${tasks} SET tag = ${tag}, state = ${json}, since = ${since}, restarts = ${restarts},
+                  parked = 0 WHERE ${live(id, generation)} AND wait IS NULL`
+              },
+              { discard: true }
+            )
+          ),
+
+    wait: (asked) => Effect.asVoid(run(wait(asked))),
+    waitForRestart: (asked, bound) =>
+      atomic(
+        Effect.gen(function* () {
+          const row = yield* one(asked.id)
+          if (row?.wait !== asked.name && (yield* count(sql`tag = 'WaitingUntil'`)) >= bound) return false
+          yield* wait(asked)
+          return true
+        })
+      ),
+    woken: (id, generation, name) =>
+      Effect.asVoid(
+        run(sql`UPDATE ${tasks} SET wait = NULL, due_at = NULL, verdict = NULL
+          WHERE ${live(id, generation)} AND wait = ${name}`)
+      ),
+    park: (id, generation) =>
+      Effect.asVoid(run(sql`UPDATE ${tasks} SET parked = 1 WHERE ${live(id, generation)}`)),
+    finish: ({ id, generation, state, result, costUsd, at }) => {
+      const { tag, state: json } = written(state)
+      return Effect.asVoid(
+        run(sql`UPDATE ${tasks} SET tag = ${tag}, state = ${json}, since = ${at}, result = ${result},
+          cost = ${costUsd ?? null}, is_open = 0, wait = NULL, due_at = NULL, verdict = NULL, parked = 0
+          WHERE ${live(id, generation)}`)
+      )
+    },
+
+    cancel: ({ id, by, at, result }) => {
+      const { tag, state } = written({ _tag: "Cancelled", by })
+      return atomic(
+        Effect.gen(function* () {
+          yield* found(id)
+          yield* sql`UPDATE ${tasks} SET tag = ${tag}, state = ${state}, since = ${at}, result = ${result}, is_open = 0
+            WHERE id = ${id} AND is_open = 1 AND started = 0`
+          yield* sql`UPDATE ${tasks} SET cancel_by = ${by}
+            WHERE id = ${id} AND is_open = 1 AND started = 1 AND cancel_by IS NULL`
+        })
+      )
+    },
+    decide: (id, verdict) =>
+      atomic(
+        Effect.gen(function* () {
+          const row = yield* found(id)
+          const changed = yield* sql`UPDATE ${tasks} SET verdict = ${verdict.json}
+            WHERE id = ${id} AND is_open = 1 AND wait IS NOT NULL AND ${sql.in("tag", verdict.for)} RETURNING id`
+          if (changed.length > 0) return
+          return yield* Effect.fail(new NotNow({ task: id, state: row.state._tag, asked: "decide" }))
+        })
+      ),
+    resume: ({ id, generation, history, at }) =>
+      atomic(
+        Effect.gen(function* () {
+          const row = yield* found(id)
+          if (row.state._tag !== "Failed" && row.state._tag !== "Cancelled") {
+            return yield* Effect.fail(new NotNow({ task: id, state: row.state._tag, asked: "resume" }))
+          }
+          yield* sql`UPDATE ${tasks} SET history = ${history ?? row.history ?? null}, seq = ${nextSeq}, generation = ${generation + 1},
+            tag = ${queued.tag}, state = ${queued.state}, since = ${at}, restarts = 0, cost = NULL, result = NULL,
+            is_open = 1, started = 0, parked = 0, cancel_by = NULL WHERE id = ${id} AND generation = ${generation}`
+        })
+      ),
+    prune: (before, limit) =>
+      atomic(
+        Effect.gen(function* () {
+          const old = yield* select(
+            sql`WHERE is_open = 0 AND since < ${before} ORDER BY since LIMIT ${limit}`
+          )
+          const ids = old.map(({ id }) => id)
+          if (ids.length > 0) {
+            yield* sql`DELETE FROM ${effects} WHERE ${sql.in("task", ids)}`
+            yield* sql`DELETE FROM ${tasks} WHERE is_open = 0 AND ${sql.in("id", ids)}`
+          }
+          return old
+        })
+      ),
+
+    intend: (record) =>
+      run(
+        Effect.gen(function* () {
+          const added = yield* sql`INSERT INTO ${effects} (effect_key, task, record)
+            VALUES (${record.key}, ${record.task}, ${Schema.encodeSync(recordJson)(record)})
+            ON CONFLICT (effect_key) DO NOTHING RETURNING effect_key`
+          if (added.length > 0) return Option.none()
+          const [row] = yield* sql<{ readonly record: string }>`SELECT record FROM ${effects}
+            WHERE effect_key = ${record.key}`
+          return row === undefined
+            ? Option.none()
+            : Option.some(yield* Effect.orDie(Schema.decodeUnknownEffect(recordJson)(row.record)))
+        })
+      ),
+    takeOver: (record) =>
+      Effect.asVoid(
+        run(sql`UPDATE ${effects} SET record = ${Schema.encodeSync(recordJson)(record)}
+          WHERE effect_key = ${record.key}`)
+      )
+  }
+}

@@ -1,0 +1,156 @@
+/**
+ * Where tasks, and the intents of their effects, are stored: rows, without policy.
+ *
+ * A row is what people and other processes see of a task. The engine's own tables know what has run. Every write of a
+ * worker names the generation, and changes nothing if the row has ended or moved on.
+ */
+import { Context } from "effect"
+import type { Effect, Option } from "effect"
+import type { StoreError } from "@outlast/resilience"
+import type { KeyReused, NoSuchTask, NotNow, QueueFull } from "../TaskErrors.ts"
+import type { EffectRecord, StateTag, TaskState } from "../TaskState.ts"
+
+export interface NewTask {
+  readonly id: string
+  readonly task: string
+  readonly version: number
+  readonly key: string
+  /** Hash of the parameters and the history. */
+  readonly hash: string
+  /** JSON. */
+  readonly params: string
+  readonly history: string | undefined
+  readonly at: number
+}
+
+export interface Row extends Omit<NewTask, "at"> {
+  /** Counts the rows of the store. A `resume` gives a new one. */
+  readonly seq: number
+  readonly generation: number
+  readonly state: TaskState
+  readonly since: number
+  readonly submittedAt: number
+  readonly restarts: number
+  readonly costUsd: number | undefined
+  /** JSON of the result; only of a task that ended. */
+  readonly result: string | undefined
+  /** True once the engine knows this generation. */
+  readonly started: boolean
+  /** True when the engine has to look again: its last worker stopped in good order. */
+  readonly parked: boolean
+  readonly cancelBy: string | undefined
+  /** Name of what it waits for, and the time at which that ends by itself. */
+  readonly wait: string | undefined
+  readonly dueAt: number | undefined
+  /** JSON of the decision about the wait. */
+  readonly verdict: string | undefined
+}
+
+/** What a worker says of a task that it runs. */
+export interface Report {
+  readonly id: string
+  readonly generation: number
+  readonly state: TaskState
+  readonly since: number
+  readonly restarts: number
+}
+
+export interface Wait {
+  readonly id: string
+  readonly generation: number
+  readonly name: string
+  readonly state: TaskState
+  readonly at: number
+  readonly dueAt?: number | undefined
+  readonly restarts?: number | undefined
+}
+
+export interface Filter {
+  readonly state?: ReadonlyArray<StateTag> | undefined
+  readonly task?: string | undefined
+  /** Rows of a page, at most. */
+  readonly limit: number
+  /** `seq` of the last row of the page before. */
+  readonly before?: number | undefined
+}
+
+type Fails = StoreError.StoreError
+
+export interface Service {
+  /** Adds a task, or finds that the same one is there. */
+  readonly submit: (
+    task: NewTask,
+    bound: number
+  ) => Effect.Effect<{ readonly isNew: boolean }, QueueFull | KeyReused | Fails>
+  readonly get: (id: string) => Effect.Effect<Option.Option<Row>, Fails>
+  /** Newest first. */
+  readonly list: (filter: Filter) => Effect.Effect<ReadonlyArray<Row>, Fails>
+  /** Number of queued tasks before this one. */
+  readonly ahead: (seq: number) => Effect.Effect<number, Fails>
+
+  // What workers ask every half second.
+  /** Tasks that are not started and whose agent (`triage@3`) is known, oldest first. */
+  readonly queued: (known: ReadonlyArray<string>, limit: number) => Effect.Effect<ReadonlyArray<Row>, Fails>
+  /** Queued tasks that are not started and whose agent is not known, submitted before. */
+  readonly unknown: (
+    known: ReadonlyArray<string>,
+    before: number,
+    limit: number
+  ) => Effect.Effect<ReadonlyArray<Row>, Fails>
+  /** Open and started tasks that are cancelled, decided, due or parked. */
+  readonly attention: (now: number, limit: number) => Effect.Effect<ReadonlyArray<Row>, Fails>
+  readonly started: (id: string, generation: number) => Effect.Effect<void, Fails>
+  readonly report: (reports: ReadonlyArray<Report>) => Effect.Effect<void, Fails>
+
+  // What a running task writes.
+  readonly wait: (wait: Wait) => Effect.Effect<void, Fails>
+  /** As `wait`, unless `bound` tasks wait for a restart already. */
+  readonly waitForRestart: (wait: Wait, bound: number) => Effect.Effect<boolean, Fails>
+  /** The wait of this name is over. */
+  readonly woken: (id: string, generation: number, name: string) => Effect.Effect<void, Fails>
+  readonly park: (id: string, generation: number) => Effect.Effect<void, Fails>
+  readonly finish: (end: {
+    readonly id: string
+    readonly generation: number
+    readonly state: TaskState
+    readonly result: string
+    readonly costUsd: number | undefined
+    readonly at: number
+  }) => Effect.Effect<void, Fails>
+
+  // What people ask for.
+  /** Cancels a task at once that is not started, and asks for it otherwise. Does nothing for one that ended. */
+  readonly cancel: (ask: {
+    readonly id: string
+    readonly by: string
+    readonly at: number
+    /** Result of a task that is not started. */
+    readonly result: string
+  }) => Effect.Effect<void, NoSuchTask | Fails>
+  readonly decide: (
+    id: string,
+    verdict: { readonly json: string; readonly for: ReadonlyArray<StateTag> }
+  ) => Effect.Effect<void, NoSuchTask | NotNow | Fails>
+  /** Begins a new generation with this history. */
+  readonly resume: (ask: {
+    readonly id: string
+    readonly generation: number
+    /** Absent: that of the generation before. */
+    readonly history: string | undefined
+    readonly at: number
+  }) => Effect.Effect<void, NoSuchTask | NotNow | Fails>
+  /** Deletes up to `limit` tasks that ended before. */
+  readonly prune: (before: number, limit: number) => Effect.Effect<ReadonlyArray<Row>, Fails>
+
+  // Journal
+  /** Writes an intent. Returns the record that is there already. */
+  readonly intend: (record: EffectRecord) => Effect.Effect<Option.Option<EffectRecord>, Fails>
+  /** Makes this holder the one that has begun the effect. */
+  readonly takeOver: (record: EffectRecord) => Effect.Effect<void, Fails>
+}
+
+/** The agent of a task, with its version: `triage@3`. */
+export const agentOf = ({ task, version }: { readonly task: string; readonly version: number }): string =>
+  `${task}@${version}`
+
+export class TaskStore extends Context.Service<TaskStore, Service>()("@outlast/tasks/store/TaskStore") {}

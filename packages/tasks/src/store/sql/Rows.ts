@@ -1,0 +1,62 @@
+/** Rows of the tasks table, and their columns. */
+import { Effect, Schema } from "effect"
+import { stateJson } from "../../TaskState.ts"
+import type { Row } from "../TaskStore.ts"
+
+/** A number as drivers give it: PostgreSQL's bigint comes as text. */
+const Number_ = Schema.Union([Schema.Finite, Schema.FiniteFromString, Schema.BigInt])
+const Text = Schema.NullOr(Schema.String)
+
+const Columns = Schema.Struct({
+  id: Schema.String,
+  seq: Number_,
+  task: Schema.String,
+  version: Number_,
+  task_key: Schema.String,
+  hash: Schema.String,
+  params: Schema.String,
+  history: Text,
+  generation: Number_,
+  state: stateJson,
+  since: Number_,
+  submitted_at: Number_,
+  restarts: Number_,
+  cost: Schema.NullOr(Number_),
+  result: Text,
+  started: Number_,
+  parked: Number_,
+  cancel_by: Text,
+  wait: Text,
+  due_at: Schema.NullOr(Number_),
+  verdict: Text
+})
+
+const decode = Schema.decodeUnknownEffect(Schema.Array(Columns))
+
+const rowOf = (row: typeof Columns.Type): Row => ({
+  id: row.id,
+  seq: Number(row.seq),
+  task: row.task,
+  version: Number(row.version),
+  key: row.task_key,
+  hash: row.hash,
+  params: row.params,
+  history: row.history ?? undefined,
+  generation: Number(row.generation),
+  state: row.state,
+  since: Number(row.since),
+  submittedAt: Number(row.submitted_at),
+  restarts: Number(row.restarts),
+  costUsd: row.cost === null ? undefined : Number(row.cost),
+  result: row.result ?? undefined,
+  started: Number(row.started) === 1,
+  parked: Number(row.parked) === 1,
+  cancelBy: row.cancel_by ?? undefined,
+  wait: row.wait ?? undefined,
+  dueAt: row.due_at === null ? undefined : Number(row.due_at),
+  verdict: row.verdict ?? undefined
+})
+
+/** A row that cannot be read was not written by this version: a defect. */
+export const rowsOf = (found: ReadonlyArray<unknown>): Effect.Effect<ReadonlyArray<Row>> =>
+  Effect.orDie(Effect.map(decode(found), (rows) => rows.map(rowOf)))

@@ -1,0 +1,95 @@
+/** The tables of a store, and how their statements run. */
+import { Effect, Schedule } from "effect"
+import { InvalidOption, StoreError } from "@outlast/resilience"
+import type { SqlClient, SqlError } from "effect/sql"
+
+export type Tables = ReturnType<typeof make>
+
+export const make = (sql: SqlClient.SqlClient, prefix: string, where: StoreError.Where) => {
+  const names = namesOf(prefix)
+  /** Errors of the store become `StoreError`s. Others are defects. */
+  const run = StoreError.mapSqlError(where)
+  return {
+    sql,
+    tasks: sql(names.tasks),
+    effects: sql(names.effects),
+    /** The number of a new row. */
+    nextSeq: sql.onDialectOrElse({
+      pg: () => sql`nextval(${names.numbers})`,
+      orElse: () => sql`(SELECT COALESCE(MAX(seq), 0) + 1 FROM ${sql(names.tasks)})`
+    }),
+    run,
+    /** As `run`, in one transaction. */
+    atomic: <A, E>(effect: Effect.Effect<A, E | SqlError.SqlError>) => run(sql.withTransaction(effect))
+  }
+}
+
+const namesOf = (prefix: string) => ({
+  tasks: `${prefix}_tasks`,
+  effects: `${prefix}_effects`,
+  numbers: `${prefix}_task_numbers`
+})
+
+/** Creates what is missing. Two processes may do it at once: PostgreSQL then fails one of them, which tries again. */
+export const migrate = (sql: SqlClient.SqlClient, prefix: string): Effect.Effect<void, SqlError.SqlError> => {
+  const table = namesOf(prefix)
+  const types = sql.onDialectOrElse({
+    sqlite: () => ({ number: "INTEGER", real: "REAL" }),
+    pg: () => ({ number: "BIGINT", real: "DOUBLE PRECISION" }),
+    orElse: () => {
+      throw new InvalidOption(
+        "Tasks",
+        "SqlClient",
+        undefined,
+        "a client of SQLite or PostgreSQL",
+        "Tasks: the SqlClient must be one of SQLite or PostgreSQL"
+      )
+    }
+  })
+  const { number } = types
+  const numbers = sql.onDialectOrElse({
+    pg: () => [`CREATE SEQUENCE IF NOT EXISTS ${table.numbers}`],
+    orElse: () => []
+  })
+  const statements = [
+    ...numbers,
+    `CREATE TABLE IF NOT EXISTS ${table.tasks} (
+      id TEXT NOT NULL PRIMARY KEY, seq ${number} NOT NULL, task TEXT NOT NULL, version INTEGER NOT NULL,
+      task_key TEXT NOT NULL, hash TEXT NOT NULL, params TEXT NOT NULL, history TEXT, generation INTEGER NOT NULL,
+      tag TEXT NOT NULL, state TEXT NOT NULL, since ${number} NOT NULL, submitted_at ${number} NOT NULL,
+      restarts INTEGER NOT NULL, cost ${types.real}, result TEXT, is_open INTEGER NOT NULL, started INTEGER NOT NULL,
+      parked INTEGER NOT NULL, cancel_by TEXT, wait TEXT, due_at ${number}, verdict TEXT)`,
+    `CREATE INDEX IF NOT EXISTS ${table.tasks}_seq ON ${table.tasks} (seq)`,
+    `CREATE INDEX IF NOT EXISTS ${table.tasks}_open ON ${table.tasks} (started, seq) WHERE is_open = 1`,
+    `CREATE INDEX IF NOT EXISTS ${table.tasks}_due ON ${table.tasks} (due_at) WHERE is_open = 1 AND due_at IS NOT NULL`,
+    `CREATE INDEX IF NOT EXISTS ${table.tasks}_asked ON ${table.tasks} (seq)
+      WHERE is_open = 1 AND (cancel_by IS NOT NULL OR verdict IS NOT NULL OR parked = 1)`,
+    `CREATE INDEX IF NOT EXISTS ${table.tasks}_tag ON ${table.tasks} (tag, seq)`,
+    `CREATE INDEX IF NOT EXISTS ${table.tasks}_ended ON ${table.tasks} (since) WHERE is_open = 0`,
+    `CREATE TABLE IF NOT EXISTS ${table.effects} (
+      effect_key TEXT NOT NULL PRIMARY KEY, task TEXT NOT NULL, record TEXT NOT NULL)`,
+    `CREATE INDEX IF NOT EXISTS ${table.effects}_task ON ${table.effects} (task)`
+  ]
+  return Effect.forEach(statements, (statement) => sql.unsafe(statement), { discard: true }).pipe(
+    Effect.retry(Schedule.recurs(3))
+  )
+}
+
+/** Fails unless the tables are there: for a tool that must not make a store of a wrong file. */
+export const exists = (
+  sql: SqlClient.SqlClient,
+  prefix: string,
+  where: StoreError.Where
+): Effect.Effect<void, StoreError.StoreError> =>
+  Effect.asVoid(sql.unsafe(`SELECT id FROM ${namesOf(prefix).tasks} LIMIT 1`)).pipe(
+    Effect.mapError(
+      (error) =>
+        StoreError.fromSqlError(error, where) ??
+        new StoreError.StoreError({
+          reason: "unavailable",
+          store: where.store,
+          ...(where.file === undefined ? {} : { file: where.file }),
+          detail: `it has no tables of tasks with the prefix \`${prefix}\``
+        })
+    )
+  )

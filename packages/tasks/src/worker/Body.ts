@@ -1,0 +1,224 @@
+/**
+ * The body of the workflow of a task: waits for its agent and a permit, runs it, and stores how it ended.
+ *
+ * The body itself decides nothing and publishes nothing, beside the end: every action of the run is a step
+ * (`TaskSteps`). It runs again from the beginning after each suspension and each crash.
+ */
+import { Cause, Clock, Effect, Exit, Option, Schema, Semaphore } from "effect"
+import { Prompt } from "effect/ai"
+import { Workflow } from "effect/workflow"
+import type { WorkflowEngine } from "effect/workflow/WorkflowEngine"
+import { WorkflowInstance } from "effect/workflow/WorkflowEngine"
+import type { Outcome } from "@outlast/agent"
+import { AgentFailed, Transcript } from "@outlast/agent"
+import { RunState } from "@outlast/agent/loop"
+import { ResilienceEvents } from "@outlast/resilience"
+import { kept } from "../store/Kept.ts"
+import type { Row } from "../store/TaskStore.ts"
+import { agentOf } from "../store/TaskStore.ts"
+import type { TaskEvent } from "../telemetry/TaskEvent.ts"
+import type { FailReason, TaskResult, TaskState } from "../TaskState.ts"
+import { ended, promptJson, resultJson, TaskFailed } from "../TaskState.ts"
+import { Control } from "./Control.ts"
+import type { Definition } from "./Definition.ts"
+import { StepEnded } from "./Definition.ts"
+import * as TaskSteps from "./TaskSteps.ts"
+import type { Payload } from "./TaskWorkflow.ts"
+import { body as bodyVersion } from "./TaskWorkflow.ts"
+import type { WorkerCore } from "./WorkerCore.ts"
+import { grace } from "./WorkerCore.ts"
+
+type End = Exit.Exit<Outcome.Outcome, AgentFailed.AgentFailed | StepEnded>
+
+export const body =
+  (worker: WorkerCore) =>
+  (payload: Payload): Effect.Effect<void, never, WorkflowEngine | WorkflowInstance> =>
+    Effect.gen(function* () {
+      const { store, running } = worker
+      const found = yield* kept(store.get(payload.id))
+      if (Option.isNone(found)) return
+      const row = found.value
+      if (row.generation !== payload.generation || ended.has(row.state._tag)) return
+      const control = new Control(row)
+      running.set(row.id, control)
+      yield* Effect.ensuring(
+        run(worker, payload, row, control),
+        Effect.sync(() => {
+          if (running.get(row.id) === control) running.delete(row.id)
+        })
+      )
+    })
+
+const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control) =>
+  Effect.gen(function* () {
+    const engine = yield* Effect.context<WorkflowEngine | WorkflowInstance>()
+    /** What ends a wait for the agent or for a permit. */
+    const called = Effect.raceFirst(
+      Effect.as(control.cancelled, "cancelled" as const),
+      Effect.as(worker.draining, "draining" as const)
+    )
+    const unlessCalled = <A>(effect: Effect.Effect<A, never, WorkflowEngine | WorkflowInstance>) =>
+      Effect.raceFirst(
+        effect,
+        Effect.flatMap(called, (why) => (control.isRunning ? Effect.never : Effect.succeed(why)))
+      )
+    const definition = yield* unlessCalled(definitionOf(worker, payload, control))
+    if (typeof definition === "string") return yield* leave(definition, worker, row, control)
+    const steps = TaskSteps.make(worker, row, control, definition, engine)
+    const { params, history } = row
+    const end = yield* unlessCalled(
+      Semaphore.withPermits(
+        worker.permits,
+        1,
+        Effect.suspend(() => {
+          control.isRunning = true
+          return Effect.exit(definition.run({ params, history, steps, cancel: control.cancelled }))
+        })
+      )
+    )
+    if (typeof end === "string") return yield* leave(end, worker, row, control)
+    if (cannotReplay(end)) return yield* refuse(worker, control, payload)
+    yield* finish(worker, row, control, end)
+  })
+
+/** The agent of a task. Waits, in memory, until it is registered here, or another worker takes the task over. */
+const definitionOf = (worker: WorkerCore, payload: Payload, control: Control): Effect.Effect<Definition> =>
+  Effect.gen(function* () {
+    const isKnown = payload.body === bodyVersion
+    const needs = isKnown ? agentOf(payload) : `${agentOf(payload)} (body ${payload.body} of @outlast/tasks)`
+    const since = yield* Clock.currentTimeMillis
+    while (true) {
+      const definition = isKnown ? worker.definitionOf(payload) : undefined
+      if (definition !== undefined) return definition
+      const now = yield* Clock.currentTimeMillis
+      if (now - since >= grace && control.report === undefined) {
+        control.says({ _tag: "WaitingForWorker", needs }, since)
+      }
+      yield* Effect.sleep("250 millis")
+    }
+  })
+
+/** The stored steps are from a version that decided otherwise. */
+const cannotReplay = (end: End): boolean =>
+  Exit.isFailure(end) &&
+  end.cause.reasons.some(
+    (reason) => Cause.isDieReason(reason) && reason.defect instanceof RunState.UnexpectedEvent
+  )
+
+/** Leaves the task to a worker that can replay it. */
+const refuse = (worker: WorkerCore, control: Control, payload: Payload) =>
+  Effect.gen(function* () {
+    const now = yield* Clock.currentTimeMillis
+    const needs = `${agentOf(payload)} (a version that can replay its stored steps)`
+    control.says({ _tag: "WaitingForWorker", needs }, now)
+    yield* worker.draining
+    yield* parked(worker, control)
+  })
+
+/** Hands the task back: a worker that starts resumes it. */
+const parked = (worker: WorkerCore, control: Control) =>
+  Effect.gen(function* () {
+    control.silent()
+    yield* kept(worker.store.park(control.id, control.generation))
+    return yield* Workflow.suspend(yield* WorkflowInstance)
+  })
+
+const leave = (why: "cancelled" | "draining", worker: WorkerCore, row: Row, control: Control) =>
+  why === "draining" ? parked(worker, control) : finish(worker, row, control, undefined)
+
+// -----------------------------------------------------------------------------
+// The end
+// -----------------------------------------------------------------------------
+
+const finish = (worker: WorkerCore, row: Row, control: Control, end: End | undefined) =>
+  Effect.gen(function* () {
+    const at = yield* Clock.currentTimeMillis
+    const { cancelBy = "" } = control
+    const { state, result, costUsd } = yield* endOf(row, cancelBy, end)
+    control.silent()
+    const { id, generation } = row
+    yield* kept(
+      worker.store.finish({
+        id,
+        generation,
+        state,
+        result: Schema.encodeSync(resultJson)(result),
+        costUsd,
+        at
+      })
+    )
+    yield* ResilienceEvents.publishNow<TaskEvent>({
+      _tag: "TaskEnded",
+      task: row.task,
+      state: state._tag,
+      restarts: control.restarts
+    })
+    if (result._tag === "Ended") yield* worker.parts.emit(id, { type: "outcome", outcome: result.outcome })
+  })
+
+interface Ended {
+  readonly state: Extract<TaskState, { readonly _tag: "Done" | "Failed" | "Cancelled" }>
+  readonly result: TaskResult
+  readonly costUsd: number | undefined
+}
+
+const endOf = (row: Row, by: string, end: End | undefined): Effect.Effect<Ended> =>
+  Effect.gen(function* () {
+    if (end !== undefined && Exit.isSuccess(end)) {
+      const outcome = end.value
+      const { status, costUsd } = outcome
+      const state: Ended["state"] =
+        status === "cancelled" ? { _tag: "Cancelled", by } : { _tag: "Done", status }
+      return { state, result: { _tag: "Ended", outcome }, costUsd }
+    }
+    if (end === undefined) {
+      const transcript = new Transcript.Transcript(yield* historyOf(row))
+      return {
+        state: { _tag: "Cancelled", by },
+        result: cancelledResult(row.id, by, transcript),
+        costUsd: undefined
+      }
+    }
+    const transcript = Option.getOrUndefined(AgentFailed.transcriptOf(end.cause))
+    const reason = reasonOf(end.cause)
+    const failure = new TaskFailed({
+      task: row.id,
+      reason,
+      transcript: transcript ?? new Transcript.Transcript(yield* historyOf(row))
+    })
+    return {
+      state: { _tag: "Failed", reason: kindOf(reason), message: reason.message.slice(0, maxMessage) },
+      result: { _tag: "Failed", failure },
+      costUsd: undefined
+    }
+  })
+
+/** The result of a task that was cancelled before it began. */
+export const cancelledResult = (task: string, by: string, transcript: Transcript.Transcript): TaskResult => ({
+  _tag: "Failed",
+  failure: new TaskFailed({
+    task,
+    reason: { _tag: "Cancelled", message: `It was cancelled by ${by} before it ran.` },
+    transcript
+  })
+})
+
+/** The conversation that a generation begins with; empty where the parameters make it. */
+const historyOf = ({ history }: Row): Effect.Effect<Prompt.Prompt> =>
+  history === undefined
+    ? Effect.succeed(Prompt.empty)
+    : Effect.orDie(Schema.decodeUnknownEffect(promptJson)(history))
+
+/** Characters of a failure in a status. */
+const maxMessage = 2_000
+
+const kindOf = (reason: FailReason): string =>
+  reason._tag === "ProviderFailure" ? reason.reason._tag : reason._tag
+
+const reasonOf = (cause: Cause.Cause<AgentFailed.AgentFailed | StepEnded>): FailReason => {
+  const failure = cause.reasons.find(Cause.isFailReason)
+  if (failure !== undefined) return failure.error.reason
+  const defect = Cause.squash(cause)
+  const message = defect instanceof Error ? `${defect.name}: ${defect.message}` : String(defect)
+  return { _tag: "Defect", message: message.slice(0, maxMessage) }
+}

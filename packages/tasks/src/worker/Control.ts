@@ -1,0 +1,58 @@
+/** What this process knows of a task that it runs, beside what is stored: its cancellation and its latest state. */
+import { Deferred, Effect, Exit } from "effect"
+import type { TaskState } from "../TaskState.ts"
+import type { Report, Row } from "../store/TaskStore.ts"
+
+export class Control {
+  readonly id: string
+  readonly generation: number
+  readonly #cancelled = Deferred.makeUnsafe<void>()
+  #by: string | undefined
+  #report: Report | undefined
+  #isDirty = false
+  restarts: number
+  /** True once it has a permit. */
+  isRunning = false
+
+  constructor({ id, generation, restarts, cancelBy }: Row) {
+    this.id = id
+    this.generation = generation
+    this.restarts = restarts
+    if (cancelBy !== undefined) this.cancel(cancelBy)
+  }
+
+  cancel(by: string): void {
+    this.#by ??= by
+    Deferred.doneUnsafe(this.#cancelled, Exit.void)
+  }
+
+  get cancelBy(): string | undefined {
+    return this.#by
+  }
+
+  /** Completes when the task is cancelled. */
+  readonly cancelled: Effect.Effect<void> = Effect.suspend(() => Deferred.await(this.#cancelled))
+
+  /** Says what the task does now. It is stored with the next flush. */
+  says(state: TaskState, at: number): void {
+    this.#report = { id: this.id, generation: this.generation, state, since: at, restarts: this.restarts }
+    this.#isDirty = true
+  }
+
+  /** The state that is stored counts from here on. */
+  silent(): void {
+    this.#report = undefined
+    this.#isDirty = false
+  }
+
+  get report(): Report | undefined {
+    return this.#report
+  }
+
+  /** The report, if it was not stored yet. */
+  flush(): Report | undefined {
+    if (!this.#isDirty) return undefined
+    this.#isDirty = false
+    return this.#report
+  }
+}

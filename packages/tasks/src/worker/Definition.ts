@@ -1,0 +1,27 @@
+/** An agent that a worker can run, with its types erased: `Task` has them. */
+import { Schema } from "effect"
+import type { Effect } from "effect"
+import type { Tool } from "effect/ai"
+import type { AgentFailed, Outcome } from "@outlast/agent"
+import type { Steps } from "@outlast/agent/loop"
+import type { Policy } from "../restart/Restart.ts"
+import { FailReason } from "../TaskState.ts"
+
+/** Ends the run from within a step. */
+export class StepEnded extends Schema.TaggedError<StepEnded>("@outlast/tasks/worker/StepEnded")("StepEnded", {
+  reason: FailReason
+}) {}
+
+export interface Definition {
+  readonly task: string
+  readonly version: number
+  readonly restarts: Policy
+  readonly tools: ReadonlyArray<Tool.Any>
+  readonly run: (options: {
+    /** JSON. */
+    readonly params: string
+    readonly history: string | undefined
+    readonly steps: Steps.Steps<StepEnded>
+    readonly cancel: Effect.Effect<void>
+  }) => Effect.Effect<Outcome.Outcome, AgentFailed.AgentFailed | StepEnded>
+}

@@ -1,0 +1,182 @@
+/**
+ * Runs tasks in this process: starts queued ones, wakes waiting ones, and stores what they do.
+ *
+ * One loop asks the store every half second. It starts the queued tasks whose agent is registered here, and hands
+ * cancellations, decisions and times that are due to the engine, which may run the task in another process.
+ */
+import { Clock, Context, Deferred, Effect, Exit, Layer, Option, Queue, Schema, Semaphore } from "effect"
+import type { Duration, Scope } from "effect"
+import { WorkflowEngine } from "effect/workflow/WorkflowEngine"
+import type { StoreError } from "@outlast/resilience"
+import { verdictJson } from "../TaskState.ts"
+import type { Row } from "../store/TaskStore.ts"
+import { agentOf, TaskStore } from "../store/TaskStore.ts"
+import { body } from "./Body.ts"
+import type { Control } from "./Control.ts"
+import type { Definition } from "./Definition.ts"
+import { Handlers } from "./Handlers.ts"
+import { Parts } from "./Parts.ts"
+import { body as bodyVersion, deferred, TaskWorkflow } from "./TaskWorkflow.ts"
+import type { Wake } from "./TaskWorkflow.ts"
+import type { WorkerCore } from "./WorkerCore.ts"
+import { grace } from "./WorkerCore.ts"
+
+export interface Settings {
+  readonly name: string
+  readonly concurrency: number
+  readonly maxRestarting: number
+}
+
+/** Time between two looks at the store. */
+export const poll: Duration.Input = "500 millis"
+/** Rows of one look, at most. */
+const page = 1_000
+
+export interface Service {
+  readonly register: (definition: Definition) => Effect.Effect<void, never, Scope.Scope>
+  readonly parts: Parts
+  /** The task as this process runs it. */
+  readonly controlOf: (id: string) => Control | undefined
+  /** Looks at the store at once. */
+  readonly nudge: Effect.Effect<void>
+  /** Begins no further step, and waits until the tasks here are parked. */
+  readonly drain: Effect.Effect<void>
+}
+
+export class Worker extends Context.Service<Worker, Service>()("@outlast/tasks/worker/Worker") {}
+
+export const layer = (settings: Settings): Layer.Layer<Worker, never, WorkflowEngine | TaskStore> =>
+  Layer.effect(
+    Worker,
+    Effect.gen(function* () {
+      const engine = yield* WorkflowEngine
+      const store = yield* TaskStore
+      const scope = yield* Effect.scope
+      const definitions = new Map<string, Definition>()
+      const drained = Deferred.makeUnsafe<void>()
+      const nudges = yield* Queue.sliding<void>(1)
+      const core: WorkerCore = {
+        name: settings.name,
+        boot: globalThis.crypto.randomUUID(),
+        store,
+        maxRestarting: settings.maxRestarting,
+        permits: Semaphore.makeUnsafe(settings.concurrency),
+        handlers: new Handlers(scope),
+        parts: new Parts(),
+        running: new Map(),
+        definitionOf: (agent) => definitions.get(agentOf(agent)),
+        isDraining: () => Deferred.isDoneUnsafe(drained),
+        draining: Deferred.await(drained)
+      }
+      yield* engine.register(TaskWorkflow, body(core))
+      const tick = look(core, engine, definitions)
+      yield* Effect.raceFirst(Effect.sleep(poll), Queue.take(nudges)).pipe(
+        Effect.andThen(
+          Effect.catchCause(tick, (cause) =>
+            Effect.logWarning("Tasks: the store was not asked; trying again.", cause)
+          )
+        ),
+        Effect.forever,
+        Effect.forkScoped
+      )
+      const stop = Effect.sync(() => Deferred.doneUnsafe(drained, Exit.void))
+      yield* Effect.addFinalizer(() => stop)
+      return {
+        register: (definition) =>
+          Effect.acquireRelease(
+            Effect.sync(() => void definitions.set(agentOf(definition), definition)),
+            () => Effect.sync(() => void definitions.delete(agentOf(definition)))
+          ).pipe(Effect.tap(() => Queue.offer(nudges, undefined))),
+        parts: core.parts,
+        controlOf: (id) => core.running.get(id),
+        nudge: Effect.asVoid(Queue.offer(nudges, undefined)),
+        drain: Effect.andThen(stop, emptied(core))
+      }
+    })
+  )
+
+/** Waits until nothing runs here, and stores the last reports. */
+const emptied = (core: WorkerCore): Effect.Effect<void> =>
+  Effect.gen(function* () {
+    while (core.running.size > 0) yield* Effect.sleep("50 millis")
+  })
+
+/** One look at the store. */
+const look = (
+  core: WorkerCore,
+  engine: WorkflowEngine["Service"],
+  definitions: ReadonlyMap<string, Definition>
+): Effect.Effect<void, StoreError.StoreError> =>
+  Effect.gen(function* () {
+    const { store, running } = core
+    const reports = [...running.values()].flatMap((control) => control.flush() ?? [])
+    yield* store.report(reports)
+    const now = yield* Clock.currentTimeMillis
+    const known = [...definitions.keys()]
+    if (!core.isDraining()) {
+      for (const row of yield* store.queued(known, page)) yield* start(core, engine, row)
+      for (const row of yield* store.unknown(known, now - grace, page)) {
+        const { id, generation, since, restarts } = row
+        const state = { _tag: "WaitingForWorker", needs: agentOf(row) } as const
+        yield* store.report([{ id, generation, state, since, restarts }])
+      }
+    }
+    for (const row of yield* store.attention(now, page)) yield* attend(core, engine, row, now)
+  })
+
+const executionOf = (row: Row) =>
+  TaskWorkflow.executionId({
+    id: row.id,
+    generation: row.generation,
+    task: row.task,
+    version: row.version,
+    body: bodyVersion
+  })
+
+const start = (core: WorkerCore, engine: WorkflowEngine["Service"], row: Row) =>
+  Effect.gen(function* () {
+    const { id, generation, task, version } = row
+    const executionId = yield* executionOf(row)
+    const payload = { id, generation, task, version, body: bodyVersion }
+    // The engine stores it first: a task that is marked as started is never lost.
+    yield* engine.execute(TaskWorkflow, { executionId, payload, discard: true })
+    yield* core.store.started(id, generation)
+  })
+
+const attend = (core: WorkerCore, engine: WorkflowEngine["Service"], row: Row, now: number) =>
+  Effect.gen(function* () {
+    const { id, generation, cancelBy, wait, verdict, dueAt, parked } = row
+    const executionId = yield* executionOf(row)
+    const control = core.running.get(id)
+    if (parked && control === undefined && !core.isDraining()) yield* engine.resume(TaskWorkflow, executionId)
+    if (cancelBy !== undefined && control?.generation === generation) control.cancel(cancelBy)
+    if (wait === undefined) return
+    const wake = yield* wakeOf(cancelBy, verdict, dueAt !== undefined && dueAt <= now)
+    if (wake === undefined) return
+    const own = deferred(wait)
+    yield* engine.deferredDone(own, {
+      workflowName: TaskWorkflow._tag,
+      executionId,
+      deferredName: own.name,
+      exit: Exit.succeed(wake)
+    })
+    yield* core.store.woken(id, generation, wait)
+  })
+
+const wakeOf = (
+  cancelBy: string | undefined,
+  verdict: string | undefined,
+  isDue: boolean
+): Effect.Effect<Wake | undefined> => {
+  if (cancelBy !== undefined) return Effect.succeed({ _tag: "Cancelled" })
+  if (verdict !== undefined) {
+    return Effect.map(Effect.orDie(Schema.decodeUnknownEffect(verdictJson)(verdict)), (verdict) => ({
+      _tag: "Decided",
+      verdict
+    }))
+  }
+  return isDue ? Effect.succeed({ _tag: "Due" }) : Effect.undefined
+}
+
+/** The worker of this process, if it has one. */
+export const optional: Effect.Effect<Option.Option<Service>> = Effect.serviceOption(Worker)

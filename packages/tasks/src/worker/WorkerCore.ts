@@ -1,0 +1,30 @@
+/** What the parts of a worker share. */
+import type { Effect, Semaphore } from "effect"
+import type { Service as Store } from "../store/TaskStore.ts"
+import type { Control } from "./Control.ts"
+import type { Definition } from "./Definition.ts"
+import type { Handlers } from "./Handlers.ts"
+import type { Parts } from "./Parts.ts"
+import type { Reply } from "./Reply.ts"
+
+/** How long a task may be queued before its status says that its agent is missing, in milliseconds. */
+export const grace = 2_000
+
+export interface WorkerCore {
+  readonly name: string
+  /** Identifies the start of this process. */
+  readonly boot: string
+  readonly store: Store
+  readonly maxRestarting: number
+  readonly permits: Semaphore.Semaphore
+  readonly handlers: Handlers<Reply>
+  readonly parts: Parts
+  readonly running: Map<string, Control>
+  readonly definitionOf: (agent: {
+    readonly task: string
+    readonly version: number
+  }) => Definition | undefined
+  readonly isDraining: () => boolean
+  /** Completes when the worker stops. */
+  readonly draining: Effect.Effect<void>
+}
