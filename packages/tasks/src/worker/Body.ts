@@ -76,6 +76,11 @@ const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control) =
       )
     )
     if (typeof end === "string") return yield* leave(end, worker, row, control)
+    // A suspension, or a lost lease: the task goes on later, here or elsewhere.
+    if (Exit.isFailure(end) && Cause.hasInterruptsOnly(end.cause)) {
+      // Interruptions have no error.
+      return yield* Effect.failCause(end.cause as Cause.Cause<never>)
+    }
     if (cannotReplay(end)) return yield* refuse(worker, control, payload)
     yield* finish(worker, row, control, end)
   })

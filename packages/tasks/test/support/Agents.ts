@@ -29,9 +29,11 @@ export interface World {
   readonly paid: Array<string>
   /** Number of questions to the model. */
   asked: number
+  /** Statements of the store before the last tool, where they are counted. */
+  lastTool: number
 }
 
-export const world = (): World => ({ looked: [], paid: [], asked: 0 })
+export const world = (): World => ({ looked: [], paid: [], asked: 0, lastTool: 0 })
 
 export const usage = {
   inputTokens: { uncached: undefined, total: 10, cacheRead: undefined, cacheWrite: undefined },
