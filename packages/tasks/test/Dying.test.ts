@@ -28,7 +28,7 @@ const process = (own: Agents.World, death: Dying.Death, canAsk: boolean) =>
     Layer.provideMerge(Dying.layer(death))
   )
 
-const key = "buy/1#1/turn/2/tool/pay-1"
+const key = "buy/1#0.1/turn/2/tool/pay-1"
 
 const round = (death: Dying.Death, canAsk: boolean) =>
   Effect.gen(function* () {

@@ -28,7 +28,7 @@ onEach(({ layer }) => {
       assert.deepStrictEqual(own, {
         asked: 3,
         looked: [1],
-        paid: ["buy/1#1/turn/2/tool/pay-1"],
+        paid: ["buy/1#0.1/turn/2/tool/pay-1"],
         lastTool: 0
       })
       const { status } = yield* Tasks.Tasks

@@ -60,8 +60,8 @@ describe("a worker on SQLite", () => {
 
   it("is refused while another one holds the store, with a message that names it", () =>
     inFolder((folder) => {
-      const { status, stdout, stderr } = run(folder, "second", "")
-      assert.notStrictEqual(status, 0)
-      assert.match(stdout + stderr, /Store `lock` .*is locked: process \d+/)
+      const { status, said } = JSON.parse(run(folder, "second", "").stdout)
+      assert.strictEqual(status, 1)
+      assert.match(said, /Store `lock` .*is locked: process \d+/)
     }), 120_000)
 })

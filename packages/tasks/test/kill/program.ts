@@ -6,13 +6,14 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Layer, Option, References } from "effect"
+import { spawnSync } from "node:child_process"
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs"
 import { join } from "node:path"
 import { Toolkit } from "effect/ai"
 import { StoreLock } from "@outlast/node/lock"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Journal, Task, Tasks } from "@outlast/tasks"
-import { Look, model, Order, Pay, turnOf, world } from "../support/Agents.ts"
+import { Look, model, Order, Pay, world } from "../support/Agents.ts"
 
 const [folder = ".", point = "never", mode = ""] = process.argv.slice(2)
 const file = join(folder, "effects.log")
@@ -36,8 +37,7 @@ const reached = (name: string): void => {
   if (name === point) process.kill(process.pid, "SIGKILL")
 }
 
-const Paying = Pay.pipe(
-  Journal.reconcile(({ key }) =>
+const Paying = Journal.reconcile(Pay, ({ key }) =>
     Effect.sync(() =>
       mode !== "ask"
         ? { _tag: "Unknown" }
@@ -45,7 +45,6 @@ const Paying = Pay.pipe(
           ? { _tag: "Happened", result: "paid" }
           : { _tag: "DidNot" }
     )
-  )
 )
 const Shop = Toolkit.make(Look, Paying)
 const Buy = Task.make("buy", { version: 1, params: Order, toolkit: Shop })
@@ -73,7 +72,6 @@ const asked = model(world(), (turn) => {
   reached(`ask:${turn}`)
   return undefined
 })
-void turnOf
 
 const layer = Buy.toLayer(({ item }) => ({ prompt: `Buy ${item}.` })).pipe(
   Layer.provide([handlers, asked]),
@@ -85,6 +83,15 @@ const program = Effect.gen(function* () {
   const { status } = yield* Tasks.Tasks
   const id = yield* Buy.submit({ params: { item: "a book" }, key: "1" })
   reached("submitted")
+  if (point === "second") {
+    const { status, stdout, stderr } = spawnSync(
+      process.execPath,
+      [...process.execArgv, import.meta.filename, folder, "never"],
+      { encoding: "utf8" }
+    )
+    console.log(JSON.stringify({ status, said: stdout + stderr }))
+    return
+  }
   while (true) {
     const { state } = Option.getOrThrow(yield* status(id))
     if (state._tag === "Done" || state._tag === "InDoubt") {
@@ -97,5 +104,8 @@ const program = Effect.gen(function* () {
 })
 
 NodeRuntime.runMain(
-  program.pipe(Effect.provide(layer), Effect.provideService(References.MinimumLogLevel, "Warn"))
+  // A layer that cannot be built fails the program: the main function prints why.
+  Effect.provide(program, layer as Layer.Layer<Tasks.Tasks, unknown>).pipe(
+    Effect.provideService(References.MinimumLogLevel, "Error")
+  )
 )
