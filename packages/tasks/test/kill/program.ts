@@ -38,13 +38,13 @@ const reached = (name: string): void => {
 }
 
 const Paying = Journal.reconcile(Pay, ({ key }) =>
-    Effect.sync(() =>
-      mode !== "ask"
-        ? { _tag: "Unknown" }
-        : effectsOf().includes(`pay ${key}`)
-          ? { _tag: "Happened", result: "paid" }
-          : { _tag: "DidNot" }
-    )
+  Effect.sync(() =>
+    mode !== "ask"
+      ? { _tag: "Unknown" }
+      : effectsOf().includes(`pay ${key}`)
+        ? { _tag: "Happened", result: "paid" }
+        : { _tag: "DidNot" }
+  )
 )
 const Shop = Toolkit.make(Look, Paying)
 const Buy = Task.make("buy", { version: 1, params: Order, toolkit: Shop })

@@ -117,7 +117,7 @@ export const handlers = (own: World, before: Effect.Effect<void> = Effect.void) 
 /** The same agent, with a shop that can be asked whether a payment has happened. */
 export const reconciling = (own: World) => {
   const asking = Journal.reconcile(Pay, ({ key }) =>
-      Effect.sync(() => (own.paid.includes(key) ? { _tag: "Happened", result: "paid" } : { _tag: "DidNot" }))
+    Effect.sync(() => (own.paid.includes(key) ? { _tag: "Happened", result: "paid" } : { _tag: "DidNot" }))
   )
   const Asking = Task.make("buy", { version: 1, params: Order, toolkit: Toolkit.make(Look, asking) })
   return Asking.toLayer(({ item }) => ({ prompt: `Buy ${item}.` }))
