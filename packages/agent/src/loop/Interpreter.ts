@@ -183,7 +183,7 @@ export const interpret = <E, R, F = never>(
         return own.tool({ name, turn: state.turn, call, tool }, fresh(unlessHalted(run, halted)))
       }
       return Effect.flatMap(world.tools<E, R, F>(here, action, publish, carry), (event) =>
-        world.admits ? asStep("results", world.admitted(here, event)) : Effect.succeed(event)
+        world.compacts ? asStep("results", world.admitted(here, event)) : Effect.succeed(event)
       )
     }
 
@@ -192,7 +192,10 @@ export const interpret = <E, R, F = never>(
       isFresh = steps === undefined
       switch (action._tag) {
         case "Fit":
-          return asStep("fit", unlessHalted(world.fit(here, action), haltedAs))
+          // Without compaction every conversation fits: nothing to store.
+          return world.compacts
+            ? asStep("fit", unlessHalted(world.fit(here, action), haltedAs))
+            : world.fit(here, action)
         case "Ask":
           return asStep("ask", unlessHalted(world.ask(here, action), haltedAs))
         case "RunTools": {

@@ -312,7 +312,8 @@ export const make = (
         if (step.kind !== "ask") {
           return yield* activity(step.name, RunEvent.RunEvent, unlessCancelled(control, run))
         }
-        const watched = retrying(unlessCancelled(control, run), (attempt, reason, nextIn) =>
+        const asks = worker.parts.answering(id, unlessCancelled(control, run))
+        const watched = retrying(asks, (attempt, reason, nextIn) =>
           attempt === undefined
             ? running(step.turn)
             : says({ _tag: "Retrying", attempt, reason, nextIn, turn: step.turn, worker: worker.name })
