@@ -84,7 +84,9 @@ it.effect("a worker that cannot replay the stored steps leaves the task alone, a
         const isWaiting = Effect.map(stateOf(id), ({ _tag }) => _tag === "WaitingForWorker")
         yield* until(isWaiting, 100)
         const state = yield* stateOf(id)
-        assert.isTrue(state._tag === "WaitingForWorker" && state.needs.includes("can replay its stored steps"))
+        assert.isTrue(
+          state._tag === "WaitingForWorker" && state.needs.includes("can replay its stored steps")
+        )
         yield* inTime(Tasks.drain)
       })
     )
@@ -109,7 +111,10 @@ it.effect("a client submits, watches and cancels what a worker of another proces
         const { cancel } = yield* Tasks.Tasks
         yield* until(Effect.map(stateOf(id), ({ _tag }) => _tag === "Running"))
         yield* cancel(id, "ada")
-        yield* until(Effect.map(stateOf(id), ({ _tag }) => _tag === "Cancelled"), 40)
+        yield* until(
+          Effect.map(stateOf(id), ({ _tag }) => _tag === "Cancelled"),
+          40
+        )
         assert.deepStrictEqual(yield* stateOf(id), { _tag: "Cancelled", by: "ada" })
         const outcome = yield* inTime(Buy.result(id))
         assert.strictEqual(outcome.status, "cancelled")
@@ -130,9 +135,13 @@ it.effect("publishes each event once, however often the body runs", () => {
   )
   // The third turn fails twice: two suspensions, and so two replays.
   const fails = (turn: number, asked: number) => (turn === 3 && asked <= 4 ? Agents.network : undefined)
-  return life(own, Effect.flatMap(Buy.submit({ params, key: "1" }), (id) => inTime(Buy.result(id))), {
-    fails
-  }).pipe(
+  return life(
+    own,
+    Effect.flatMap(Buy.submit({ params, key: "1" }), (id) => inTime(Buy.result(id))),
+    {
+      fails
+    }
+  ).pipe(
     Effect.map(() =>
       assert.deepStrictEqual(seen, [
         "ToolFinished",

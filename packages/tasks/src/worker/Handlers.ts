@@ -13,6 +13,7 @@ const maxEnded = 10_000
 export class Handlers<A> {
   readonly #scope: Scope.Scope
   readonly #fibers = new Map<string, Fiber.Fiber<A>>()
+  #hasForgotten = false
 
   constructor(scope: Scope.Scope) {
     this.#scope = scope
@@ -22,6 +23,11 @@ export class Handlers<A> {
   get(key: string): Effect.Effect<A> | undefined {
     const fiber = this.#fibers.get(key)
     return fiber === undefined ? undefined : Fiber.join(fiber)
+  }
+
+  /** True when a handler was forgotten whose reply may not be stored. */
+  get hasForgotten(): boolean {
+    return this.#hasForgotten
   }
 
   /** Starts the handler of an effect, and waits for it. */
@@ -46,6 +52,7 @@ export class Handlers<A> {
     for (const [key, fiber] of this.#fibers) {
       if (fiber.pollUnsafe() === undefined) continue
       this.#fibers.delete(key)
+      this.#hasForgotten = true
       return
     }
   }
