@@ -36,7 +36,7 @@
  * program.pipe(Effect.provide(Compaction.layer({ summariser: { model: haiku } })))
  * ```
  */
-import { Duration, Effect, Queue, Stream } from "effect"
+import { Duration, Effect, Exit, Queue, Stream } from "effect"
 import { LanguageModel, Prompt, Toolkit } from "effect/ai"
 import type { AiError, Response, Tool } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
@@ -55,7 +55,7 @@ import * as Requirements from "../guard/Requirements.ts"
 import * as Subagent from "../guard/Subagent.ts"
 import * as Kind from "../options/Kind.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
-import type { AgentFailed } from "./AgentFailed.ts"
+import { AgentFailed } from "./AgentFailed.ts"
 import * as Compacting from "./Compacting.ts"
 import * as Handlers from "./Handlers.ts"
 import * as Hooks from "./Hooks.ts"
@@ -68,6 +68,7 @@ import * as RunTranscript from "./RunTranscript.ts"
 import type { Surface } from "./RunWorld.ts"
 import * as RunWorld from "./RunWorld.ts"
 import * as Share from "./Share.ts"
+import * as Spans from "../telemetry/Spans.ts"
 import { SuspendedRun } from "./Suspended.ts"
 import type { Kit, Settings } from "./ToolCalls.ts"
 import type { Cause, Transition } from "./Transition.ts"
@@ -345,7 +346,21 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       hold
     })
   })
-  return Subagent.run(running)
+  return Subagent.run(Spans.around("invoke_agent", spanOptions, running))
+}
+
+/** The span of a run. A tool that fails may say in its message what the model has written. */
+const spanOptions: Spans.Options<Outcome, unknown> = {
+  attributes: { "gen_ai.operation.name": "invoke_agent" },
+  ended: (exit) =>
+    Exit.isFailure(exit)
+      ? {}
+      : {
+          "outlast.status": exit.value.status,
+          "outlast.turns": exit.value.turns,
+          "outlast.cost_usd": exit.value.costUsd
+        },
+  isOwn: (error) => error instanceof AgentFailed
 }
 
 /** The settings of a run, narrowed to the limits that another run has left for it. */
