@@ -564,7 +564,8 @@ const traced =
                 "outlast.summaries": exit.value.report.summaries.calls
               },
         // Their messages have numbers only.
-        isOwn: (error) => error instanceof CannotFit || error instanceof ContextExhausted
+        messageOf: (error) =>
+          error instanceof CannotFit || error instanceof ContextExhausted ? error.message : undefined
       },
       compacting
     )

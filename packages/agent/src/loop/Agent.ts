@@ -55,7 +55,7 @@ import * as Requirements from "../guard/Requirements.ts"
 import * as Subagent from "../guard/Subagent.ts"
 import * as Kind from "../options/Kind.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
-import { AgentFailed } from "./AgentFailed.ts"
+import type { AgentFailed } from "./AgentFailed.ts"
 import * as Compacting from "./Compacting.ts"
 import * as Handlers from "./Handlers.ts"
 import * as Hooks from "./Hooks.ts"
@@ -349,7 +349,7 @@ const loop = <Tools extends Record<string, Tool.Any>>(
   return Subagent.run(Spans.around("invoke_agent", spanOptions, running))
 }
 
-/** The span of a run. A tool that fails may say in its message what the model has written. */
+/** The span of a run. */
 const spanOptions: Spans.Options<Outcome, unknown> = {
   attributes: { "gen_ai.operation.name": "invoke_agent" },
   ended: (exit) =>
@@ -359,8 +359,7 @@ const spanOptions: Spans.Options<Outcome, unknown> = {
           "outlast.status": exit.value.status,
           "outlast.turns": exit.value.turns,
           "outlast.cost_usd": exit.value.costUsd
-        },
-  isOwn: (error) => error instanceof AgentFailed
+        }
 }
 
 /** The settings of a run, narrowed to the limits that another run has left for it. */

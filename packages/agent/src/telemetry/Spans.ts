@@ -6,7 +6,7 @@
  * call is the one that effect/ai makes: `LanguageModel.generateText`.
  *
  * A span has no content: no prompt, no answer, no arguments and no results of tools. The end of a span names the kind of
- * the error. Its message is added only where it is Outlast's own, because a message of a tool may have content.
+ * the error, and what Outlast itself says of it. Messages of tools and of providers may quote content and are left out.
  *
  * **Cost.** Without a tracer, which means with the default one of Effect, no span is made: each place looks up the tracer
  * of the fiber.
@@ -33,8 +33,8 @@ export interface Options<A = unknown, E = unknown> {
   readonly attributes: Attributes
   /** Adds the attributes that are known at the end. */
   readonly ended?: ((exit: Exit.Exit<A, E>) => Attributes) | undefined
-  /** True for an error whose message has no content and no secret. Default: only the kind of an error is told. */
-  readonly isOwn?: ((error: unknown) => boolean) | undefined
+  /** What to say of an error, without content. Default: its kind alone. */
+  readonly messageOf?: ((error: unknown) => string | undefined) | undefined
 }
 
 /** Makes a span. The caller ends it with {@link end}. */
@@ -59,7 +59,7 @@ export const around = <A, E, R>(
           Effect.onExit(inside(span, effect), (exit) =>
             Effect.sync(() => {
               if (options.ended !== undefined) annotate(span, options.ended(exit))
-              end(fiber, span, exit, options.isOwn)
+              end(fiber, span, exit, options.messageOf)
             })
           )
         )
@@ -75,7 +75,7 @@ export const end = (
   fiber: Fiber.Fiber<unknown, unknown>,
   span: Tracer.Span,
   exit: Exit.Exit<unknown, unknown>,
-  isOwn: (error: unknown) => boolean = () => false
+  messageOf?: Options["messageOf"]
 ): void => {
   if (span.status._tag === "Ended") return
   const now = fiber.getRef(Clock.Clock).currentTimeNanosUnsafe()
@@ -84,7 +84,7 @@ export const end = (
   const error = Cause.squash(exit.cause)
   const kind = kindOf(error)
   annotate(span, { "error.type": kind })
-  span.end(now, Exit.fail(shown(kind, isOwn(error) && Predicate.isError(error) ? error.message : kind)))
+  span.end(now, Exit.fail(shown(kind, messageOf?.(error) ?? kind)))
 }
 
 /** The reason of a failure, or the tag or the name of an error. */

@@ -113,8 +113,16 @@ export class CallReport {
 
   #started({ target }: Sending): Told {
     const waited = this.waits.take()
-    const after = wasCut(this.#state) ? undefined : this.#state.lastFailure?.reason._tag
-    return this.#publish({ _tag: "AttemptStarted", ...this.#numbers(), target, waited, after })
+    const failure = wasCut(this.#state) ? undefined : this.#state.lastFailure
+    return this.#publish({
+      _tag: "AttemptStarted",
+      ...this.#numbers(),
+      target,
+      waited,
+      after: failure?.reason._tag,
+      rule: failure?.evidence.rule,
+      status: failure?.evidence.status
+    })
   }
 
   failed({ target }: Attempt, { failure, elapsed }: Failed): Told {

@@ -11,6 +11,7 @@ import type { LanguageModel, Response } from "effect/ai"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import { whatHappened } from "../../failure/reasons/ProviderFailure.ts"
 import * as Spans from "../../telemetry/Spans.ts"
 import * as OutputLimit from "../decide/OutputLimit.ts"
 import type { Attempt } from "./Attempt.ts"
@@ -59,7 +60,7 @@ export class CallTrace {
     })
   }
 
-  /** The attempt failed. The failure has no key and no prompt in it. */
+  /** The attempt failed. The provider's own sentence is left out: it may quote the request. */
   failed(failure: ProviderFailure): void {
     this.#failed++
     if (this.#attempt === undefined) return
@@ -69,7 +70,7 @@ export class CallTrace {
       "http.response.status_code": evidence.status,
       "outlast.evidence.rule": evidence.rule
     })
-    this.#end(Exit.fail(failure))
+    this.#end(Exit.fail(failure), `${failure.target?.id}: ${whatHappened(failure)}.`)
   }
 
   /** The attempt gave an answer, or a part of one that the output limit cut. */
@@ -110,11 +111,11 @@ export class CallTrace {
     })
   }
 
-  #end(exit: Exit.Exit<unknown, unknown>): void {
+  #end(exit: Exit.Exit<unknown, unknown>, message?: string): void {
     const span = this.#attempt
     if (span === undefined) return
     this.#attempt = undefined
-    Spans.end(this.#context.fiber, span, exit, () => true)
+    Spans.end(this.#context.fiber, span, exit, () => message)
   }
 }
 
