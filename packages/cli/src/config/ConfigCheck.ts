@@ -33,11 +33,17 @@ export class WrongSettings extends Data.TaggedError("WrongSettings")<{
 export const schemaOf = (kind: Kind): Readonly<Record<string, unknown>> =>
   kind === "outlast" ? OutlastConfig.jsonSchema() : Decision037Config.jsonSchema()
 
-export const check = ({
+/** Settings that a file gives, by their paths, and its format. */
+export interface Given {
+  readonly format: SettingsFile.Format
+  readonly settings: ReadonlyArray<string>
+}
+
+/** Reads and checks a file. */
+export const read = ({
   file,
-  kind,
-  json
-}: Options): Effect.Effect<void, UsageError | WrongSettings, FileSystem.FileSystem> =>
+  kind
+}: Pick<Options, "file" | "kind">): Effect.Effect<Given, UsageError | WrongSettings, FileSystem.FileSystem> =>
   Effect.gen(function* () {
     const format = SettingsFile.formatOf(file)
     if (format === undefined) {
@@ -68,7 +74,16 @@ export const check = ({
         details: { problems }
       })
     }
-    const settings = leavesOf(parsed.success)
+    return { format, settings: leavesOf(parsed.success) }
+  })
+
+export const check = ({
+  file,
+  kind,
+  json
+}: Options): Effect.Effect<void, UsageError | WrongSettings, FileSystem.FileSystem> =>
+  Effect.gen(function* () {
+    const { format, settings } = yield* read({ file, kind })
     yield* Console.log(
       json
         ? JSON.stringify({ file, format, kind, settings })
