@@ -189,7 +189,7 @@ const overNats = async ({ say, table }: Report): Promise<void> => {
       Array.from({ length: backlog }, (_, n) => {
         const id = `d${ids++}`
         const subject = `ev.d${n % 64}`
-        return { id, subject, body, headers: {}, brokerId: id, bytes: 250, at: 0, rejections: 0 }
+        return { id, subject, body, headers: {}, brokerId: id, bytes: 250, at: 0, rejections: 0, refusal: "" }
       })
     )
   )
@@ -292,7 +292,8 @@ const memory = async ({ say }: Report): Promise<void> => {
           brokerId: id,
           bytes: 250,
           at: 0,
-          rejections: 0
+          rejections: 0,
+          refusal: ""
         }
       })
       await filling.run(Effect.flatMap(DeliveryStore.DeliveryStore, ({ insert }) => insert("replay", rows)))

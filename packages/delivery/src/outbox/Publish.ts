@@ -73,11 +73,11 @@ export const make = (
         endTurn(lane, "dropped")
         return Effect.andThen(undecided(pending), Effect.interrupt)
       }
-      const isRejected = exit.cause.reasons.some(
-        (reason) =>
-          Cause.isFailReason(reason) && reason.error instanceof BusError && reason.error.reason === "rejected"
-      )
-      const again: Pending = isRejected ? { ...pending, row: { ...row, rejections: 1 } } : pending
+      const error = exit.cause.reasons.find(Cause.isFailReason)?.error
+      const again: Pending =
+        error instanceof BusError && error.reason === "rejected"
+          ? { ...pending, row: { ...row, rejections: 1, refusal: error.message } }
+          : pending
       const refused = endTurn(lane, "failed", again)
       return refused === undefined ? wait(again, restore) : Effect.fail(refused)
     })
@@ -165,7 +165,8 @@ export const make = (
         brokerId: event.id,
         bytes,
         at,
-        rejections: 0
+        rejections: 0,
+        refusal: ""
       }))
     })
 

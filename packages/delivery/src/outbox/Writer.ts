@@ -87,6 +87,7 @@ export const make = (core: Core, { drain }: Drain) => {
       ),
       (exit) =>
         Effect.sync(() => {
+          state.commit = 0
           const perLane = new Map<LaneCell, number>()
           for (const pending of batch) {
             pending.at = "done"
@@ -143,7 +144,6 @@ export const make = (core: Core, { drain }: Drain) => {
           return Effect.ensuring(
             writeBatch(batch),
             Effect.sync(() => {
-              state.commit = 0
               if (queue.size === 0) settled.pulse()
             })
           )
