@@ -7,17 +7,18 @@
  *   `localhost` and the names in `hosts` are answered.
  * - **Origin** and **Sec-Fetch-Site**: a request of another page names its origin, which must be that of the Host.
  *
- * On loopback, reading needs no token. Elsewhere it does, in the header `authorization: Bearer …`: a token in an address
- * would be written to logs. Changes need a token everywhere. They must be JSON, which another page cannot send without
- * asking first.
+ * On loopback, reading and sending need no token. Elsewhere they do, in the header `authorization: Bearer …`: a token in
+ * an address would be written to logs. Changes need a token everywhere. What is sent must be JSON, which another page
+ * cannot send without asking first.
  */
 
 /**
  * - `open`: a file of the page, which holds no data
  * - `read`: data of the program
+ * - `send`: a request to the program, such as a prompt
  * - `change`: an action of an operator
  */
-export type Kind = "open" | "read" | "change"
+export type Kind = "open" | "read" | "send" | "change"
 
 /** The headers that decide. */
 export interface Request {
@@ -64,15 +65,15 @@ export const verdict = (policy: Policy, request: Request): Refusal | undefined =
   ) {
     return refuse(403, "Requests of other pages are refused (Sec-Fetch-Site).")
   }
-  if (request.kind === "open" || (request.kind === "read" && policy.isLoopback)) return undefined
-  if (policy.isToken === undefined) {
-    return refuse(403, "No token is configured, so this cannot be used.")
+  if (request.kind === "open") return undefined
+  if (request.kind === "change" || !policy.isLoopback) {
+    if (policy.isToken === undefined) return refuse(403, "No token is configured, so this cannot be used.")
+    const token = bearer(request.authorization)
+    if (token === undefined || !policy.isToken(token)) {
+      return refuse(401, "Send the token in the header `authorization: Bearer …`.")
+    }
   }
-  const token = bearer(request.authorization)
-  if (token === undefined || !policy.isToken(token)) {
-    return refuse(401, "Send the token in the header `authorization: Bearer …`.")
-  }
-  if (request.kind === "change" && !isJson(request.contentType)) {
+  if (request.kind !== "read" && !isJson(request.contentType)) {
     return refuse(415, "Send JSON, with `content-type: application/json`.")
   }
   return undefined

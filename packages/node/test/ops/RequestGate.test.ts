@@ -64,7 +64,7 @@ describe("RequestGate", () => {
 
   it("refuses every Host whose name is not on the list", () => {
     fc.assert(
-      fc.property(fc.domain(), fc.constantFrom<Gate.Kind>("open", "read", "change"), (host, kind) => {
+      fc.property(fc.domain(), fc.constantFrom<Gate.Kind>("open", "read", "send", "change"), (host, kind) => {
         assert.strictEqual(status(loopback, { host, kind }, change), 403)
         assert.strictEqual(status(elsewhere, { host, kind }, change), 403)
       })
@@ -135,6 +135,13 @@ describe("RequestGate", () => {
       assert.strictEqual(status(loopback, { contentType }, change), 415, contentType)
     }
     assert.isUndefined(status(loopback, { contentType: "application/json; charset=utf-8" }, change))
+  })
+
+  it("wants JSON, but no token, for what is sent on loopback", () => {
+    const send = { kind: "send", contentType: "application/json" } as const
+    assert.isUndefined(status(loopback, send))
+    assert.strictEqual(status(loopback, { ...send, contentType: "text/plain" }), 415)
+    assert.strictEqual(status(elsewhere, send), 401)
   })
 
   it("repeats no value of a request in a refusal", () => {
