@@ -3,6 +3,7 @@ import { writeSync } from "node:fs"
 import { NodeRuntime, NodeServices } from "@effect/platform-node"
 import { Effect } from "effect"
 import { Command } from "effect/cli"
+import { Host } from "@outlast/node"
 import manifest from "../package.json" with { type: "json" }
 import { outlast } from "./cli.ts"
 import { withUsageErrors } from "./Invocation.ts"
@@ -17,9 +18,13 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   process.exit(1)
 })
 
-outlast.pipe(
+const program = outlast.pipe(
   Command.run({ version: manifest.version }),
   withUsageErrors,
-  Effect.provide(NodeServices.layer),
-  NodeRuntime.runMain
+  Effect.provide(NodeServices.layer)
 )
+
+// A service ends in phases. All other commands end at once.
+const command = process.argv.slice(2).find((argument) => !argument.startsWith("-"))
+if (command === "serve") Host.runMain(program)
+else program.pipe(Effect.provide(Host.layer()), NodeRuntime.runMain)

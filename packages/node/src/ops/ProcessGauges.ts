@@ -6,6 +6,9 @@ import type { Gauge } from "./Prometheus.ts"
 
 const nanos = 1_000_000_000
 
+/** Milliseconds between two samples of the event loop. */
+const resolution = 20
+
 /** Reads the figures. The delay of the event loop is that since the last read. */
 export const make = (info: {
   readonly name: string
@@ -14,7 +17,7 @@ export const make = (info: {
   Effect.map(
     Effect.acquireRelease(
       Effect.sync(() => {
-        const delay = monitorEventLoopDelay({ resolution: 20 })
+        const delay = monitorEventLoopDelay({ resolution })
         delay.enable()
         return delay
       }),
@@ -22,7 +25,9 @@ export const make = (info: {
     ),
     (delay) => () => {
       const { heapTotal, heapUsed, rss } = process.memoryUsage()
-      const seconds = (value: number): number => (Number.isFinite(value) ? value / nanos : 0)
+      // Each sample is the time between two ticks of the timer.
+      const seconds = (value: number): number =>
+        Number.isFinite(value) ? Math.max(0, value / nanos - resolution / 1_000) : 0
       const gauges: ReadonlyArray<Gauge> = [
         {
           name: "outlast_build_info",
