@@ -135,7 +135,7 @@ describe("ActivityState", () => {
       ]
     )
     assert.lengthOf(state.view(1_000).cooldowns, 1)
-    state.apply({ _tag: "CooldownLifted", at: 5, scope: "key", target: b })
+    state.apply({ _tag: "CooldownLifted", at: 5, scope: "key", target: b } as Event)
     assert.lengthOf(state.view(1_000).cooldowns, 0)
     state.apply(cooldown(2_000, 1_000))
     state.apply(started(2_100, 1))
@@ -156,8 +156,8 @@ describe("ActivityState", () => {
     const state = fold(open, { _tag: "AlertRaised", at: 20, key: "k", failures: 10, window: 1 })
     assert.deepStrictEqual(state.view(30).circuits, [{ circuit: "c", phase: "open", since: 10, until: 510 }])
     assert.lengthOf(state.view(30).alerts, 1)
-    state.apply({ ...open, from: "half-open", to: "closed", openFor: undefined })
-    state.apply({ _tag: "AlertCleared", at: 30, key: "k", after: 10 })
+    state.apply({ ...open, from: "half-open", to: "closed", openFor: undefined } as Event)
+    state.apply({ _tag: "AlertCleared", at: 30, key: "k", after: 10 } as Event)
     assert.deepStrictEqual([state.view(40).circuits, state.view(40).alerts], [[], []])
   })
 

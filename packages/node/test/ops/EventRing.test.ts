@@ -17,7 +17,10 @@ type Ring = EventRing<string>
 const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString()
 
 class Push implements fc.Command<Model, Ring> {
-  constructor(readonly event: string) {}
+  readonly event: string
+  constructor(event: string) {
+    this.event = event
+  }
   check = () => true
   run(model: Model, ring: Ring): void {
     ring.push(this.event)
@@ -36,10 +39,12 @@ class Join implements fc.Command<Model, Ring> {
 }
 
 class Read implements fc.Command<Model, Ring> {
-  constructor(
-    readonly reader: number,
-    readonly limit: number
-  ) {}
+  readonly reader: number
+  readonly limit: number
+  constructor(reader: number, limit: number) {
+    this.reader = reader
+    this.limit = limit
+  }
   check = (model: Readonly<Model>) => model.readers.length > 0
   run(model: Model, ring: Ring): void {
     const reader = model.readers[this.reader % model.readers.length]

@@ -52,14 +52,14 @@ const frames = (headers: Record<string, string> = {}) =>
         fetch(`http://127.0.0.1:${ops.page}/events`, { headers, signal: controller.signal })
       )
       assert.strictEqual(response.status, 200)
-      const decoder = new TextDecoder()
       let rest = ""
-      return Stream.fromAsyncIterable(response.body ?? assert.fail("a body"), String).pipe(
-        Stream.mapArray((chunks) => {
-          for (const chunk of chunks) rest += decoder.decode(chunk, { stream: true })
-          const parts = rest.split("\n\n")
+      const chunks: AsyncIterable<string> =
+        response.body?.pipeThrough(new TextDecoderStream()) ?? assert.fail("a body")
+      return Stream.fromAsyncIterable(chunks, String).pipe(
+        Stream.flatMap((chunk) => {
+          const parts = (rest + chunk).split("\n\n")
           rest = parts.pop() ?? ""
-          return parts
+          return Stream.fromIterable(parts)
         }),
         Stream.map((frame) => ({
           id: /^id: (.*)$/m.exec(frame)?.[1] ?? "",
@@ -71,7 +71,9 @@ const frames = (headers: Record<string, string> = {}) =>
   )
 
 const publish = (...tags: ReadonlyArray<string>) =>
-  Effect.forEach(tags, (_tag) => ResilienceEvents.publishNow({ _tag }), { discard: true })
+  Effect.forEach(tags, (_tag) => ResilienceEvents.publishNow<ResilienceEvents.ResilienceEvent>({ _tag }), {
+    discard: true
+  })
 
 describe("probes", () => {
   it.live("answers /live and /ready, with what is missing", () =>
