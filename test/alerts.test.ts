@@ -10,6 +10,7 @@ import { EventLine } from "@outlast/agent"
 import { Inbound } from "@outlast/agent/guard"
 import { DeliveryMetrics } from "@outlast/delivery"
 import { Supervised } from "@outlast/node"
+import { Ops } from "@outlast/node/ops"
 import type { EventDefinition } from "@outlast/resilience"
 import { Metrics, RetryBudget } from "@outlast/resilience"
 
@@ -42,7 +43,8 @@ const add = (metric: Metric.Metric<number, unknown>, labels: ReadonlyArray<strin
 for (const { metrics } of Object.values<EventDefinition.EventDefinition<never>>({
   ...EventLine.definitions,
   ...DeliveryMetrics.definitions,
-  ...Supervised.definitions
+  ...Supervised.definitions,
+  ...Ops.definitions
 })) {
   for (const { metric, names = {}, words = {} } of metrics) {
     add(metric, [...Object.keys(names), ...Object.keys(words)])
@@ -153,7 +155,7 @@ describe("docs/metrics.md", () => {
 
   it("has no label for ids, keys, addresses and texts", () => {
     const allowed = new Set(
-      "alert circuit connection event from kind model name outcome pattern process provider reason scope source tier to transition".split(
+      "action alert circuit connection event from kind model name outcome pattern process provider reason scope source tier to transition".split(
         " "
       )
     )

@@ -219,9 +219,9 @@ export const layerLog = (others: EventDefinition.AnyDefinitions = {}): Layer.Lay
  * ```
  */
 export const layerMetrics = (options: Metrics.Options = {}): Layer.Layer<never> =>
-  ResilienceEvents.layerTap(Effect.sync(() => EventDefinition.reader(EventLine.counted, options.maxLabels))).pipe(
-    Layer.provideMerge(Metrics.layer(options))
-  )
+  ResilienceEvents.layerTap(
+    Effect.sync(() => EventDefinition.reader(EventLine.counted, options.maxLabels))
+  ).pipe(Layer.provideMerge(Metrics.layer(options)))
 
 const open = <A extends { readonly type: string }, E, R>(
   stream: Stream.Stream<A, E, R>,

@@ -126,7 +126,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
       const weak = yield* doctor("--store", open)
       assert.strictEqual(weak.exitCode, 0)
       assert.match(weak.of("stores").join(), /^warning: Other users .* \(mode 644\)\. Run chmod 600\.$/)
-      assert.match(weak.of("clock").join(), /warning: It was written 36\d\d s in the future/)
+      assert.match(weak.of("clock").join(), /warning: It was written 3\d\d\d s in the future/)
     }).pipe(Effect.scoped)
   )
 
@@ -135,7 +135,9 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
       const { port } = yield* Effect.scoped(listening())
       const run = yield* doctor("--store", `postgres://me:${secret}@127.0.0.1:${port}/agents`)
       assert.strictEqual(run.exitCode, 1)
-      assert.deepStrictEqual(run.of("stores"), [`error: PostgreSQL at 127.0.0.1:${port} cannot be reached.`])
+      assert.deepStrictEqual(run.of("stores"), [
+        `error: PostgreSQL at 127.0.0.1:${port} does not answer. Check its address and user.`
+      ])
     }).pipe(Effect.scoped)
   )
 

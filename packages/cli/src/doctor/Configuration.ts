@@ -7,7 +7,7 @@ import * as Checks from "./Checks.ts"
 import * as Problems from "./Problem.ts"
 
 export const examine = (file: string): Effect.Effect<ReadonlyArray<Check>, never, FileSystem.FileSystem> =>
-  Effect.match(ConfigCheck.read({ file, kind: "outlast" }), {
+  Effect.match(ConfigCheck.given({ file, kind: "outlast" }), {
     onFailure: (error) =>
       Checks.of(
         "configuration",
