@@ -28,6 +28,7 @@ import type { Step, Steps, ToolStep } from "./Steps.ts"
 import { StepNames } from "./Steps.ts"
 import * as Suspended from "./Suspended.ts"
 import type { Passed } from "./Transition.ts"
+import { TurnSpans } from "./TurnSpans.ts"
 
 export interface Running<F = never> {
   readonly world: RunWorld
@@ -78,6 +79,10 @@ export const interpret = <E, R, F = never>(
       state = moved.state
       return moved
     }
+    const spans =
+      steps === undefined
+        ? yield* Effect.withFiber((fiber) => Effect.succeed(TurnSpans.of(fiber)))
+        : undefined
     const announced = ({ turn, transition, cause }: Passed) =>
       publish({ _tag: "AgentTransition", turn, transition, cause })
     const { emit } = running
@@ -220,6 +225,9 @@ export const interpret = <E, R, F = never>(
       }
     }
 
+    const inTurn = (action: RunAction): Effect.Effect<RunEvent, E | F, R> =>
+      spans === undefined ? perform(action) : spans.within(state.turn, perform(action))
+
     const outcomeOf = (ending: Ending): Outcome => ({
       ...ending,
       text: transcript.text,
@@ -257,8 +265,9 @@ export const interpret = <E, R, F = never>(
           return { ...outcomeOf(endingOf(state, "suspended")), suspended }
         }
         const over = hold?.report(spentBy(state))
-        const event = over === undefined ? yield* perform(action) : stoppedBy(over)
+        const event = over === undefined ? yield* inTurn(action) : stoppedBy(over)
         moved = feed(event)
+        spans?.passed(moved.transitions)
         if (record !== undefined) yield* record(event)
         if (!isSilent && isFresh) yield* told(moved)
       }
@@ -283,8 +292,9 @@ export const interpret = <E, R, F = never>(
           ? Effect.andThen(told(moved), Effect.failCause(left))
           : Effect.failCause(left)
       }),
-      Effect.onExit(() =>
+      Effect.onExit((exit) =>
         Effect.sync(() => {
+          spans?.end(exit)
           hold?.report(spentBy(state))
           hold?.end()
           watch?.end()
