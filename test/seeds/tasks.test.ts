@@ -6,8 +6,8 @@ import { Backoff } from "@outlast/resilience"
 import { Presets } from "@outlast/agent"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Restart, Task, Tasks } from "@outlast/tasks"
-import * as Agents from "../../packages/tasks/test/support/Agents.ts"
-import { inTime, until } from "../../packages/tasks/test/support/Time.ts"
+import * as Agents from "../tasks/Agents.ts"
+import { inTime, until } from "../tasks/Time.ts"
 import { model, reset } from "./support.ts"
 
 const { decision037 } = Presets

@@ -5,8 +5,8 @@ import { SqlClient } from "effect/sql"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { ResilienceEvents } from "@outlast/resilience"
 import { Tasks } from "@outlast/tasks"
-import * as Agents from "./support/Agents.ts"
-import { halfSecond, inTime, until } from "./support/Time.ts"
+import * as Agents from "../../../test/tasks/Agents.ts"
+import { halfSecond, inTime, until } from "../../../test/tasks/Time.ts"
 
 const { Buy } = Agents
 const params = { item: "a book" }

@@ -3,9 +3,9 @@ import { assert, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Option, Schema, Stream } from "effect"
 import { AiError, Tool, Toolkit } from "effect/ai"
 import { Journal, Task, Tasks } from "@outlast/tasks"
-import * as Agents from "./support/Agents.ts"
+import * as Agents from "../../../test/tasks/Agents.ts"
 import { onEach } from "./support/Engines.ts"
-import { halfSecond, inTime, until } from "./support/Time.ts"
+import { halfSecond, inTime, until } from "../../../test/tasks/Time.ts"
 
 const { Buy } = Agents
 const book = { item: "a book" }

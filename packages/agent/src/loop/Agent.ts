@@ -383,9 +383,7 @@ const loop = <Tools extends Record<string, Tool.Any>, F = never>(
     })
   })
   // The engine of a durable run has spans of its own, and a replay is no other run.
-  return Subagent.run(
-    steps === undefined ? Spans.around("invoke_agent", spanOptions, running) : running
-  )
+  return Subagent.run(steps === undefined ? Spans.around("invoke_agent", spanOptions, running) : running)
 }
 
 /** The span of a run. */

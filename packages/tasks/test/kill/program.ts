@@ -13,7 +13,7 @@ import { Toolkit } from "effect/ai"
 import { StoreLock } from "@outlast/node/lock"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Journal, Task, Tasks } from "@outlast/tasks"
-import { Look, model, Order, Pay, world } from "../support/Agents.ts"
+import { Look, model, Order, Pay, world } from "../../../../test/tasks/Agents.ts"
 
 const [folder = ".", point = "never", mode = ""] = process.argv.slice(2)
 const file = join(folder, "effects.log")
