@@ -231,8 +231,8 @@ describe("the layer", () => {
         const phase = yield* Effect.gen(function* () {
           yield* Effect.forkChild(Effect.exit(ask))
           yield* advance(20)
-          // Opened at about 15 s, probed five minutes later, for at most ten seconds.
-          yield* advance(330)
+          // Opened at about 15 s, probed five minutes later, for at most ten seconds, and open for five more minutes.
+          yield* advance(450)
           const all = yield* Effect.flatMap(Targets.Targets, ({ list }) => list)
           return all[0]?.circuits.map(({ phase }) => phase)
         }).pipe(Effect.provide(decision037.layer([target], { ping, settings: own })))
