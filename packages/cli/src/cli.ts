@@ -17,6 +17,7 @@ import { isPreset, presetNames } from "./explain/Preset.ts"
 import * as Guard from "./guard/Guard.ts"
 import { unknown } from "./chat/Nearest.ts"
 import * as JsonError from "./JsonError.ts"
+import * as Serve from "./serve/Serve.ts"
 import { UsageError } from "./UsageError.ts"
 
 /** The run ended without success, and has been reported. */
@@ -411,11 +412,67 @@ const config = Command.make("config").pipe(
   ])
 )
 
+const port = (name: string, usual: number, what: string) =>
+  Flag.Int(name).pipe(
+    Flag.filter(
+      (port) => port >= 0 && port <= 65_535,
+      () => "Expected a port from 0 to 65535; 0 is any free one"
+    ),
+    Flag.withDescription(`${what}. Default: ${usual}`),
+    Flag.withDefault(usual)
+  )
+
+const serve = Command.make(
+  "serve",
+  {
+    port: port("port", 4_180, "The port of the status page and of POST /api/runs"),
+    probes: port("probes-port", 8_080, "The port of /live and /ready"),
+    metrics: port("metrics-port", 9_090, "The port of /metrics"),
+    host: text("host").pipe(
+      Flag.withDescription("The address to listen on. Beyond loopback, OUTLAST_OPS_TOKEN must be set"),
+      Flag.withDefault("127.0.0.1")
+    ),
+    names: text("name").pipe(
+      Flag.withDescription("A host name under which the service is reached; may be repeated"),
+      Flag.atLeast(0)
+    ),
+    config: text("config").pipe(
+      Flag.withDescription("Settings: .json, .yaml or .toml, as for outlast config check"),
+      Flag.optional
+    ),
+    folder: text("folder").pipe(
+      Flag.withDescription(
+        "A folder whose files the model may read. Default: sample files with fake providers, otherwise none"
+      ),
+      Flag.optional
+    ),
+    data: text("data").pipe(
+      Flag.withDescription("The folder of the lock, which keeps a second instance away"),
+      Flag.withDefault(".outlast")
+    ),
+    fake: Flag.Boolean("fake").pipe(
+      Flag.withDescription("Use fake providers, also where keys are set"),
+      Flag.withDefault(false)
+    )
+  },
+  Effect.fn(
+    (options) => Serve.run({ ...options, version: manifest.version }),
+    Effect.tapError((error) => Console.error(`outlast serve: ${error.message}`)),
+    Effect.mapError((error) =>
+      error instanceof UsageError || error._tag === "AlreadyRunning" ? error : new Unsuccessful()
+    )
+  )
+).pipe(
+  Command.withDescription(
+    "A small agent service with a status page: POST a prompt, stream its events, and watch what fails and recovers. With keys in the environment it uses real providers, otherwise fake ones. OUTLAST_OPS_TOKEN turns actions of operators on."
+  )
+)
+
 /** Returns colours for a terminal, unless they are turned off. */
 const paintFor = (isTerminal: boolean | undefined, noColor: string | undefined): Timeline.Paint =>
   isTerminal === true && (noColor === undefined || noColor === "") ? Timeline.coloured : Timeline.uncoloured
 
 export const outlast = Command.make("outlast").pipe(
   Command.withDescription("Resilience for LLM agents"),
-  Command.withSubcommands([demo, chat, classify, compact, config, dlq, doctor, explain, guard])
+  Command.withSubcommands([demo, chat, classify, compact, config, dlq, doctor, explain, guard, serve])
 )

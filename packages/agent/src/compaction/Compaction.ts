@@ -37,7 +37,7 @@
  * Failover.layer(chain, { compact: Compaction.reactive(compaction, { window: 200_000 }) })
  * ```
  */
-import { Clock, Config, Context, Effect, FiberMap, Layer, Option, Ref, Semaphore } from "effect"
+import { Clock, Config, Context, Effect, Exit, FiberMap, Layer, Option, Ref, Semaphore } from "effect"
 import type { Scope } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
 import type { Chat, Tool } from "effect/ai"
@@ -51,8 +51,7 @@ import type { ContextOverflow } from "../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/reasons/ProviderFailure.ts"
 import type { Request as Measurable } from "./Beginnings.ts"
 import { Calibrations } from "./Calibrations.ts"
-import type { CannotFit } from "./CompactionError.ts"
-import { ContextExhausted } from "./CompactionError.ts"
+import { CannotFit, ContextExhausted } from "./CompactionError.ts"
 import type { CompactionEvent, ContextCompacted } from "./CompactionEvent.ts"
 import { definitions } from "./CompactionEvent.ts"
 import type { CompactionPolicy } from "./CompactionPolicy.ts"
@@ -69,6 +68,7 @@ import * as Memory from "./Memory.ts"
 import type { RecallStore } from "./RecallStore.ts"
 import { check as isStore } from "./RecallStore.ts"
 import * as Kind from "../options/Kind.ts"
+import * as Spans from "../telemetry/Spans.ts"
 import * as Summarisers from "./Summariser.ts"
 import type { Meter } from "./TokenCounter.ts"
 import { TokenCounter } from "./TokenCounter.ts"
@@ -412,7 +412,15 @@ const serviceOf = (parts: Parts): Service => {
         yield* ResilienceEvents.publish(event)
       }
       return fitted
-    }).pipe(within, Semaphore.withPermit(conversation.lock))
+    }).pipe(
+      within,
+      Semaphore.withPermit(conversation.lock),
+      traced({
+        "outlast.tokens_before": tokens,
+        "outlast.window": sizes.bounds.window,
+        "outlast.reactive": reactive
+      })
+    )
   }
 
   /** Summarises in the background what would be cut now, so that a later compaction finds the summary ready. */
@@ -567,6 +575,28 @@ const asItIs = (
 }
 
 const publish = ResilienceEvents.publishNow<CompactionEvent>
+
+const traced =
+  (attributes: Spans.Attributes) =>
+  <E, R>(compacting: Effect.Effect<Fitted, E, R>): Effect.Effect<Fitted, E, R> =>
+    Spans.around(
+      "outlast.compaction",
+      {
+        attributes,
+        ended: (exit) =>
+          Exit.isFailure(exit)
+            ? {}
+            : {
+                "outlast.tier": exit.value.report.tier,
+                "outlast.tokens_after": exit.value.report.tokensAfter,
+                "outlast.summaries": exit.value.report.summaries.calls
+              },
+        // Their messages have numbers only.
+        messageOf: (error) =>
+          error instanceof CannotFit || error instanceof ContextExhausted ? error.message : undefined
+      },
+      compacting
+    )
 
 // -----------------------------------------------------------------------------
 // Combinators

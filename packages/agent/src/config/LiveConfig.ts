@@ -147,8 +147,11 @@ interface Shared {
     | undefined
 }
 
-/** Options of the chain that settings do not change. */
-export type Options = Omit<Failover.Options<string>, "policy" | "breaker" | "retryBudget">
+/**
+ * Options of the chain that settings do not change. With a `breaker` of your own, which an operator can trip, settings
+ * turn its circuits on and off, and its policy stays.
+ */
+export type Options = Omit<Failover.Options<string>, "policy" | "retryBudget">
 
 /**
  * A `Failover.layer` that follows the settings. Fails like `Failover.layer` when no target can be built.
@@ -230,7 +233,7 @@ const layerOf = <const S extends Specs>(
   Effect.gen(function* () {
     const policy = policyOf(config)
     const { circuits, retryBudget } = policy
-    if (circuits !== false && shared.breaker?.of !== circuits) {
+    if (circuits !== false && options.breaker === undefined && shared.breaker?.of !== circuits) {
       shared.breaker = {
         of: circuits,
         service: yield* Scope.provide(CircuitBreaker.make(circuits), shared.scope)
@@ -245,7 +248,7 @@ const layerOf = <const S extends Specs>(
       policy,
       store,
       limiter,
-      breaker: circuits === false ? undefined : shared.breaker?.service,
+      breaker: circuits === false ? undefined : (options.breaker ?? shared.breaker?.service),
       retryBudget: retryBudget === false ? undefined : shared.budget?.service
     })
     if (config.enabled !== false) return protectedChain

@@ -36,7 +36,7 @@
  * program.pipe(Effect.provide(Compaction.layer({ summariser: { model: haiku } })))
  * ```
  */
-import { Effect, Queue, Stream } from "effect"
+import { Effect, Exit, Queue, Stream } from "effect"
 import { LanguageModel, Prompt, Toolkit } from "effect/ai"
 import type { AiError, Response, Tool } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
@@ -67,6 +67,7 @@ import * as RunTranscript from "./RunTranscript.ts"
 import type { Surface } from "./RunWorld.ts"
 import * as RunWorld from "./RunWorld.ts"
 import * as Share from "./Share.ts"
+import * as Spans from "../telemetry/Spans.ts"
 import { SuspendedRun } from "./Suspended.ts"
 import type { Kit } from "./ToolCalls.ts"
 import type { Cause, Transition } from "./Transition.ts"
@@ -347,7 +348,20 @@ const loop = <Tools extends Record<string, Tool.Any>>(
       hold
     })
   })
-  return Subagent.run(running)
+  return Subagent.run(Spans.around("invoke_agent", spanOptions, running))
+}
+
+/** The span of a run. */
+const spanOptions: Spans.Options<Outcome, unknown> = {
+  attributes: { "gen_ai.operation.name": "invoke_agent" },
+  ended: (exit) =>
+    Exit.isFailure(exit)
+      ? {}
+      : {
+          "outlast.status": exit.value.status,
+          "outlast.turns": exit.value.turns,
+          "outlast.cost_usd": exit.value.costUsd
+        }
 }
 
 /** The settings of a run, narrowed to the limits that another run has left for it. */

@@ -104,11 +104,11 @@ export const make = (
     const { broker, lanes, queue, settled } = state
     const drain = Drain.make(core)
     const writer = Writer.make(core, drain)
-    const { begin, sweep } = Sweep.make(core, drain)
+    const { begin, periodic, sweep } = Sweep.make(core, drain)
 
     yield* begin
     yield* Effect.forkScoped(writer.loop)
-    yield* sweep.pipe(
+    yield* periodic.pipe(
       Effect.tap(() => Effect.sync(() => void (state.storeFailed = false))),
       Effect.catchCause(core.onStoreFailure),
       Effect.delay(settings.sweepEvery),
