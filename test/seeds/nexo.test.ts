@@ -7,6 +7,7 @@ import { Failover, Presets } from "@outlast/agent"
 import { Inbound } from "@outlast/agent/guard"
 import { DeliveryStore, MemoryBus, Outbox } from "@outlast/delivery"
 import { Host } from "@outlast/node/host"
+import { Ops } from "@outlast/node/ops"
 import { CircuitBreaker } from "@outlast/resilience"
 import { Anthropic, Google, OpenAi, OpenAiCompatible, Registry } from "@outlast/providers"
 import { always, ask, failureOf, inTime, key, model, status, timed, timesOf } from "./support.ts"
@@ -236,4 +237,10 @@ describe("no message drop", () => {
         )
       )
   )
+})
+
+it("the endpoints of a host listen on the ports of the document", () => {
+  const { probes, metrics } = Ops.defaults
+  assert.deepStrictEqual({ health: probes.port, metrics: metrics.port }, { health: 8_080, metrics: 9_090 })
+  assert.deepStrictEqual(Presets.nexo.ports, { health: probes.port, metrics: metrics.port })
 })
