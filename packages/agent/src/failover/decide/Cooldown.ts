@@ -108,7 +108,7 @@ export const covers = (scope: Scope, target: TargetRef, other: TargetRef): boole
 
 /** Returns the entries of all scopes of a target, open or not. */
 const entriesOf = (cooldowns: Cooldowns, target: TargetRef): ReadonlyArray<Entry> =>
-  // Stryker disable next-line ConditionalExpression: only faster; an empty map has no entries.
+  // Stryker disable next-line ConditionalExpression,ArrayDeclaration: only faster; an empty map has no entries.
   cooldowns.size === 0 ? [] : scopes.flatMap((scope) => cooldowns.get(idOf(scope, target)) ?? [])
 
 // -----------------------------------------------------------------------------
