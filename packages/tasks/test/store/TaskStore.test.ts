@@ -1,6 +1,7 @@
 /** The store in memory and the one on SQLite do the same, whatever is asked of them. */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Layer } from "effect"
+import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Tasks, TaskStore } from "@outlast/tasks"
@@ -156,6 +157,27 @@ describe("TaskStore", () => {
         )
       ),
     120_000
+  )
+
+  it.effect("a row of a newer version does not hide the others", () =>
+    Effect.gen(function* () {
+      const { submit, queued } = yield* TaskStore
+      const sql = yield* SqlClient.SqlClient
+      for (const key of ["1", "2"]) {
+        const id = `a/${key}`
+        yield* submit(
+          { id, task: "a", version: 1, key, hash: "h", params: "{}", history: undefined, at: 0 },
+          9
+        )
+      }
+      yield* sql`UPDATE outlast_tasks SET state = '{"_tag":"Dreaming"}' WHERE id = 'a/1'`
+      assert.deepStrictEqual(
+        (yield* queued(["a@1"], 9)).map(({ id }) => id),
+        ["a/2"]
+      )
+    }).pipe(
+      Effect.provide(Layer.provideMerge(Tasks.layerStore(), SqliteClient.layer({ filename: ":memory:" })))
+    )
   )
 
   it.effect("without `create` it fails where there are no tables, and names them", () =>
