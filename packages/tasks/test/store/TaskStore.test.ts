@@ -153,7 +153,7 @@ describe("TaskStore", () => {
               )
             )
           ),
-          { numRuns: 40 }
+          { numRuns: 60 }
         )
       ),
     120_000
