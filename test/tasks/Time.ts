@@ -17,7 +17,11 @@ export const halfSecond = Effect.gen(function* () {
 export const inTime = <A, E, R>(effect: Effect.Effect<A, E, R>, limit = 4_000): Effect.Effect<A, E, R> =>
   Effect.gen(function* () {
     const fiber = yield* Effect.forkChild(Effect.exit(effect), { startImmediately: true })
-    for (let i = 0; i < limit && fiber.pollUnsafe() === undefined; i++) yield* halfSecond
+    for (let i = 0; i < limit && fiber.pollUnsafe() === undefined; i++) {
+      // The store first: it may need no time.
+      for (let n = 0; n < 20 && fiber.pollUnsafe() === undefined; n++) yield* turn
+      if (fiber.pollUnsafe() === undefined) yield* halfSecond
+    }
     const exit = fiber.pollUnsafe() ?? Exit.die(new Error(`It has not ended after ${limit / 2} seconds.`))
     if (Exit.isFailure(exit)) yield* Effect.forkDetach(Fiber.interrupt(fiber))
     return yield* Effect.flatten(exit)
@@ -27,7 +31,8 @@ export const inTime = <A, E, R>(effect: Effect.Effect<A, E, R>, limit = 4_000): 
 export const until = <E, R>(check: Effect.Effect<boolean, E, R>, limit = 4_000): Effect.Effect<void, E, R> =>
   Effect.gen(function* () {
     for (let i = 0; i < limit; i++) {
-      if (yield* check) return
+      // Time goes on meanwhile: what the store waits for may need it.
+      if (yield* inTime(check)) return
       yield* halfSecond
     }
     return yield* Effect.die(new Error(`It is not so after ${limit / 2} seconds.`))
