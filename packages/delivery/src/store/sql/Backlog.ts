@@ -96,16 +96,17 @@ export const make = (tables: Tables): Backlog => {
     head: (owned, subject, limit) =>
       run(
         Effect.gen(function* () {
-          const first = yield* read(owned, subject, limit)
-          // Packed events are younger than these rows.
-          if (first.length === limit) return first
-          const { some } = yield* unpacking(tables)
-          while (true) {
+          // Asked first: what is packed later is younger than all that is read now.
+          const { isEmpty, some } = yield* unpacking(tables)
+          let rows = yield* read(owned, subject, limit)
+          while (!isEmpty && rows.length < limit) {
             const isMoved = yield* some
-            // Read again even when nothing was left to unpack: another fiber may have unpacked events meanwhile.
-            const rows = yield* read(owned, subject, limit)
-            if (rows.length === limit || !isMoved) return rows
+            // One row may be among those that were moved; a longer read waits for all of them.
+            if (isMoved && limit > 1) continue
+            rows = yield* read(owned, subject, limit)
+            if (!isMoved) break
           }
+          return rows
         })
       ),
     remove: (seqs) =>

@@ -83,12 +83,14 @@ interface GroupRecord {
 
 /** Moves packed events in order, up to the last one that was there when it was made. */
 export interface Unpacking {
+  /** True when nothing was packed. */
+  readonly isEmpty: boolean
   /** Moves the next events; false when none is left. Others may move the same events at the same time. */
   readonly some: Effect.Effect<boolean, SqlError.SqlError>
 }
 
 export const unpacking = ({ groups, outbox, sql }: Tables): Effect.Effect<Unpacking, SqlError.SqlError> => {
-  if (groups === undefined) return Effect.succeed({ some: Effect.succeed(false) })
+  if (groups === undefined) return Effect.succeed({ isEmpty: true, some: Effect.succeed(false) })
   // Numbers begin again when all groups are gone. So a move takes all groups up to a number, and never those between
   // two numbers: older ones would stay behind.
   const move = (last: number) =>
@@ -108,6 +110,7 @@ export const unpacking = ({ groups, outbox, sql }: Tables): Effect.Effect<Unpack
       const end = newest?.seq ?? 0
       let done = 0
       return {
+        isEmpty: end === 0,
         some: Effect.gen(function* () {
           if (done >= end) return false
           const found = yield* sql<GroupRecord>`SELECT seq, events, bytes FROM ${groups}
