@@ -6,6 +6,7 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect } from "effect"
 import { Command } from "effect/cli"
+import { Host } from "@outlast/node"
 import manifest from "../package.json" with { type: "json" }
 import { outlast } from "./cli.ts"
 import { withUsageErrors } from "./Invocation.ts"
@@ -20,9 +21,13 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   process.exit(1)
 })
 
-outlast.pipe(
+const program = outlast.pipe(
   Command.run({ version: manifest.version }),
   withUsageErrors,
-  Effect.provide(NodeServices.layer),
-  NodeRuntime.runMain
+  Effect.provide(NodeServices.layer)
 )
+
+// A service ends in phases. All other commands end at once.
+const command = process.argv.slice(2).find((argument) => !argument.startsWith("-"))
+if (command === "serve") Host.runMain(program)
+else program.pipe(Effect.provide(Host.layer()), NodeRuntime.runMain)

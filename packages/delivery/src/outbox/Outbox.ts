@@ -23,7 +23,7 @@
  * program.pipe(Effect.provide(Outbox.layer().pipe(Layer.provide([MemoryBus.layer(), DeliveryStore.layerMemory()]))))
  * ```
  */
-import { Context, Effect, Layer, Option, Stream } from "effect"
+import { Config, Context, Effect, Layer, Option, Stream } from "effect"
 import type { Scope } from "effect"
 import type { StoreError } from "@outlast/resilience"
 import * as MissingService from "@outlast/resilience/MissingService"
@@ -75,6 +75,21 @@ export const publishIn = (
 export const layer = (
   options: OutboxOptions = {}
 ): Layer.Layer<Outbox, StoreError.StoreError, EventBus | DeliveryStore> => Layer.effect(Outbox, make(options))
+
+/**
+ * {@link layer} with settings from `effect/Config`, such as environment variables. A field that is not named keeps its
+ * default.
+ *
+ * **Example**
+ *
+ * ```ts
+ * Outbox.layerConfig({ publisher: Config.String("HOSTNAME") })
+ * ```
+ */
+export const layerConfig = (
+  options: Config.Wrap<OutboxOptions>
+): Layer.Layer<Outbox, Config.ConfigError | StoreError.StoreError, EventBus | DeliveryStore> =>
+  Layer.unwrap(Effect.map(Config.unwrap<OutboxOptions>(options), layer))
 
 /** A closing outbox waits so long for its last commit. */
 const closeWithin = "10 seconds"
