@@ -98,15 +98,15 @@ export const make = (tables: Tables): Backlog => {
         Effect.gen(function* () {
           // Asked first: what is packed later is younger than all that is read now.
           const { isEmpty, some } = yield* unpacking(tables)
-          let rows = yield* read(owned, subject, limit)
-          while (!isEmpty && rows.length < limit) {
+          const first = yield* read(owned, subject, limit)
+          if (isEmpty || first.length === limit) return first
+          while (true) {
             const isMoved = yield* some
             // One row may be among those that were moved; a longer read waits for all of them.
             if (isMoved && limit > 1) continue
-            rows = yield* read(owned, subject, limit)
-            if (!isMoved) break
+            const rows = yield* read(owned, subject, limit)
+            if (!isMoved || rows.length === limit) return rows
           }
-          return rows
         })
       ),
     remove: (seqs) =>
