@@ -152,6 +152,32 @@ describe("a rate limit reached by 60 calls at once", () => {
   }
 })
 
+describe("a server that refuses calls while it answers others", () => {
+  it.effect("answers each call, even one that it refuses more often than the attempts of its row", () =>
+    Effect.gen(function* () {
+      // Ten requests a second. The others get a 429 with a wait of a second.
+      let tokens = 10
+      let last = 0
+      const reply = Effect.flatMap(Clock.currentTimeMillis, (now) => {
+        tokens = Math.min(10, tokens + (now - last) / 100)
+        last = now
+        if (tokens < 1) return Effect.delay(Effect.fail(limited(1)), 50)
+        tokens--
+        return Effect.delay(hello, 300)
+      })
+      const target = at("https://one", played({ answers: [reply] }))
+      const all = yield* simulated(
+        calls(300, 12).pipe(Effect.provide(Failover.layer([target], { policy: RecoveryPolicy.interactive })))
+      )
+      assert.strictEqual(answered(all), 300)
+      const perCall = Map.groupBy(target.requests, ({ request }) => JSON.stringify(request.prompt))
+      const most = Math.max(...[...perCall.values()].map(({ length }) => length))
+      assert.isAbove(most, 5)
+      assert.isAtMost(most, 10)
+    })
+  )
+})
+
 describe("a rate limit whose server names no wait", () => {
   it.effect("does not put the last vendor out: the next call is answered there at once", () =>
     Effect.gen(function* () {
@@ -587,6 +613,18 @@ describe("a chain of 100 targets", () => {
       })
       const { took } = yield* simulated(timed(ask()).pipe(over([target])))
       assert.deepStrictEqual([took, target.requests.length], [0, 100])
+    })
+  )
+})
+
+describe("a chain of 40 overloaded targets and a good one last", () => {
+  it.effect("reaches the last one, and does not return to the first ones after each cooldown", () =>
+    Effect.gen(function* () {
+      const vendor = (i: number) =>
+        at(`https://${i}`, played({ model: `m${i}`, answers: [i < 40 ? overloaded : hello] }))
+      const chain: Chain = [vendor(0), ...Array.from({ length: 40 }, (_, i) => vendor(i + 1))]
+      const all = yield* simulated(calls(60, 1_000).pipe(over(chain)))
+      assert.isAtLeast(answered(all), 30)
     })
   )
 })
