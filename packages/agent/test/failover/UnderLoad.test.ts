@@ -767,6 +767,25 @@ describe("more calls than a server takes, which refuses without naming a wait", 
     })
   )
 
+  it.effect("take a token each, also when a success lets them go", () =>
+    Effect.gen(function* () {
+      const made = yield* RetryBudget.make({ paidBy: "successes" })
+      let taken = 0
+      const retryBudget: RetryBudget.Service = {
+        ...made,
+        withdrawUnsafe: (...args) => {
+          taken++
+          return made.withdrawUnsafe(...args)
+        }
+      }
+      const target = server(10)
+      const all = yield* simulated(calls(80).pipe(over([target], {}, { retryBudget })))
+      assert.strictEqual(answered(all), 80)
+      // Every request but the first of each call.
+      assert.strictEqual(taken, target.requests.length - 80)
+    })
+  )
+
   it.effect("leave the queue when they are interrupted, so that later calls do not wait behind them", () =>
     Effect.gen(function* () {
       const retryBudget = yield* RetryBudget.make({ paidBy: "successes", burst: 1, inFlight: 0 })
