@@ -1,6 +1,6 @@
 /** The promises of nexo-rs, fault tolerance. */
 import type { Seed } from "../Promises.ts"
-import { later, tests, works } from "../Promises.ts"
+import { tests, works } from "../Promises.ts"
 
 const circuitMetricsAt = tests("packages/resilience/test/telemetry/Metrics.test.ts")
 const dlqAt = tests("packages/cli/test/dlq.test.ts")
@@ -9,6 +9,7 @@ const endToEndAt = tests("test/end-to-end/failures.test.ts")
 const hostAt = tests("packages/node/test/host/Host.test.ts")
 const instanceAt = tests("packages/node/test/lock/SingleInstance.test.ts")
 const nexoAt = tests("packages/agent/test/presets/Nexo.test.ts")
+const opsAt = tests("packages/node/test/ops/Ops.test.ts")
 const outboxAt = tests("packages/delivery/test/outbox/OutboxContract.test.ts")
 const permissionAt = tests("packages/agent/test/guard/Permission.test.ts")
 const serviceAt = tests("test/durability/host.test.ts")
@@ -281,9 +282,24 @@ export const nexo: Seed = {
       "inbound events with neither text nor media are dropped before the LLM",
       permissionAt("are dropped and counted without text and media")
     ),
-    later("003-op-ready", ":8080/ready for readiness", "operations"),
-    later("003-op-live", ":8080/live for liveness", "operations"),
-    later("003-op-metrics", ":9090/metrics in Prometheus form", "operations"),
+    works(
+      "003-op-ready",
+      ":8080/ready for readiness",
+      opsAt("answers /live and /ready, with what is missing"),
+      opsAt("has the ports of nexo-rs by default")
+    ),
+    works(
+      "003-op-live",
+      ":8080/live for liveness",
+      opsAt("stays alive, and is not ready, after a shutdown has begun"),
+      opsAt("has the ports of nexo-rs by default")
+    ),
+    works(
+      "003-op-metrics",
+      ":9090/metrics in Prometheus form",
+      opsAt("gives valid text with the build, the heap and the event loop"),
+      opsAt("has the ports of nexo-rs by default")
+    ),
     works("003-op-metrics-inbound", "metrics count inbound events"),
     works(
       "003-op-metrics-circuit",

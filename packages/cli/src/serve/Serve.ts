@@ -16,11 +16,11 @@ import {
   FileSystem,
   Layer,
   Option,
+  Redacted,
   Result,
   Schema,
   Stream
 } from "effect"
-import type { Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Activity, Compaction, FailoverMetrics } from "@outlast/agent"
 import { LiveConfig, OutlastConfig } from "@outlast/agent/config"
@@ -62,9 +62,14 @@ export interface Options {
 /** Milliseconds before each word of a fake answer. */
 const pace = 30
 
+const isLoopback = (host: string): boolean => /^(127\.|::1$|localhost$)/.test(host)
+
+/** Characters that `Ops` wants, at least. */
+const minToken = 16
+
 const tokenName = "OUTLAST_OPS_TOKEN"
 
-const Prompt = Schema.Struct({ prompt: Schema.NullishOr(Schema.String) })
+const Prompt = Schema.Struct({ prompt: Schema.optional(Schema.NullOr(Schema.String)) })
 
 /** Short names that a person can type. */
 const circuitsOf = ({ model, provider }: TargetRef.TargetRef): Permits.Circuits => ({
@@ -116,6 +121,14 @@ export const run = (options: Options) =>
   Effect.gen(function* () {
     const settings = Option.isSome(options.config) ? yield* ConfigCheck.settingsOf(options.config.value) : {}
     const token = yield* Config.option(Config.Redacted(tokenName))
+    if (Option.isNone(token) && !isLoopback(options.host)) {
+      return yield* new UsageError({
+        message: `--host ${options.host} is not a loopback address: set ${tokenName}, which protects prompts and the page.`
+      })
+    }
+    if (Option.isSome(token) && Redacted.value(token.value).length < minToken) {
+      return yield* new UsageError({ message: `${tokenName} must have at least ${minToken} characters.` })
+    }
     yield* Effect.tryPromise({
       try: () => mkdir(options.data, { recursive: true }),
       catch: (error) =>

@@ -105,6 +105,11 @@ describe("probes", () => {
     )
   )
 
+  it("has the ports of nexo-rs by default", () => {
+    const { metrics, probes } = Ops.defaults
+    assert.deepStrictEqual([probes.port, metrics.port], [8_080, 9_090])
+  })
+
   it.live("says which port is taken, and what to do", () =>
     running(
       Effect.gen(function* () {
