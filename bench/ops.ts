@@ -37,10 +37,7 @@ export const ops = async (report: Report): Promise<void> => {
     const Shown = Layer.effectDiscard(
       Effect.gen(function* () {
         const activity = yield* Activity.make
-        yield* Host.section(
-          "activity",
-          Effect.map(activity.view, (view) => JSON.parse(JSON.stringify(view)))
-        )
+        yield* Host.section("activity", activity.json)
       })
     )
     const Seen = Layer.merge(

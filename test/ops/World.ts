@@ -60,10 +60,7 @@ const Shown = Layer.effectDiscard(
         Effect.map(targets.list, (list) => Sections.targets(list, now))
       )
     )
-    yield* Host.section(
-      "activity",
-      Effect.map(activity.view, (view) => JSON.parse(JSON.stringify(view)))
-    )
+    yield* Host.section("activity", activity.json)
   })
 )
 

@@ -12,11 +12,11 @@
  *
  * ```ts
  * const activity = yield* Activity.make
- * yield* Host.section("activity", Effect.map(activity.view, (view) => ({ ...view })))
+ * yield* Host.section("activity", activity.json)
  * ```
  */
 import { Clock, Effect } from "effect"
-import type { Scope } from "effect"
+import type { Schema, Scope } from "effect"
 import { ResilienceEvents } from "@outlast/resilience"
 import type { View } from "./ActivityState.ts"
 import { ActivityState } from "./ActivityState.ts"
@@ -26,11 +26,14 @@ export type { Alert, Call, Circuit, Cooldown, Minute, Notice, Step, View } from 
 
 export interface Service {
   readonly view: Effect.Effect<View>
+  /** The view as JSON, without the fields that are undefined. For `Host.section`. */
+  readonly json: Effect.Effect<Schema.Json>
 }
 
 /** Follows the events until the scope ends. */
 export const make: Effect.Effect<Service, never, Scope.Scope> = Effect.gen(function* () {
   const state = new ActivityState()
   yield* ResilienceEvents.tap((event) => Effect.sync(() => state.apply(event)))
-  return { view: Effect.map(Clock.currentTimeMillis, (now) => state.view(now)) }
+  const view = Effect.map(Clock.currentTimeMillis, (now) => state.view(now))
+  return { view, json: Effect.map(view, (view) => JSON.parse(JSON.stringify(view))) }
 })

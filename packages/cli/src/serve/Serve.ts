@@ -179,7 +179,7 @@ const serving = (options: Options, { breaker, isFake, live, token }: Parts) =>
     const inbound = yield* Inbound.make
     const activity = yield* Activity.make
 
-    yield* Host.section("activity", Effect.map(activity.view, plain))
+    yield* Host.section("activity", activity.json)
     yield* Host.section(
       "targets",
       Effect.flatMap(Clock.currentTimeMillis, (now) =>
