@@ -33,6 +33,7 @@
 import { Effect, Layer, Option, Schema, Stream } from "effect"
 import { AiError, LanguageModel } from "effect/ai"
 import type { Response, Tool } from "effect/ai"
+import type { EventDefinition } from "@outlast/resilience"
 import { ResilienceEvents, Warnings } from "@outlast/resilience"
 import { Options } from "@outlast/resilience"
 import type { CallFailure } from "./failure/reasons/CallFailure.ts"
@@ -179,19 +180,24 @@ const checks: Options.Checks<AllOptions> = {
  * Provide this layer to the chain and the program. It uses the events of the surrounding `ResilienceEvents` layer,
  * or creates one. The default warnings are then off, because the lines of the events repeat them.
  *
+ * The line of an attempt after a failure has all that explains the retry: the target, the delay, the reason, and its
+ * evidence (HTTP status and rule of the classifier). `others` are the definitions of the events of other packages;
+ * without them an event is named by its tag.
+ *
  * **Example** (A log of every attempt)
  *
  * ```ts
  * const runtime = ManagedRuntime.make(Model.pipe(Layer.provideMerge(Outlast.layerLog())))
  * // → anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY
- * // ✗ RateLimit (HTTP 429), retry after 3.0 s
+ * // ✗ RateLimit (HTTP 429), retry after 3.0 s: anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY, rule status/429
+ * // → anthropic/claude-sonnet-4-5#KEY_2, attempt 2 after 0.0 s: RateLimit (HTTP 429, rule status/429)
  * ```
  */
-export const layerLog = (): Layer.Layer<never> =>
+export const layerLog = (others: EventDefinition.AnyDefinitions = {}): Layer.Layer<never> =>
   Layer.merge(
     ResilienceEvents.layerTap(
       Effect.succeed((event) => {
-        const line = EventLine.of(event)
+        const line = EventLine.of(event, others)
         return line === undefined ? Effect.void : Warnings.log(line)
       })
     ),

@@ -24,7 +24,9 @@ const started = (at: number, attempt: number, of = a, call = 1): Event => ({
   attempt,
   target: of,
   waited: 0,
-  after: attempt === 1 ? undefined : "RateLimit"
+  after: attempt === 1 ? undefined : "RateLimit",
+  rule: undefined,
+  status: undefined
 })
 const failed = (at: number, attempt: number, of = a, call = 1): Event => ({
   _tag: "AttemptFailed",

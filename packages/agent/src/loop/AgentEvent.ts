@@ -43,7 +43,10 @@ export type AgentEvent = typeof AgentEvent.Type
 export const definitions: EventDefinition.EventDefinitions<AgentEvent> = {
   AgentTransition: {
     doc: "A turn ended, or ended the run.",
-    line: EventDefinition.named(),
+    line: ({ turn, transition, cause }) => ({
+      level: "Info",
+      text: `  turn ${turn}: ${transition}${cause === undefined ? "" : ` (${cause})`}`
+    }),
     metrics: []
   },
   ToolFinished: {

@@ -26,6 +26,7 @@ import type { Hold } from "./Share.ts"
 import { spentBy } from "./Share.ts"
 import * as Suspended from "./Suspended.ts"
 import type { Passed } from "./Transition.ts"
+import { TurnSpans } from "./TurnSpans.ts"
 
 export interface Running {
   readonly world: RunWorld
@@ -66,6 +67,7 @@ export const interpret = <E, R>(running: Running): Effect.Effect<Outcome, AgentF
       state = moved.state
       return moved
     }
+    const spans = yield* Effect.withFiber((fiber) => Effect.succeed(TurnSpans.of(fiber)))
     const announced = ({ turn, transition, cause }: Passed) =>
       publish({ _tag: "AgentTransition", turn, transition, cause })
     const { emit } = running
@@ -143,6 +145,9 @@ export const interpret = <E, R>(running: Running): Effect.Effect<Outcome, AgentF
       )
     }
 
+    const inTurn = (action: RunAction): Effect.Effect<RunEvent, E, R> =>
+      spans === undefined ? performed(action) : spans.within(state.turn, performed(action))
+
     const outcomeOf = (ending: Ending): Outcome => ({
       ...ending,
       text: transcript.text,
@@ -175,8 +180,9 @@ export const interpret = <E, R>(running: Running): Effect.Effect<Outcome, AgentF
           return { ...outcomeOf(endingOf(state, "suspended")), suspended }
         }
         const over = hold?.report(spentBy(state))
-        const event = over === undefined ? yield* performed(action) : stoppedBy(over)
+        const event = over === undefined ? yield* inTurn(action) : stoppedBy(over)
         moved = feed(event)
+        spans?.passed(moved.transitions)
         if (record !== undefined) yield* record(event)
         if (!isSilent) yield* told(moved)
       }
@@ -198,8 +204,9 @@ export const interpret = <E, R>(running: Running): Effect.Effect<Outcome, AgentF
         const left = leaving(cause, new Transcript(Transcripts.promptOf(transcript)))
         return isTool ? Effect.andThen(told(moved), Effect.failCause(left)) : Effect.failCause(left)
       }),
-      Effect.onExit(() =>
+      Effect.onExit((exit) =>
         Effect.sync(() => {
+          spans?.end(exit)
           hold?.report(spentBy(state))
           hold?.end()
           watch?.end()

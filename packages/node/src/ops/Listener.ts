@@ -1,5 +1,5 @@
 /** One HTTP server with limits for what clients send: size, time, requests of a connection, connections. */
-import { NodeHttpServer } from "@effect/platform-node"
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { ByteSize, Effect, Layer, Schema } from "effect"
 import { HttpIncomingMessage, HttpMiddleware, HttpServer } from "effect/http"
 import { createServer } from "node:http"
