@@ -180,12 +180,7 @@ const serving = (options: Options, { breaker, isFake, live, token }: Parts) =>
     const activity = yield* Activity.make
 
     yield* Host.section("activity", activity.json)
-    yield* Host.section(
-      "targets",
-      Effect.flatMap(Clock.currentTimeMillis, (now) =>
-        Effect.map(targets.list, (list) => Sections.targets(list, now))
-      )
-    )
+    yield* Host.section("targets", Activity.chain)
     yield* Host.section(
       "circuits",
       Effect.flatMap(Clock.currentTimeMillis, (now) =>

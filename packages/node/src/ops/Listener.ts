@@ -38,7 +38,7 @@ export interface Limits {
 const maxHeaders = 8_192
 
 /** Bytes of a body. */
-export const maxBody = 65_536
+const maxBody = 65_536
 
 /** Requests of one connection. Further ones are answered with 503, and the connection ends. */
 const maxRequests = 1_000
