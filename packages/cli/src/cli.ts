@@ -445,6 +445,12 @@ const serve = Command.make(
       ),
       Flag.optional
     ),
+    store: text("store").pipe(
+      Flag.withDescription(
+        "An outbox whose dead letters are shown and can be replayed: a SQLite file, or a postgres:// address"
+      ),
+      Flag.optional
+    ),
     data: text("data").pipe(
       Flag.withDescription("The folder of the lock, which keeps a second instance away"),
       Flag.withDefault(".outlast")

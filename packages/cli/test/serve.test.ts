@@ -1,6 +1,8 @@
 /** `outlast serve` as a process, asked over HTTP. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { DeadLetters, DeliveryStore } from "@outlast/delivery"
+import { SqliteClient } from "@outlast/node/sqlite"
+import { Effect, Fiber, Layer } from "effect"
 import type { Scope } from "effect"
 import { spawn } from "node:child_process"
 import type { ChildProcess } from "node:child_process"
@@ -150,6 +152,45 @@ describe("outlast serve", () => {
       assert.deepStrictEqual(after.sections.settings, { enabled: false })
       assert.include(output(), "Operator: trip of anthropic done.")
       assert.notInclude(output(), token)
+    })
+  )
+
+  service(
+    "shows the dead letters of an outbox, and replays them",
+    Effect.gen(function* () {
+      const data = yield* folder
+      const store = join(data, "outbox.db")
+      const letters = DeadLetters.layer.pipe(
+        Layer.provideMerge(DeliveryStore.layerSql()),
+        Layer.provide(SqliteClient.layer({ filename: store }))
+      )
+      yield* Effect.gen(function* () {
+        const dead = yield* DeadLetters.DeadLetters
+        yield* dead.write({
+          key: "outbox/e1",
+          source: "outbox",
+          id: "e1",
+          subject: "answers",
+          body: new Uint8Array([1]),
+          headers: {},
+          reason: "rejected",
+          detail: "The broker refused it.",
+          attempts: 3,
+          at: Date.now()
+        })
+      }).pipe(Effect.provide(letters), Effect.orDie)
+      const { page } = yield* serve(data, ["--store", store], { OUTLAST_OPS_TOKEN: token })
+      const state = JSON.parse((yield* ask(`${page}/api/state`)).text)
+      assert.strictEqual(state.sections["dead letters"].total, 1)
+      const replay = (id: string) =>
+        ask(`${page}/api/actions/replay`, {
+          method: "POST",
+          headers: { ...json, authorization: `Bearer ${token}` },
+          body: JSON.stringify({ ids: [id] })
+        })
+      assert.strictEqual((yield* replay("none")).status, 409)
+      const done = yield* replay("e1")
+      assert.deepStrictEqual([done.status, done.text], [200, '{"result":{"replayed":1}}'])
     })
   )
 

@@ -60,6 +60,21 @@ const clientOf = (
 
 const host = (address: string): string => (URL.canParse(address) ? new URL(address).host : "that address")
 
+/** The dead letters of the outbox at an address. */
+export const layerOf = (address: string, prefix: string) =>
+  Effect.map(clientOf(address), (client) =>
+    DeadLetters.layer.pipe(
+      Layer.provide(
+        DeliveryStore.layerSql({
+          prefix,
+          create: false,
+          file: /^postgres/.test(address) ? host(address) : address
+        })
+      ),
+      Layer.provide(client)
+    )
+  )
+
 const withStore = <A, E>(
   { store, prefix }: StoreFlags,
   use: (letters: DeadLetters.Service) => Effect.Effect<A, E>
@@ -73,15 +88,9 @@ const withStore = <A, E>(
         message: "Which outbox? Name its SQLite file or its postgres:// address with --store."
       })
     }
-    const file = /^postgres/.test(address) ? host(address) : address
-    const client = yield* clientOf(address)
-    return yield* Effect.flatMap(DeadLetters.DeadLetters, use).pipe(
-      Effect.provide(
-        DeadLetters.layer.pipe(
-          Layer.provide(DeliveryStore.layerSql({ prefix, create: false, file })),
-          Layer.provide(client)
-        )
-      )
+    return yield* Effect.provide(
+      Effect.flatMap(DeadLetters.DeadLetters, use),
+      yield* layerOf(address, prefix)
     )
   })
 

@@ -28,6 +28,7 @@ import type { TargetRef } from "@outlast/agent/conversation"
 import { Targets } from "@outlast/agent/failover"
 import type { Permits } from "@outlast/agent/failover"
 import { Inbound } from "@outlast/agent/guard"
+import { DeadLetters } from "@outlast/delivery"
 import { Host, SingleInstance } from "@outlast/node"
 import { Ops } from "@outlast/node/ops"
 import { Registry } from "@outlast/providers"
@@ -36,6 +37,8 @@ import * as FakeChain from "../chat/FakeChain.ts"
 import type { Chain } from "../chat/FakeChain.ts"
 import * as Workspace from "../chat/Workspace.ts"
 import * as ConfigCheck from "../config/ConfigCheck.ts"
+import * as Dlq from "../dlq/Dlq.ts"
+import * as Report from "../dlq/Report.ts"
 import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
 import * as Operators from "./Operators.ts"
@@ -52,6 +55,8 @@ export interface Options {
   readonly names: ReadonlyArray<string>
   readonly config: Option.Option<string>
   readonly folder: Option.Option<string>
+  /** The outbox whose dead letters are shown: a SQLite file, or a postgres:// address. */
+  readonly store: Option.Option<string>
   /** Folder of the lock. */
   readonly data: string
   /** Use fake providers, also where a key is set. */
@@ -149,7 +154,13 @@ export const run = (options: Options) =>
       Layer.provideMerge(parts)
     )
     return yield* Effect.provide(
-      serving(options, { breaker, isFake, live, token: Option.getOrUndefined(token) }),
+      serving(options, {
+        breaker,
+        dead: yield* deadLetters(options),
+        isFake,
+        live,
+        token: Option.getOrUndefined(token)
+      }),
       model
     )
   }).pipe(Effect.scoped, Effect.provide(Telemetry))
@@ -163,14 +174,26 @@ const Telemetry = Alerts.layer().pipe(
 const codeOf = (error: unknown): string =>
   error instanceof Error && "code" in error ? String(error.code) : "unknown error"
 
+/** The dead letters of `--store`. */
+const deadLetters = ({ store }: Options) =>
+  Effect.gen(function* () {
+    if (Option.isNone(store)) return undefined
+    const context = yield* Layer.build(yield* Dlq.layerOf(store.value, "outlast"))
+    return Context.get(context, DeadLetters.DeadLetters)
+  })
+
+/** Dead letters that the page lists. */
+const shownLetters = 20
+
 interface Parts {
+  readonly dead: DeadLetters.Service | undefined
   readonly breaker: CircuitBreaker.Service
   readonly isFake: boolean
   readonly live: LiveConfig.Service
   readonly token: Redacted.Redacted | undefined
 }
 
-const serving = (options: Options, { breaker, isFake, live, token }: Parts) =>
+const serving = (options: Options, { breaker, dead, isFake, live, token }: Parts) =>
   Effect.gen(function* () {
     const targets = yield* Targets.Targets
     const refs = (yield* targets.list).map(({ target }) => target)
@@ -187,6 +210,13 @@ const serving = (options: Options, { breaker, isFake, live, token }: Parts) =>
         Effect.map(Effect.forEach(circuits, breaker.state), (list) => Sections.circuits(list, now))
       )
     )
+    if (dead !== undefined) {
+      const letters = Effect.all({ total: dead.count(), newest: dead.list({}, { limit: shownLetters }) })
+      yield* Host.section(
+        "dead letters",
+        Effect.map(letters, ({ newest, total }) => plain({ total, newest: newest.map(Report.summary) }))
+      )
+    }
     yield* Host.section("runs", Effect.map(runs.list, plain))
     yield* Host.section("settings", Effect.map(live.get, plain))
     yield* Host.ready(
@@ -208,7 +238,7 @@ const serving = (options: Options, { breaker, isFake, live, token }: Parts) =>
           port: options.port,
           hosts: options.names,
           token,
-          actions: token === undefined ? {} : Operators.make({ breaker, circuits, live, targets }),
+          actions: token === undefined ? {} : Operators.make({ breaker, circuits, dead, live, targets }),
           routes
         }
       })
