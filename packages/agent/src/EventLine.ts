@@ -41,6 +41,18 @@ export const definitions: EventDefinition.EventDefinitions<Event> = {
 }
 
 /**
+ * The definitions whose metrics a layer counts beside those of `Metrics`. Compactions are counted where they happen, without
+ * a layer.
+ */
+export const counted: EventDefinition.AnyDefinitions = {
+  ...Limiter.definitions,
+  ...Failover.definitions,
+  ...Tool.definitions,
+  ...Guard.definitions,
+  ...Agent.definitions
+}
+
+/**
  * The line, or `undefined` for an event that repeats another one. `others` are the definitions of other packages, such as
  * `DeliveryMetrics.definitions`.
  */

@@ -33,8 +33,7 @@
 import { Effect, Layer, Option, Schema, Stream } from "effect"
 import { AiError, LanguageModel } from "effect/ai"
 import type { Response, Tool } from "effect/ai"
-import type { EventDefinition } from "@outlast/resilience"
-import { ResilienceEvents, Warnings } from "@outlast/resilience"
+import { EventDefinition, Metrics, ResilienceEvents, Warnings } from "@outlast/resilience"
 import { Options } from "@outlast/resilience"
 import type { CallFailure } from "./failure/reasons/CallFailure.ts"
 import * as Classifier from "./failure/Classifier.ts"
@@ -203,6 +202,26 @@ export const layerLog = (others: EventDefinition.AnyDefinitions = {}): Layer.Lay
     ),
     Warnings.layerOff
   )
+
+/**
+ * Counts all events of `@outlast/agent` and `@outlast/resilience` as Effect metrics: calls, attempts, waits, cooldowns,
+ * tokens, cost, circuits, retries, alerts, guards, runs and tools. `docs/metrics.md` lists them. It contains
+ * `Metrics.layer` and `FailoverMetrics.layer`, so provide it alone. An exporter is yours to add.
+ *
+ * **Example** (For a collector of OpenTelemetry)
+ *
+ * ```ts
+ * const Telemetry = Outlast.layerMetrics().pipe(
+ *   Layer.provideMerge(Outlast.layerLog()),
+ *   Layer.provideMerge(ResilienceEvents.layer()),
+ *   Layer.provideMerge(Otlp.layerJson({ baseUrl: "http://localhost:4318", resource: { serviceName: "agent" } }))
+ * )
+ * ```
+ */
+export const layerMetrics = (options: Metrics.Options = {}): Layer.Layer<never> =>
+  ResilienceEvents.layerTap(
+    Effect.sync(() => EventDefinition.reader(EventLine.counted, options.maxLabels))
+  ).pipe(Layer.provideMerge(Metrics.layer(options)))
 
 const open = <A extends { readonly type: string }, E, R>(
   stream: Stream.Stream<A, E, R>,

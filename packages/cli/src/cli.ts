@@ -12,6 +12,7 @@ import * as Demo from "./demo/Demo.ts"
 import * as Timeline from "./demo/Timeline.ts"
 import * as Dlq from "./dlq/Dlq.ts"
 import * as Doctor from "./doctor/Doctor.ts"
+import * as Ports from "./doctor/Ports.ts"
 import * as Explain from "./explain/Explain.ts"
 import { isPreset, presetNames } from "./explain/Preset.ts"
 import * as Guard from "./guard/Guard.ts"
@@ -228,23 +229,53 @@ const doctor = Command.make(
       Flag.withDescription("A subject that is published; may be repeated. With --nats"),
       Flag.atLeast(0)
     ),
+    config: text("config").pipe(
+      Flag.withDescription("A file of settings, as for config check"),
+      Flag.optional
+    ),
+    store: text("store").pipe(
+      Flag.withDescription("A SQLite file or a postgres:// address of the program; may be repeated"),
+      Flag.atLeast(0)
+    ),
+    lock: text("lock").pipe(Flag.withDescription("The lock of the program"), Flag.optional),
+    port: text("port").pipe(
+      Flag.withDescription("A port that the program opens: 8080 or 127.0.0.1:8080; may be repeated"),
+      Flag.atLeast(0)
+    ),
     json: Flag.Boolean("json").pipe(Flag.withDescription("Print one JSON object"), Flag.withDefault(false))
   },
-  Effect.fn(function* ({ nats, subject, ...options }) {
+  Effect.fn(function* ({ nats, subject, config, store, lock, port, ...options }) {
     const node = { version: process.versions.node, needed: manifest.engines.node }
     if (Option.isSome(nats) !== subject.length > 0) {
       const message = "--nats and --subject go together."
       yield* Console.error(`outlast doctor: ${message}`)
       return yield* new UsageError({ message })
     }
-    const streams = { nats: Option.getOrUndefined(nats), subjects: subject }
-    if (!(yield* Doctor.run({ ...options, ...streams, node }))) return yield* new Unsuccessful()
+    const ports: Array<Ports.Port> = []
+    for (const one of port) {
+      const parsed = Ports.parse(one)
+      if (parsed === undefined) {
+        const message = `--port ${one} is no port. Expected 8080, 127.0.0.1:8080 or [::1]:8080.`
+        yield* Console.error(`outlast doctor: ${message}`)
+        return yield* new UsageError({ message })
+      }
+      ports.push(parsed)
+    }
+    const named = {
+      nats: Option.getOrUndefined(nats),
+      subjects: subject,
+      config: Option.getOrUndefined(config),
+      stores: store,
+      lock: Option.getOrUndefined(lock),
+      ports
+    }
+    if (!(yield* Doctor.run({ ...options, ...named, node }))) return yield* new Unsuccessful()
     // A timer or a connection left open by a user module would keep the process running.
     if (options.files.length > 0) yield* exit
   })
 ).pipe(
   Command.withDescription(
-    "Is this configuration complete? Looks at Node, at the keys of the providers, and at what the tools and extensions of your modules and manifests require: which are offered, which are skipped, and why. With --nats, also at the streams of the subjects that you publish. Sends nothing to a provider and shows no value."
+    "Is this configuration complete? Looks at Node, at the keys of the providers, and at what the tools and extensions of your modules and manifests require: which are offered, which are skipped, and why. Also at the clock, and at what you name: settings, stores, the streams of the subjects that you publish, the lock, the ports. Sends nothing to a provider and shows no value."
   )
 )
 

@@ -73,17 +73,30 @@ export const settingsOf = (
 ): Effect.Effect<OutlastConfig.OutlastConfig, UsageError | WrongSettings, FileSystem.FileSystem> =>
   Effect.flatMap(read(file), ({ content }) => decoded(file, OutlastConfig.decode(content)))
 
+/** The settings that a file gives, by their paths, and its format. Fails as {@link check} does. */
+export const given = ({
+  file,
+  kind
+}: Pick<Options, "file" | "kind">): Effect.Effect<
+  { readonly format: SettingsFile.Format; readonly settings: ReadonlyArray<string> },
+  UsageError | WrongSettings,
+  FileSystem.FileSystem
+> =>
+  Effect.gen(function* () {
+    const { content, format } = yield* read(file)
+    const result: Result.Result<unknown, OutlastConfig.ConfigInvalid> =
+      kind === "outlast" ? OutlastConfig.decode(content) : Decision037Config.decode(content)
+    yield* decoded(file, result)
+    return { format, settings: leavesOf(content) }
+  })
+
 export const check = ({
   file,
   kind,
   json
 }: Options): Effect.Effect<void, UsageError | WrongSettings, FileSystem.FileSystem> =>
   Effect.gen(function* () {
-    const { content, format } = yield* read(file)
-    const result: Result.Result<unknown, OutlastConfig.ConfigInvalid> =
-      kind === "outlast" ? OutlastConfig.decode(content) : Decision037Config.decode(content)
-    yield* decoded(file, result)
-    const settings = leavesOf(content)
+    const { format, settings } = yield* given({ file, kind })
     yield* Console.log(
       json
         ? JSON.stringify({ file, format, kind, settings })

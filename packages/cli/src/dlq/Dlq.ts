@@ -7,12 +7,11 @@
 import { userInfo } from "node:os"
 import { DeadLetters, DeliveryStore } from "@outlast/delivery"
 import type { Filter } from "@outlast/delivery"
-import { SqliteClient } from "@outlast/node/sqlite"
 import type { StoreError } from "@outlast/resilience"
-import { Clock, Config, Console, Effect, Layer, Option, Redacted } from "effect"
-import type { SqlClient } from "effect/sql"
+import { Clock, Config, Console, Effect, Layer, Option } from "effect"
 import { UsageError } from "../UsageError.ts"
 import * as Report from "./Report.ts"
+import { clientOf, nameOf } from "./StoreClient.ts"
 import * as When from "./When.ts"
 
 export const reasons = ["rejected", "shed", "deliveries"] as const
@@ -40,37 +39,11 @@ interface ActFlags extends StoreFlags, FilterFlags {
 /** Letters of a list when no limit is given, and in one page. */
 const usualLimit = 50
 
-const clientOf = (
-  address: string
-): Effect.Effect<Layer.Layer<SqlClient.SqlClient, StoreError.StoreError | UsageError>> => {
-  if (!/^postgres(?:ql)?:\/\//.test(address)) {
-    return Effect.succeed(SqliteClient.layer({ filename: address, store: "outbox", create: false }))
-  }
-  // Loaded only here: most stores are files.
-  return Effect.map(
-    Effect.promise(() => import("@effect/sql-pg")),
-    ({ PgClient }) =>
-      Layer.catchCause(PgClient.layer({ url: Redacted.make(address), maxConnections: 1 }), () =>
-        Layer.effectContext(
-          Effect.fail(new UsageError({ message: `PostgreSQL at ${host(address)} cannot be reached.` }))
-        )
-      )
-  )
-}
-
-const host = (address: string): string => (URL.canParse(address) ? new URL(address).host : "that address")
-
 /** The dead letters of the outbox at an address. */
 export const layerOf = (address: string, prefix: string) =>
   Effect.map(clientOf(address), (client) =>
     DeadLetters.layer.pipe(
-      Layer.provide(
-        DeliveryStore.layerSql({
-          prefix,
-          create: false,
-          file: /^postgres/.test(address) ? host(address) : address
-        })
-      ),
+      Layer.provide(DeliveryStore.layerSql({ prefix, create: false, file: nameOf(address) })),
       Layer.provide(client)
     )
   )

@@ -22,7 +22,7 @@ import {
   Stream
 } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { Activity, Compaction, FailoverMetrics } from "@outlast/agent"
+import { Activity, Compaction, Outlast } from "@outlast/agent"
 import { LiveConfig, OutlastConfig } from "@outlast/agent/config"
 import type { TargetRef } from "@outlast/agent/conversation"
 import { Targets } from "@outlast/agent/failover"
@@ -32,7 +32,7 @@ import { DeadLetters } from "@outlast/delivery"
 import { Host, SingleInstance } from "@outlast/node"
 import { Ops } from "@outlast/node/ops"
 import { Registry } from "@outlast/providers"
-import { Alerts, CircuitBreaker, Metrics, ResilienceEvents } from "@outlast/resilience"
+import { Alerts, CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
 import * as FakeChain from "../chat/FakeChain.ts"
 import type { Chain } from "../chat/FakeChain.ts"
 import * as Workspace from "../chat/Workspace.ts"
@@ -166,8 +166,7 @@ export const run = (options: Options) =>
   }).pipe(Effect.scoped, Effect.provide(Telemetry))
 
 const Telemetry = Alerts.layer().pipe(
-  Layer.provideMerge(FailoverMetrics.layer()),
-  Layer.provideMerge(Metrics.layer()),
+  Layer.provideMerge(Outlast.layerMetrics()),
   Layer.provideMerge(ResilienceEvents.layer())
 )
 
