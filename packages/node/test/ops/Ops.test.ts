@@ -82,14 +82,21 @@ describe("probes", () => {
       Effect.scoped(
         Effect.gen(function* () {
           assert.strictEqual((yield* ask("/live", { listener: "probes" })).status, 200)
+          yield* Host.ready("store", Effect.succeed(true))
           const good = yield* ask("/ready", { listener: "probes", headers: { host: "any.example" } })
-          assert.deepStrictEqual([good.status, JSON.parse(good.text)], [200, { isReady: true, reasons: [] }])
+          assert.deepStrictEqual(
+            [good.status, JSON.parse(good.text)],
+            [200, { isReady: true, passed: ["store"], reasons: [] }]
+          )
           yield* Host.ready("broker", Effect.succeed("no connection"))
           yield* Effect.sleep("300 millis")
           const bad = yield* ask("/ready", { listener: "probes" })
           assert.deepStrictEqual(
             [bad.status, JSON.parse(bad.text)],
-            [503, { isReady: false, reasons: [{ name: "broker", reason: "no connection" }] }]
+            [
+              503,
+              { isReady: false, passed: ["store"], reasons: [{ name: "broker", reason: "no connection" }] }
+            ]
           )
         })
       )
