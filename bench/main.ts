@@ -11,6 +11,7 @@ import { http } from "./http.ts"
 import { imports } from "./import.ts"
 import type { Report, Row } from "./measure.ts"
 import { machine, printed, rowsInto } from "./measure.ts"
+import { ops } from "./ops.ts"
 import { sqlite } from "./sqlite.ts"
 import { streamFilter } from "./streamFilter.ts"
 
@@ -35,6 +36,7 @@ const benches: Readonly<Record<string, Bench>> = {
   http: { what: "calls over HTTP, beside the AI SDK, and a gateway beside Portkey's", run: http },
   guard: { what: "the loop detector: asked before a tool call, told after it", run: guard },
   import: { what: "importing @outlast/agent in a new process, beside effect/ai", run: imports },
+  ops: { what: "what the endpoints cost calls over HTTP, with ten readers of events", run: ops },
   sqlite: { what: "SQLite in a worker thread: the event loop, and groups of inserts", run: sqlite },
   "stream-filter": {
     what: "a stream of events, as it is and ended at its last event",

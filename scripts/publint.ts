@@ -10,7 +10,7 @@ import { formatMessage } from "publint/utils"
 
 const root = join(import.meta.dirname, "..", "packages")
 const allowed =
-  /^(?:(?:dist|src)\/.+(?:\.ts|\.js|\.map)|schema\/.+\.schema\.json|package\.json|LICENSE|README\.md|CHANGELOG\.md)$/
+  /^(?:(?:dist|src)\/.+(?:\.ts|\.js|\.map)|src\/ops\/page\/status\.css|src\/ops\/page\/index\.html|schema\/.+\.schema\.json|package\.json|LICENSE|README\.md|CHANGELOG\.md)$/
 let problems = 0
 
 for (const name of readdirSync(root).toSorted()) {

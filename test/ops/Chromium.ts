@@ -7,7 +7,7 @@ import { chromium } from "playwright-core"
 const names = ["chromium", "chromium-browser", "google-chrome", "chrome-headless-shell"]
 
 /** The program: `CHROMIUM`, or the first on the PATH. */
-export const program =
+const program =
   process.env["CHROMIUM"] ??
   (process.env["PATH"] ?? "")
     .split(delimiter)

@@ -1,15 +1,13 @@
 /** A program with a chain on fake providers over HTTP, seen through `Ops`. */
-import { Clock, Effect, Layer, Redacted, Schema } from "effect"
+import { Effect, Layer, Redacted, Schema } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Activity, Failover, FailoverMetrics, KeySource } from "@outlast/agent"
-import { Targets } from "@outlast/agent/failover"
 import { Host } from "@outlast/node"
 import { Ops } from "@outlast/node/ops"
 import { Anthropic, OpenAi } from "@outlast/providers"
 import { Metrics, ResilienceEvents, Warnings } from "@outlast/resilience"
 import { FakeProvider } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"
-import * as Sections from "../../packages/cli/src/serve/Sections.ts"
 
 const key = (name: string) => KeySource.value(name, Redacted.make(`secret-of-${name}`))
 
@@ -52,18 +50,9 @@ const Model = (plan: FaultPlan.FaultPlan) =>
 
 const Shown = Layer.effectDiscard(
   Effect.gen(function* () {
-    const targets = yield* Targets.Targets
     const activity = yield* Activity.make
-    yield* Host.section(
-      "targets",
-      Effect.flatMap(Clock.currentTimeMillis, (now) =>
-        Effect.map(targets.list, (list) => Sections.targets(list, now))
-      )
-    )
-    yield* Host.section(
-      "activity",
-      Effect.map(activity.view, (view) => JSON.parse(JSON.stringify(view)))
-    )
+    yield* Host.section("targets", Activity.chain)
+    yield* Host.section("activity", activity.json)
   })
 )
 

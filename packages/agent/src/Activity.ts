@@ -12,25 +12,63 @@
  *
  * ```ts
  * const activity = yield* Activity.make
- * yield* Host.section("activity", Effect.map(activity.view, (view) => ({ ...view })))
+ * yield* Host.section("activity", activity.json)
+ * yield* Host.section("targets", Activity.chain)
  * ```
  */
-import { Clock, Effect } from "effect"
-import type { Scope } from "effect"
+import { Clock, Duration, Effect } from "effect"
+import type { Schema, Scope } from "effect"
 import { ResilienceEvents } from "@outlast/resilience"
 import type { View } from "./ActivityState.ts"
 import { ActivityState } from "./ActivityState.ts"
+import { Targets } from "./failover/chain/Targets.ts"
 
 export { bounds } from "./ActivityState.ts"
 export type { Alert, Call, Circuit, Cooldown, Minute, Notice, Step, View } from "./ActivityState.ts"
 
 export interface Service {
   readonly view: Effect.Effect<View>
+  /** The view as JSON, without the fields that are undefined. For `Host.section`. */
+  readonly json: Effect.Effect<Schema.Json>
 }
 
 /** Follows the events until the scope ends. */
 export const make: Effect.Effect<Service, never, Scope.Scope> = Effect.gen(function* () {
   const state = new ActivityState()
   yield* ResilienceEvents.tap((event) => Effect.sync(() => state.apply(event)))
-  return { view: Effect.map(Clock.currentTimeMillis, (now) => state.view(now)) }
+  const view = Effect.map(Clock.currentTimeMillis, (now) => state.view(now))
+  return { view, json: Effect.map(view, (view) => JSON.parse(JSON.stringify(view))) }
+})
+
+const untilOf = (left: Duration.Duration | undefined, now: number): number | null =>
+  left === undefined ? null : now + Math.ceil(Duration.toMillis(left))
+
+/**
+ * The chain of the surrounding `Targets` as JSON, for `Host.section`: each target with its state, and when it is back in
+ * Unix milliseconds.
+ */
+export const chain: Effect.Effect<Schema.Json, never, Targets> = Effect.gen(function* () {
+  const list = yield* (yield* Targets).list
+  const now = yield* Clock.currentTimeMillis
+  return list.map(({ availableIn, circuits, cooldowns, lastSuccessAt, message, reason, state, target }) => ({
+    id: target.id,
+    provider: target.provider,
+    model: target.model,
+    key: target.key,
+    state,
+    reason: reason ?? null,
+    message: message ?? null,
+    until: untilOf(availableIn, now),
+    lastSuccessAt: lastSuccessAt ?? null,
+    cooldowns: cooldowns.map((one) => ({
+      scope: one.scope,
+      reason: one.reason,
+      until: untilOf(one.availableIn, now)
+    })),
+    circuits: circuits.map((one) => ({
+      circuit: one.circuit,
+      phase: one.phase,
+      until: untilOf(one.availableIn, now)
+    }))
+  }))
 })

@@ -145,7 +145,7 @@ export class ActivityState {
   readonly #running = new Map<number, OpenCall>()
   #recent: Array<OpenCall> = []
   readonly #circuits = new Map<string, Circuit>()
-  readonly #cooldowns = new Map<string, Cooldown & { readonly id: string }>()
+  readonly #cooldowns = new Map<string, Cooldown>()
   readonly #alerts = new Map<string, Alert>()
   readonly #minutes: Array<Mutable<Minute>> = []
   #notices: Array<Notice> = []
@@ -194,7 +194,9 @@ export class ActivityState {
         this.#close(call, "attempt", { state: "answered", elapsed: event.elapsed })
         this.#end(call, event.at, event.recoveredFrom === undefined ? "answered" : "recovered")
         // An answer ends what kept its target out.
-        for (const [key, { id }] of this.#cooldowns) if (id === event.target.id) this.#cooldowns.delete(key)
+        for (const [key, { target }] of this.#cooldowns) {
+          if (target === event.target.id) this.#cooldowns.delete(key)
+        }
         break
       }
       case "CallGaveUp": {
@@ -221,7 +223,7 @@ export class ActivityState {
         const { at, length, reason, scope, target } = event
         const until = length === undefined ? undefined : at + length
         const { id } = target
-        keep(this.#cooldowns, `${scope} ${id}`, { id, target: id, scope, reason, since: at, until })
+        keep(this.#cooldowns, `${scope} ${id}`, { target: id, scope, reason, since: at, until })
         break
       }
       case "CooldownLifted":
@@ -249,9 +251,7 @@ export class ActivityState {
       running: [...this.#running.values()].map(shown),
       recent: this.#recent.map(shown),
       circuits: [...this.#circuits.values()],
-      cooldowns: [...this.#cooldowns.values()]
-        .filter(({ until }) => until === undefined || until > now)
-        .map(({ id: _, ...cooldown }) => cooldown),
+      cooldowns: [...this.#cooldowns.values()].filter(({ until }) => until === undefined || until > now),
       alerts: [...this.#alerts.values()],
       minutes: minutes.map((one) => ({ ...one })),
       amplification: calls === 0 ? undefined : sum("attempts") / calls,

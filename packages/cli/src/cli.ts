@@ -18,7 +18,6 @@ import { isPreset, presetNames } from "./explain/Preset.ts"
 import * as Guard from "./guard/Guard.ts"
 import { unknown } from "./chat/Nearest.ts"
 import * as JsonError from "./JsonError.ts"
-import * as Serve from "./serve/Serve.ts"
 import { UsageError } from "./UsageError.ts"
 
 /** The run ended without success, and has been reported. */
@@ -477,6 +476,12 @@ const serve = Command.make(
       ),
       Flag.optional
     ),
+    store: text("store").pipe(
+      Flag.withDescription(
+        "An outbox whose dead letters are shown and can be replayed: a SQLite file, or a postgres:// address"
+      ),
+      Flag.optional
+    ),
     data: text("data").pipe(
       Flag.withDescription("The folder of the lock, which keeps a second instance away"),
       Flag.withDefault(".outlast")
@@ -487,7 +492,11 @@ const serve = Command.make(
     )
   },
   Effect.fn(
-    (options) => Serve.run({ ...options, version: manifest.version }),
+    function* (options) {
+      // Loaded only here: the servers would slow the start of every other command.
+      const Serve = yield* Effect.promise(() => import("./serve/Serve.ts"))
+      return yield* Serve.run({ ...options, version: manifest.version })
+    },
     Effect.tapError((error) => Console.error(`outlast serve: ${error.message}`)),
     Effect.mapError((error) =>
       error instanceof UsageError || error._tag === "AlreadyRunning" ? error : new Unsuccessful()

@@ -6,7 +6,7 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect } from "effect"
 import { Command } from "effect/cli"
-import { Host } from "@outlast/node"
+import { Host } from "@outlast/node/host"
 import manifest from "../package.json" with { type: "json" }
 import { outlast } from "./cli.ts"
 import { withUsageErrors } from "./Invocation.ts"

@@ -5,6 +5,7 @@ import { LanguageModel, Prompt } from "effect/ai"
 import { Agent, Compaction, SafetyGuard } from "@outlast/agent"
 import { LiveConfig, OutlastConfig } from "@outlast/agent/config"
 import { Targets } from "@outlast/agent/failover"
+import { CircuitBreaker } from "@outlast/resilience"
 import type { FaultPlan } from "@outlast/testing"
 import { ScriptedModel } from "@outlast/testing"
 import { looking, looks, Look, model as answering } from "../loop/looking.ts"
@@ -71,6 +72,27 @@ it.effect("a chain that compacts says so to an agent, unless it is switched off"
       assert.isFalse(targets.compacts)
     }).pipe(Effect.provide(LiveConfig.layerFailover([yield* scripted([])], live, { compact })))
   })
+)
+
+it.effect("a breaker of the program decides, and settings turn its circuits off", () =>
+  Effect.gen(function* () {
+    const first = yield* scripted([])
+    const second = yield* scripted([], "openai")
+    const live = yield* LiveConfig.make()
+    const breaker = yield* CircuitBreaker.make()
+    const circuitsOf = ({ provider }: { readonly provider: string }) => ({
+      endpoint: provider,
+      model: `${provider}/m`
+    })
+    yield* Effect.gen(function* () {
+      yield* breaker.trip("anthropic")
+      yield* ask
+      assert.deepStrictEqual([(yield* first.requests).length, (yield* second.requests).length], [0, 1])
+      yield* live.set({ policy: { circuits: false } })
+      yield* ask
+      assert.deepStrictEqual([(yield* first.requests).length, (yield* second.requests).length], [1, 1])
+    }).pipe(Effect.provide(LiveConfig.layerFailover([first, second], live, { breaker, circuitsOf })))
+  }).pipe(Effect.scoped)
 )
 
 describe("guard", () => {

@@ -39,6 +39,15 @@ interface ActFlags extends StoreFlags, FilterFlags {
 /** Letters of a list when no limit is given, and in one page. */
 const usualLimit = 50
 
+/** The dead letters of the outbox at an address. */
+export const layerOf = (address: string, prefix: string) =>
+  Effect.map(clientOf(address), (client) =>
+    DeadLetters.layer.pipe(
+      Layer.provide(DeliveryStore.layerSql({ prefix, create: false, file: nameOf(address) })),
+      Layer.provide(client)
+    )
+  )
+
 const withStore = <A, E>(
   { store, prefix }: StoreFlags,
   use: (letters: DeadLetters.Service) => Effect.Effect<A, E>
@@ -52,15 +61,9 @@ const withStore = <A, E>(
         message: "Which outbox? Name its SQLite file or its postgres:// address with --store."
       })
     }
-    const file = nameOf(address)
-    const client = yield* clientOf(address)
-    return yield* Effect.flatMap(DeadLetters.DeadLetters, use).pipe(
-      Effect.provide(
-        DeadLetters.layer.pipe(
-          Layer.provide(DeliveryStore.layerSql({ prefix, create: false, file })),
-          Layer.provide(client)
-        )
-      )
+    return yield* Effect.provide(
+      Effect.flatMap(DeadLetters.DeadLetters, use),
+      yield* layerOf(address, prefix)
     )
   })
 

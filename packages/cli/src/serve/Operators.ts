@@ -3,6 +3,7 @@ import { Effect, Schema } from "effect"
 import type { Context } from "effect"
 import type { LiveConfig } from "@outlast/agent/config"
 import type { Targets } from "@outlast/agent/failover"
+import type { DeadLetters } from "@outlast/delivery"
 import { Ops } from "@outlast/node/ops"
 import type { CircuitBreaker } from "@outlast/resilience"
 
@@ -12,6 +13,8 @@ export interface Parts {
   /** Names of all circuits. */
   readonly circuits: ReadonlyArray<string>
   readonly live: LiveConfig.Service
+  /** Absent without `--store`. */
+  readonly dead: DeadLetters.Service | undefined
 }
 
 interface Refused {
@@ -20,13 +23,42 @@ interface Refused {
 
 const Circuit = Schema.Struct({ circuit: Schema.String })
 
+const replay = (dead: DeadLetters.Service): Ops.Action =>
+  Ops.action({
+    doc: 'Stores dead letters as events again: { "ids": [NUMBER or id of the event] }, at most 100.',
+    params: Schema.Struct({
+      ids: Schema.Array(Schema.String).check(Schema.isMinLength(1), Schema.isMaxLength(100))
+    }),
+    subject: ({ ids }) => ids.join(", "),
+    run: ({ ids }) =>
+      Effect.gen(function* () {
+        const missing = yield* Effect.filter(ids, (id) =>
+          Effect.map(dead.count({ ids: [id], replayed: true }), (found) => found === 0)
+        )
+        if (missing.length > 0) {
+          return yield* Effect.fail({
+            message: "Nothing was replayed: some of these dead letters do not exist."
+          })
+        }
+        const { length } = yield* dead.replay({ ids }, { by: "operator of outlast serve" })
+        return { replayed: length }
+      })
+  })
+
 /** Actions by name. `docs/operations.md` lists them. */
-export const make = ({ breaker, circuits, live, targets }: Parts): Readonly<Record<string, Ops.Action>> => {
+export const make = ({
+  breaker,
+  circuits,
+  dead,
+  live,
+  targets
+}: Parts): Readonly<Record<string, Ops.Action>> => {
   const known = (circuit: string): Effect.Effect<void, Refused> =>
     circuits.includes(circuit)
       ? Effect.void
       : Effect.fail({ message: `There is no such circuit. Circuits: ${circuits.join(", ")}.` })
   return {
+    ...(dead === undefined ? {} : { replay: replay(dead) }),
     trip: Ops.action({
       doc: 'Opens a circuit: { "circuit": NAME }.',
       params: Circuit,

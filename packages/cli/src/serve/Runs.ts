@@ -6,7 +6,7 @@ import { Host } from "@outlast/node"
 import * as Workspace from "../chat/Workspace.ts"
 
 /** Runs at a time. Further ones are refused. */
-export const maxRunning = 20
+const maxRunning = 20
 
 /** Runs that have ended, and are still listed. */
 const maxEnded = 50
@@ -33,7 +33,7 @@ export interface Runs {
 export type Needed = Host.Host | Agent.Services<typeof Workspace.kit.tools>
 
 /** One frame of the stream. */
-export const frame = (event: string, data: unknown): string =>
+const frame = (event: string, data: unknown): string =>
   Sse.encoder.write({ _tag: "Event", event, id: undefined, data: JSON.stringify(data) })
 
 export const make = (limits: Effect.Effect<SafetyGuard.Options>): Effect.Effect<Runs> =>

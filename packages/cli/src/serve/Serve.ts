@@ -16,11 +16,11 @@ import {
   FileSystem,
   Layer,
   Option,
+  Redacted,
   Result,
   Schema,
   Stream
 } from "effect"
-import type { Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Activity, Compaction, Outlast } from "@outlast/agent"
 import { LiveConfig, OutlastConfig } from "@outlast/agent/config"
@@ -28,6 +28,7 @@ import type { TargetRef } from "@outlast/agent/conversation"
 import { Targets } from "@outlast/agent/failover"
 import type { Permits } from "@outlast/agent/failover"
 import { Inbound } from "@outlast/agent/guard"
+import { DeadLetters } from "@outlast/delivery"
 import { Host, SingleInstance } from "@outlast/node"
 import { Ops } from "@outlast/node/ops"
 import { Registry } from "@outlast/providers"
@@ -36,6 +37,8 @@ import * as FakeChain from "../chat/FakeChain.ts"
 import type { Chain } from "../chat/FakeChain.ts"
 import * as Workspace from "../chat/Workspace.ts"
 import * as ConfigCheck from "../config/ConfigCheck.ts"
+import * as Dlq from "../dlq/Dlq.ts"
+import * as Report from "../dlq/Report.ts"
 import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
 import * as Operators from "./Operators.ts"
@@ -52,6 +55,8 @@ export interface Options {
   readonly names: ReadonlyArray<string>
   readonly config: Option.Option<string>
   readonly folder: Option.Option<string>
+  /** The outbox whose dead letters are shown: a SQLite file, or a postgres:// address. */
+  readonly store: Option.Option<string>
   /** Folder of the lock. */
   readonly data: string
   /** Use fake providers, also where a key is set. */
@@ -62,9 +67,14 @@ export interface Options {
 /** Milliseconds before each word of a fake answer. */
 const pace = 30
 
+const isLoopback = (host: string): boolean => /^(127\.|::1$|localhost$)/.test(host)
+
+/** Characters that `Ops` wants, at least. */
+const minToken = 16
+
 const tokenName = "OUTLAST_OPS_TOKEN"
 
-const Prompt = Schema.Struct({ prompt: Schema.NullishOr(Schema.String) })
+const Prompt = Schema.Struct({ prompt: Schema.optional(Schema.NullOr(Schema.String)) })
 
 /** Short names that a person can type. */
 const circuitsOf = ({ model, provider }: TargetRef.TargetRef): Permits.Circuits => ({
@@ -116,6 +126,14 @@ export const run = (options: Options) =>
   Effect.gen(function* () {
     const settings = Option.isSome(options.config) ? yield* ConfigCheck.settingsOf(options.config.value) : {}
     const token = yield* Config.option(Config.Redacted(tokenName))
+    if (Option.isNone(token) && !isLoopback(options.host)) {
+      return yield* new UsageError({
+        message: `--host ${options.host} is not a loopback address: set ${tokenName}, which protects prompts and the page.`
+      })
+    }
+    if (Option.isSome(token) && Redacted.value(token.value).length < minToken) {
+      return yield* new UsageError({ message: `${tokenName} must have at least ${minToken} characters.` })
+    }
     yield* Effect.tryPromise({
       try: () => mkdir(options.data, { recursive: true }),
       catch: (error) =>
@@ -136,7 +154,13 @@ export const run = (options: Options) =>
       Layer.provideMerge(parts)
     )
     return yield* Effect.provide(
-      serving(options, { breaker, isFake, live, token: Option.getOrUndefined(token) }),
+      serving(options, {
+        breaker,
+        dead: yield* deadLetters(options),
+        isFake,
+        live,
+        token: Option.getOrUndefined(token)
+      }),
       model
     )
   }).pipe(Effect.scoped, Effect.provide(Telemetry))
@@ -149,14 +173,26 @@ const Telemetry = Alerts.layer().pipe(
 const codeOf = (error: unknown): string =>
   error instanceof Error && "code" in error ? String(error.code) : "unknown error"
 
+/** The dead letters of `--store`. */
+const deadLetters = ({ store }: Options) =>
+  Effect.gen(function* () {
+    if (Option.isNone(store)) return undefined
+    const context = yield* Layer.build(yield* Dlq.layerOf(store.value, "outlast"))
+    return Context.get(context, DeadLetters.DeadLetters)
+  })
+
+/** Dead letters that the page lists. */
+const shownLetters = 20
+
 interface Parts {
+  readonly dead: DeadLetters.Service | undefined
   readonly breaker: CircuitBreaker.Service
   readonly isFake: boolean
   readonly live: LiveConfig.Service
   readonly token: Redacted.Redacted | undefined
 }
 
-const serving = (options: Options, { breaker, isFake, live, token }: Parts) =>
+const serving = (options: Options, { breaker, dead, isFake, live, token }: Parts) =>
   Effect.gen(function* () {
     const targets = yield* Targets.Targets
     const refs = (yield* targets.list).map(({ target }) => target)
@@ -165,19 +201,21 @@ const serving = (options: Options, { breaker, isFake, live, token }: Parts) =>
     const inbound = yield* Inbound.make
     const activity = yield* Activity.make
 
-    yield* Host.section("activity", Effect.map(activity.view, plain))
-    yield* Host.section(
-      "targets",
-      Effect.flatMap(Clock.currentTimeMillis, (now) =>
-        Effect.map(targets.list, (list) => Sections.targets(list, now))
-      )
-    )
+    yield* Host.section("activity", activity.json)
+    yield* Host.section("targets", Activity.chain)
     yield* Host.section(
       "circuits",
       Effect.flatMap(Clock.currentTimeMillis, (now) =>
         Effect.map(Effect.forEach(circuits, breaker.state), (list) => Sections.circuits(list, now))
       )
     )
+    if (dead !== undefined) {
+      const letters = Effect.all({ total: dead.count(), newest: dead.list({}, { limit: shownLetters }) })
+      yield* Host.section(
+        "dead letters",
+        Effect.map(letters, ({ newest, total }) => plain({ total, newest: newest.map(Report.summary) }))
+      )
+    }
     yield* Host.section("runs", Effect.map(runs.list, plain))
     yield* Host.section("settings", Effect.map(live.get, plain))
     yield* Host.ready(
@@ -199,7 +237,7 @@ const serving = (options: Options, { breaker, isFake, live, token }: Parts) =>
           port: options.port,
           hosts: options.names,
           token,
-          actions: token === undefined ? {} : Operators.make({ breaker, circuits, live, targets }),
+          actions: token === undefined ? {} : Operators.make({ breaker, circuits, dead, live, targets }),
           routes
         }
       })

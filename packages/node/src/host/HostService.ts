@@ -26,7 +26,9 @@ export interface Step<E, R> {
 
 export interface Readiness {
   readonly isReady: boolean
-  /** Why it is not, by the name of the check. */
+  /** Names of the checks that passed. */
+  readonly passed: ReadonlyArray<string>
+  /** Why it is not ready, by the name of the check. */
   readonly reasons: ReadonlyArray<{ readonly name: string; readonly reason: string }>
 }
 
@@ -256,10 +258,11 @@ export const make = (
         { concurrency: "unbounded" }
       )
       const reasons = found.flatMap(({ name, reason }) => (reason === undefined ? [] : [{ name, reason }]))
+      const passed = found.flatMap(({ name, reason }) => (reason === undefined ? [name] : []))
       // Read last: the shutdown may have begun meanwhile.
       return state._tag === "Running"
-        ? { isReady: reasons.length === 0, reasons }
-        : { isReady: false, reasons: [{ name: "host", reason: "shutting down" }, ...reasons] }
+        ? { isReady: reasons.length === 0, passed, reasons }
+        : { isReady: false, passed, reasons: [{ name: "host", reason: "shutting down" }, ...reasons] }
     })
 
     const sections = Effect.map(

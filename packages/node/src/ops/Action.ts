@@ -1,15 +1,17 @@
 /**
  * Actions of operators: what a program lets its operators change while it runs.
  *
- * **Example** (Ending cooldowns)
+ * **Example** (Opening a circuit by hand)
  *
  * ```ts
- * const lift = Ops.action({
- *   doc: "Ends the cooldowns of a key.",
- *   params: Schema.Struct({ key: Schema.String }),
- *   subject: ({ key }) => key,
- *   run: ({ key }) => Effect.map(targets.reset({ key }), ({ cooldowns }) => ({ cooldowns }))
- * })
+ * const trip = Effect.map(CircuitBreaker.CircuitBreaker, (breaker) =>
+ *   Ops.action({
+ *     doc: "Opens a circuit.",
+ *     params: Schema.Struct({ circuit: Schema.String }),
+ *     subject: ({ circuit }) => circuit,
+ *     run: ({ circuit }) => Effect.as(breaker.trip(circuit), null)
+ *   })
+ * )
  * ```
  */
 import { Effect, Schema } from "effect"

@@ -9,7 +9,8 @@
  * A reader costs its position, and what its socket has not sent: at most two chunks, which readers share. Without
  * readers no timer runs and nothing is encoded.
  */
-import { Effect, Latch, Scope } from "effect"
+import { Effect, Latch } from "effect"
+import type { Scope } from "effect"
 import { ResilienceEvents } from "@outlast/resilience"
 import { randomBytes } from "node:crypto"
 import { Readable } from "node:stream"
@@ -53,7 +54,7 @@ interface Reader {
 }
 
 /** One event on the wire. */
-export const encode = (boot: string, event: ResilienceEvents.ResilienceEvent, position: number): Uint8Array =>
+const encode = (boot: string, event: ResilienceEvents.ResilienceEvent, position: number): Uint8Array =>
   Buffer.from(`id: ${boot}-${position}\nevent: ${wordOf(event._tag)}\ndata: ${dataOf(event)}\n\n`)
 
 /** Line breaks would end the field. */
@@ -72,7 +73,7 @@ const dataOf = (event: ResilienceEvents.ResilienceEvent): string => {
 }
 
 /** The position after an id of this process; `undefined` for any other id. */
-export const positionAfter = (boot: string, id: string): number | undefined => {
+const positionAfter = (boot: string, id: string): number | undefined => {
   const found = /^([0-9a-f]{1,32})-(\d{1,15})$/.exec(id)
   return found?.[1] === boot ? Number(found[2]) + 1 : undefined
 }

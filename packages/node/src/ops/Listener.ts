@@ -1,5 +1,5 @@
 /** One HTTP server with limits for what clients send: size, time, requests of a connection, connections. */
-import { NodeHttpServer } from "@effect/platform-node"
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { ByteSize, Effect, Layer, Schema } from "effect"
 import { HttpIncomingMessage, HttpMiddleware, HttpServer } from "effect/http"
 import { createServer } from "node:http"
@@ -38,7 +38,7 @@ export interface Limits {
 const maxHeaders = 8_192
 
 /** Bytes of a body. */
-export const maxBody = 65_536
+const maxBody = 65_536
 
 /** Requests of one connection. Further ones are answered with 503, and the connection ends. */
 const maxRequests = 1_000

@@ -129,7 +129,7 @@ export const layer = <E = never>(options: Options<E> = {}): Layer.Layer<Ops, Lis
       }
       const actions = page.actions ?? {}
       const feed = yield* Feed.make(feedOptions)
-      const routes = withRoutes(Page.routes({ name, version, feed, actions }), page)
+      const routes = withRoutes(Page.routes({ name, version, feed, policy, actions }), page)
       const pagePort = yield* Listener.make(
         "page",
         where,

@@ -22,7 +22,7 @@ export interface OperatorAction {
 
 export type OpsEvent = OperatorAction
 
-export const operatorActions = Metric.counter("outlast_operator_actions_total", {
+const operatorActions = Metric.counter("outlast_operator_actions_total", {
   description: "Actions of operators, by outcome",
   incremental: true
 })

@@ -90,7 +90,7 @@ export const checks: Check.Checks<Options<unknown>> = {
 }
 
 /** Characters of a token, at least. Shorter ones could be guessed. */
-export const minToken = 16
+const minToken = 16
 
 /** Contradictions between options. */
 export const checkPage = (

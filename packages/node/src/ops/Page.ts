@@ -50,13 +50,22 @@ export const comparer = (token: Redacted.Redacted): ((candidate: string) => bool
 
 const pathOf = (url: string): string => url.split("?", 1)[0] ?? ""
 
-/** Where a request asks for a change, the path decides: a GET of it is refused like a POST. */
-const kindOf = ({ method, url }: HttpServerRequest.HttpServerRequest): Gate.Kind => {
-  const path = pathOf(url)
-  if (path.startsWith(actionPath)) return "change"
-  if (method !== "GET" && method !== "HEAD") return "send"
-  return filePaths.has(path) ? "open" : "read"
-}
+/**
+ * The kind of a request by its method. The handler of the actions asks for more itself ({@link acting}): routes also
+ * match other spellings of a path, so a path does not decide what needs the token.
+ */
+const kindOf = ({ method, url }: HttpServerRequest.HttpServerRequest): Gate.Kind =>
+  method !== "GET" && method !== "HEAD" ? "send" : filePaths.has(pathOf(url)) ? "open" : "read"
+
+const verdictOf = (policy: Gate.Policy, kind: Gate.Kind, { headers }: HttpServerRequest.HttpServerRequest) =>
+  Gate.verdict(policy, {
+    kind,
+    host: headers["host"],
+    origin: headers["origin"],
+    authorization: headers["authorization"],
+    site: headers["sec-fetch-site"],
+    contentType: headers["content-type"]
+  })
 
 /** Refuses what {@link Gate.verdict} refuses, and adds the headers of every response. */
 export const gate =
@@ -64,20 +73,14 @@ export const gate =
   <E, R>(app: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
     Effect.gen(function* () {
       const request = yield* HttpServerRequest.HttpServerRequest
-      const kind = kindOf(request)
       yield* HttpEffect.appendPreResponseHandler((_, response) =>
         Effect.succeed(HttpServerResponse.setHeaders(response, headers))
       )
-      const refusal = Gate.verdict(policy, {
-        kind,
-        host: request.headers["host"],
-        origin: request.headers["origin"],
-        authorization: request.headers["authorization"],
-        site: request.headers["sec-fetch-site"],
-        contentType: request.headers["content-type"]
-      })
+      const refusal = verdictOf(policy, kindOf(request), request)
       if (refusal === undefined) return yield* app
-      if (kind === "change") yield* audit(nameOf(request.url, actions), undefined, "refused")
+      if (pathOf(request.url).toLowerCase().startsWith(actionPath)) {
+        yield* audit(nameOf(request.url, actions), undefined, "refused")
+      }
       return json({ error: refusal.message }, refusal.status)
     })
 
@@ -108,10 +111,15 @@ const audit = (action: string, subject: string | undefined, outcome: Outcome): E
     if (line !== undefined) yield* Warnings.log(line)
   })
 
-const acting = (actions: Readonly<Record<string, Action>>) =>
+const acting = (policy: Gate.Policy, actions: Readonly<Record<string, Action>>) =>
   Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
     const name = nameOf(request.url, actions)
+    const refusal = verdictOf(policy, "change", request)
+    if (refusal !== undefined) {
+      yield* audit(name, undefined, "refused")
+      return json({ error: refusal.message }, refusal.status)
+    }
     const action = Object.hasOwn(actions, name) ? actions[name] : undefined
     if (action === undefined) {
       yield* audit("unknown", undefined, "refused")
@@ -141,6 +149,7 @@ export interface Parts {
   readonly name: string
   readonly version: string
   readonly feed: EventFeed
+  readonly policy: Gate.Policy
   readonly actions: Readonly<Record<string, Action>>
 }
 
@@ -151,6 +160,7 @@ export const routes = ({
   actions,
   feed,
   name,
+  policy,
   version
 }: Parts): Layer.Layer<never, never, HttpRouter.HttpRouter | Host> =>
   Layer.unwrap(
@@ -204,7 +214,7 @@ export const routes = ({
           "/api/state",
           Effect.map(state, (text) => HttpServerResponse.text(text, { contentType: "application/json" }))
         ),
-        HttpRouter.route("POST", `${actionPath}:name`, acting(actions))
+        HttpRouter.route("POST", `${actionPath}:name`, acting(policy, actions))
       ])
     })
   )

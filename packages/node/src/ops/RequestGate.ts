@@ -80,7 +80,7 @@ export const verdict = (policy: Policy, request: Request): Refusal | undefined =
 }
 
 /** The name of a Host header in lower case, without the port and the brackets. */
-export const hostName = (host: string | undefined): string | undefined => {
+const hostName = (host: string | undefined): string | undefined => {
   const found = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(host ?? "")
   return (found?.[1] ?? found?.[2])?.toLowerCase()
 }

@@ -21,10 +21,10 @@ const withHost = <A, E>(
 }
 
 describe("readiness", () => {
-  it.effect("is true without checks, and names every check that is not true", () =>
+  it.effect("is true without checks, and names the checks that pass and those that do not", () =>
     withHost(() =>
       Effect.gen(function* () {
-        assert.deepStrictEqual(yield* Host.readiness, { isReady: true, reasons: [] })
+        assert.deepStrictEqual(yield* Host.readiness, { isReady: true, passed: [], reasons: [] })
         yield* Host.ready("database", Effect.succeed(true))
         yield* Host.ready("broker", Effect.succeed("it is down"))
         yield* Host.ready("model", Effect.succeed(false))
@@ -32,6 +32,7 @@ describe("readiness", () => {
         yield* Host.ready("thrown", Effect.die(new Error("a secret")))
         assert.deepStrictEqual(yield* Host.readiness, {
           isReady: false,
+          passed: ["database"],
           reasons: [
             { name: "broker", reason: "it is down" },
             { name: "model", reason: "not ready" },
@@ -52,6 +53,7 @@ describe("readiness", () => {
           yield* TestClock.adjust("3 seconds")
           assert.deepStrictEqual(yield* Fiber.join(asked), {
             isReady: false,
+            passed: [],
             reasons: [{ name: "slow", reason: "no answer within 3s" }]
           })
         }),
@@ -70,7 +72,11 @@ describe("readiness", () => {
             Effect.uninterruptible(Deferred.await(answer))
           )
           yield* Host.ready("slow", check)
-          const late = { isReady: false, reasons: [{ name: "slow", reason: "no answer within 3s" }] }
+          const late = {
+            isReady: false,
+            passed: [],
+            reasons: [{ name: "slow", reason: "no answer within 3s" }]
+          }
           const asked = yield* Effect.forkChild(Host.readiness)
           yield* TestClock.adjust("3 seconds")
           assert.deepStrictEqual(yield* Fiber.join(asked), late)
@@ -109,6 +115,7 @@ describe("readiness", () => {
         assert.strictEqual(yield* Host.status, "draining")
         assert.deepStrictEqual(yield* Host.readiness, {
           isReady: false,
+          passed: [],
           reasons: [{ name: "host", reason: "shutting down" }]
         })
         assert.isTrue(yield* Host.isLive)

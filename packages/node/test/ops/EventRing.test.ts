@@ -102,6 +102,16 @@ describe("EventRing", () => {
     )
   })
 
+  it("drops the oldest beyond its bytes, and tells a reader that has not read them", () => {
+    const ring: Ring = new EventRing({ maxEvents, maxBytes, encode: (event) => Buffer.from(event) })
+    for (let n = 0; n < 10; n++) ring.push("x".repeat(40))
+    assert.strictEqual(ring.read(1, 1_000)?.bytes.length, 400)
+    ring.trim()
+    assert.deepStrictEqual([ring.oldest, ring.bytes], [6, 200])
+    assert.isUndefined(ring.read(5, 1_000))
+    assert.strictEqual(ring.read(6, 1_000)?.bytes.length, 200)
+  })
+
   it("gives readers at the same position the same bytes", () => {
     const ring: Ring = new EventRing({ maxEvents, maxBytes, encode: (event) => Buffer.from(event) })
     ring.push("a")

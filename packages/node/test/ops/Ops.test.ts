@@ -4,6 +4,7 @@ import { Effect, Fiber, Layer, Redacted, Schema, Stream } from "effect"
 import { Host } from "@outlast/node"
 import { Ops } from "@outlast/node/ops"
 import { ResilienceEvents } from "@outlast/resilience"
+import { get } from "node:http"
 import { parse } from "../support/strictPrometheus.ts"
 
 const token = "operator-token-0123456789"
@@ -81,14 +82,21 @@ describe("probes", () => {
       Effect.scoped(
         Effect.gen(function* () {
           assert.strictEqual((yield* ask("/live", { listener: "probes" })).status, 200)
+          yield* Host.ready("store", Effect.succeed(true))
           const good = yield* ask("/ready", { listener: "probes", headers: { host: "any.example" } })
-          assert.deepStrictEqual([good.status, JSON.parse(good.text)], [200, { isReady: true, reasons: [] }])
+          assert.deepStrictEqual(
+            [good.status, JSON.parse(good.text)],
+            [200, { isReady: true, passed: ["store"], reasons: [] }]
+          )
           yield* Host.ready("broker", Effect.succeed("no connection"))
           yield* Effect.sleep("300 millis")
           const bad = yield* ask("/ready", { listener: "probes" })
           assert.deepStrictEqual(
             [bad.status, JSON.parse(bad.text)],
-            [503, { isReady: false, reasons: [{ name: "broker", reason: "no connection" }] }]
+            [
+              503,
+              { isReady: false, passed: ["store"], reasons: [{ name: "broker", reason: "no connection" }] }
+            ]
           )
         })
       )
@@ -104,6 +112,11 @@ describe("probes", () => {
       })
     )
   )
+
+  it("has the ports of nexo-rs by default", () => {
+    const { metrics, probes } = Ops.defaults
+    assert.deepStrictEqual([probes.port, metrics.port], [8_080, 9_090])
+  })
 
   it.live("says which port is taken, and what to do", () =>
     running(
@@ -154,6 +167,49 @@ describe("state", () => {
         })
       ),
       { name: "triage", page: { ...free, token: Redacted.make(token) } }
+    )
+  )
+})
+
+describe("listeners", () => {
+  it.live("beyond loopback give data only with the token, and the files of the page to anyone", () =>
+    running(
+      Effect.gen(function* () {
+        assert.strictEqual((yield* ask("/api/state")).status, 401)
+        assert.strictEqual((yield* ask("/events")).status, 401)
+        assert.strictEqual((yield* ask("/api/state", { headers: bearer })).status, 200)
+        for (const path of ["/", "/status.js", "/status.css"])
+          assert.strictEqual((yield* ask(path)).status, 200, path)
+      }),
+      { page: { port: 0, host: "0.0.0.0", token: Redacted.make(token) } }
+    )
+  )
+
+  it.live("answer the names in `hosts`, and no others", () =>
+    running(
+      Effect.gen(function* () {
+        const { page = 0 } = yield* Ops.Ops
+        const statusOf = (host: string) =>
+          Effect.callback<number | undefined>((resume) => {
+            get({ port: page, path: "/api/state", headers: { host } }, (response) => {
+              response.resume()
+              resume(Effect.succeed(response.statusCode))
+            })
+          })
+        assert.strictEqual(yield* statusOf("agent.internal"), 200)
+        assert.strictEqual(yield* statusOf("other.internal"), 403)
+      }),
+      { page: { port: 0, hosts: ["Agent.Internal"] } }
+    )
+  )
+
+  it.live("can be turned off", () =>
+    running(
+      Effect.gen(function* () {
+        const { metrics, page, probes } = yield* Ops.Ops
+        assert.deepStrictEqual([probes, metrics, page], [undefined, undefined, undefined])
+      }),
+      { probes: false, metrics: false, page: false }
     )
   )
 })

@@ -97,7 +97,7 @@ describe("Prometheus", () => {
       value: fc.double({ min: 0 })
     })
     fc.assert(
-      fc.property(fc.array(sample, { maxLength: 12 }), (samples) => {
+      fc.property(fc.array(sample, { maxLength: 8 }), (samples) => {
         const record = Effect.forEach(samples, ({ attributes, description, id, type, value }) => {
           switch (type) {
             case "counter":
@@ -113,7 +113,7 @@ describe("Prometheus", () => {
         })
         parse(Effect.runSync(encoded(record)))
       }),
-      { numRuns: 100 }
+      { numRuns: 50 }
     )
   })
 

@@ -1,0 +1,253 @@
+/** `outlast serve` as a process, asked over HTTP. */
+import { assert, describe, it } from "@effect/vitest"
+import { DeadLetters, DeliveryStore } from "@outlast/delivery"
+import { SqliteClient } from "@outlast/node/sqlite"
+import { Effect, Fiber, Layer } from "effect"
+import type { Scope } from "effect"
+import { spawn } from "node:child_process"
+import type { ChildProcess } from "node:child_process"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { outlast } from "./process.ts"
+
+const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
+const token = "operator-token-0123456789"
+const anyPort = ["--port", "0", "--probes-port", "0", "--metrics-port", "0"]
+
+const folder = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "outlast-serve-"))),
+  (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true, maxRetries: 3 }))
+)
+
+interface Served {
+  readonly child: ChildProcess
+  readonly page: string
+  readonly probes: string
+  readonly metrics: string
+  readonly output: () => string
+  readonly exit: Effect.Effect<number | null>
+}
+
+/** Starts the service, and ends it with the scope. */
+const serve = (
+  data: string,
+  args: ReadonlyArray<string> = [],
+  env: Readonly<Record<string, string>> = {}
+): Effect.Effect<Served, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const child = yield* Effect.acquireRelease(
+      Effect.sync(() =>
+        spawn(
+          process.execPath,
+          ["--conditions=@outlast/source", main, "serve", "--data", data, ...anyPort, ...args],
+          {
+            env: { PATH: process.env["PATH"], ...env }
+          }
+        )
+      ),
+      (child) => Effect.sync(() => child.kill("SIGKILL"))
+    )
+    let output = ""
+    for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += String(chunk)))
+    const exited = new Promise<number | null>((resolve) => child.once("close", resolve))
+    yield* Effect.repeat(Effect.sleep("20 millis"), {
+      until: () => output.includes("actions ") || child.exitCode !== null
+    })
+    const url = (name: string) =>
+      new RegExp(`^${name} .*?(http://[^/]+)`, "m").exec(output)?.[1] ?? assert.fail(output)
+    return {
+      child,
+      page: url("status page"),
+      probes: url("probes"),
+      metrics: url("metrics"),
+      output: () => output,
+      exit: Effect.promise(() => exited)
+    }
+  })
+
+const ask = (url: string, init: RequestInit = {}) =>
+  Effect.promise(async () => {
+    const response = await fetch(url, init)
+    return { status: response.status, text: await response.text() }
+  })
+
+const json = { "content-type": "application/json" }
+const run = (page: string, body: unknown) =>
+  ask(`${page}/api/runs`, { method: "POST", headers: json, body: JSON.stringify(body) })
+
+const service = (name: string, test: Effect.Effect<void, never, Scope.Scope>) =>
+  it.live(name, () => Effect.scoped(test), 60_000)
+
+describe("outlast serve", () => {
+  service(
+    "answers a prompt with the events of its run, and shows the call",
+    Effect.gen(function* () {
+      const { metrics, output, page, probes } = yield* serve(yield* folder)
+      assert.include(output(), "Fake providers on this machine")
+      const { status, text } = yield* run(page, { prompt: "read many files" })
+      assert.strictEqual(status, 200)
+      const events = [...text.matchAll(/^event: (.*)$/gm)].map(([, event]) => event)
+      assert.strictEqual(events[0], "run")
+      assert.includeMembers(events, ["tool", "text", "transition"])
+      assert.include(text, '"status":"completed"')
+      const state = JSON.parse((yield* ask(`${page}/api/state`)).text)
+      assert.deepInclude(state.sections.runs[0], { id: 1, state: "completed" })
+      assert.isAbove(state.sections.activity.recent.length, 1)
+      assert.lengthOf(state.sections.targets, 4)
+      assert.deepStrictEqual(state.actions, [])
+      assert.notInclude(text, "main-key")
+      assert.strictEqual((yield* ask(`${probes}/ready`)).status, 200)
+      assert.match(
+        (yield* ask(`${metrics}/metrics`)).text,
+        /^outlast_calls_total\{outcome="answered"\} \d+$/m
+      )
+    })
+  )
+
+  service(
+    "drops an empty prompt before the model, and refuses what is no prompt",
+    Effect.gen(function* () {
+      const { metrics, page } = yield* serve(yield* folder)
+      assert.strictEqual((yield* run(page, { prompt: " " })).status, 204)
+      assert.strictEqual((yield* run(page, {})).status, 204)
+      assert.strictEqual((yield* run(page, { prompt: 1 })).status, 400)
+      assert.strictEqual((yield* run(page, { prompt: "x".repeat(70_000) })).status, 400)
+      const form = yield* ask(`${page}/api/runs`, { method: "POST", body: "prompt=x" })
+      assert.strictEqual(form.status, 415)
+      const counted = (yield* ask(`${metrics}/metrics`)).text
+      assert.include(counted, 'outlast_inbound_messages_total{outcome="dropped"} 2')
+      assert.notInclude(counted, "outlast_attempts_total{")
+    })
+  )
+
+  service(
+    "lets operators open a circuit, lift cooldowns and turn the protection off, with the token",
+    Effect.gen(function* () {
+      const { output, page } = yield* serve(yield* folder, [], { OUTLAST_OPS_TOKEN: token })
+      const act = (name: string, body: unknown) =>
+        ask(`${page}/api/actions/${name}`, {
+          method: "POST",
+          headers: { ...json, authorization: `Bearer ${token}` },
+          body: JSON.stringify(body)
+        })
+      assert.strictEqual((yield* act("trip", { circuit: "anthropic" })).status, 200)
+      // The other provider answers meanwhile.
+      assert.include((yield* run(page, { prompt: "tell me a joke" })).text, '"status":"completed"')
+      yield* Effect.sleep("300 millis")
+      const state = JSON.parse((yield* ask(`${page}/api/state`)).text)
+      assert.strictEqual(state.sections.activity.recent[0].steps.at(-1).text, "openai/gpt-4.1#openai-key")
+      assert.deepInclude(
+        state.sections.circuits.find(({ circuit }: { circuit: string }) => circuit === "anthropic"),
+        { phase: "open" }
+      )
+      assert.strictEqual((yield* act("reset", { circuit: "anthropic" })).status, 200)
+      assert.strictEqual((yield* act("trip", { circuit: "none" })).status, 409)
+      assert.strictEqual((yield* act("lift", {})).status, 200)
+      assert.strictEqual((yield* act("lift", { key: "none" })).status, 409)
+      assert.strictEqual((yield* act("protection", { enabled: false })).status, 200)
+      yield* Effect.sleep("300 millis")
+      const after = JSON.parse((yield* ask(`${page}/api/state`)).text)
+      assert.deepStrictEqual(after.sections.settings, { enabled: false })
+      assert.include(output(), "Operator: trip of anthropic done.")
+      assert.notInclude(output(), token)
+    })
+  )
+
+  service(
+    "shows the dead letters of an outbox, and replays them",
+    Effect.gen(function* () {
+      const data = yield* folder
+      const store = join(data, "outbox.db")
+      const letters = DeadLetters.layer.pipe(
+        Layer.provideMerge(DeliveryStore.layerSql()),
+        Layer.provide(SqliteClient.layer({ filename: store }))
+      )
+      yield* Effect.gen(function* () {
+        const dead = yield* DeadLetters.DeadLetters
+        yield* dead.write({
+          key: "outbox/e1",
+          source: "outbox",
+          id: "e1",
+          subject: "answers",
+          body: new Uint8Array([1]),
+          headers: {},
+          reason: "rejected",
+          detail: "The broker refused it.",
+          attempts: 3,
+          at: Date.now()
+        })
+      }).pipe(Effect.provide(letters), Effect.orDie)
+      const { page } = yield* serve(data, ["--store", store], { OUTLAST_OPS_TOKEN: token })
+      const state = JSON.parse((yield* ask(`${page}/api/state`)).text)
+      assert.strictEqual(state.sections["dead letters"].total, 1)
+      const replay = (id: string) =>
+        ask(`${page}/api/actions/replay`, {
+          method: "POST",
+          headers: { ...json, authorization: `Bearer ${token}` },
+          body: JSON.stringify({ ids: [id] })
+        })
+      assert.strictEqual((yield* replay("none")).status, 409)
+      const done = yield* replay("e1")
+      assert.deepStrictEqual([done.status, done.text], [200, '{"result":{"replayed":1}}'])
+    })
+  )
+
+  service(
+    "ends in order on SIGTERM, with the run that is under way",
+    Effect.gen(function* () {
+      const { child, exit, page, probes } = yield* serve(yield* folder)
+      const running = yield* Effect.forkChild(run(page, { prompt: "tell me a joke" }), {
+        startImmediately: true
+      })
+      yield* Effect.sleep("200 millis")
+      child.kill("SIGTERM")
+      yield* Effect.repeat(Effect.sleep("20 millis").pipe(Effect.andThen(ask(`${probes}/ready`))), {
+        until: ({ status }) => status === 503
+      })
+      assert.strictEqual((yield* ask(`${probes}/live`)).status, 200)
+      assert.include((yield* Fiber.join(running)).text, '"status":"completed"')
+      assert.strictEqual(yield* exit, 0)
+    })
+  )
+
+  service(
+    "starts once, and says which port is taken",
+    Effect.gen(function* () {
+      const data = yield* folder
+      const { probes } = yield* serve(data)
+      const second = yield* Effect.promise(() => outlast(["serve", "--data", data, ...anyPort]))
+      assert.strictEqual(second.exitCode, 75)
+      const taken = yield* Effect.promise(() =>
+        outlast(["serve", "--data", join(data, "other"), ...anyPort.slice(0, -1), new URL(probes).port])
+      )
+      assert.strictEqual(taken.exitCode, 1)
+      assert.match(
+        taken.stderr,
+        /outlast serve: Cannot listen on 127\.0\.0\.1:\d+ for metrics \(EADDRINUSE\)/
+      )
+    })
+  )
+
+  service(
+    "reads one file of settings, and says what is wrong with it",
+    Effect.gen(function* () {
+      const data = yield* folder
+      const file = join(data, "outlast.yaml")
+      writeFileSync(file, "policy:\n  maxAttempts: 3\nguard:\n  turns: 5\n")
+      const { page } = yield* serve(data, ["--config", file])
+      const { sections } = JSON.parse((yield* ask(`${page}/api/state`)).text)
+      assert.deepStrictEqual(sections.settings, { policy: { maxAttempts: 3 }, guard: { turns: 5 } })
+      writeFileSync(file, "policy:\n  maxAttemps: 3\n")
+      const wrong = yield* Effect.promise(() => outlast(["serve", "--data", data, "--config", file]))
+      assert.strictEqual(wrong.exitCode, 1)
+      assert.include(wrong.stderr, "policy.maxAttemps")
+      const beyond = yield* Effect.promise(() =>
+        outlast(["serve", "--data", join(data, "b"), ...anyPort, "--host", "0.0.0.0"])
+      )
+      assert.strictEqual(beyond.exitCode, 2)
+      assert.include(beyond.stderr, "OUTLAST_OPS_TOKEN")
+    })
+  )
+})
