@@ -75,6 +75,9 @@ export const make = <E, R>(
       // Requests of probes and pages would fill the traces, and their headers may hold a token.
       Effect.provideService(HttpMiddleware.TracerDisabledWhen, () => true)
     )
+    // Node hands an upgraded connection over to its listener, and no limit of the server applies to it any more.
+    // Without a listener, a request for another protocol is an ordinary request.
+    server.removeAllListeners("upgrade")
     const address = server.address()
     return typeof address === "object" && address !== null ? address.port : port
   })

@@ -177,6 +177,30 @@ describe("hostile requests", () => {
   )
 
   hostile(
+    "that ask for another protocol are ordinary requests, with the same limits",
+    Effect.gen(function* () {
+      const { metrics, page, probes } = yield* ports
+      acted.length = 0
+      // Java's client asks for h2c in each first request.
+      const upgrade = `${local}${bearer}Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n`
+      assert.strictEqual(statusOf(yield* send(page, post(upgrade), hasStatus)), 200)
+      assert.deepStrictEqual(acted, ["a"])
+      // The limits of time hold: the connection ends by itself.
+      const cut = yield* send(page, post(upgrade).slice(0, -3))
+      assert.strictEqual(statusOf(cut), 408)
+      // So do connections to the probes and the metrics.
+      const ended = yield* Effect.all(
+        [
+          send(probes, `GET /live HTTP/1.1\r\n${upgrade}\r\n`),
+          send(metrics, `GET /metrics HTTP/1.1\r\n${upgrade}\r\n`)
+        ],
+        { concurrency: "unbounded" }
+      )
+      assert.deepStrictEqual(ended.map(statusOf), [200, 200])
+    })
+  )
+
+  hostile(
     "that are pipelined are answered up to a limit",
     Effect.gen(function* () {
       const { probes } = yield* ports
