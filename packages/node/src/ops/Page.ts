@@ -1,11 +1,12 @@
 /** The routes of the status page: its files, `/events`, `/api/state` and the actions of operators. */
-import { Clock, Effect, Layer, Redacted, Result } from "effect"
+import { Cause, Clock, Effect, Layer, Redacted, Result } from "effect"
 import { HttpEffect, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { EventDefinition, ResilienceEvents, Warnings } from "@outlast/resilience"
 import { createHash, timingSafeEqual } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { Host } from "../host/HostService.ts"
-import type { Action } from "./Action.ts"
+import type { Action, Done } from "./Action.ts"
+import { ActionFailed } from "./Action.ts"
 import type { EventFeed } from "./EventFeed.ts"
 import type { OperatorAction, Outcome } from "./OpsEvent.ts"
 import { definitions } from "./OpsEvent.ts"
@@ -111,6 +112,22 @@ const audit = (action: string, subject: string | undefined, outcome: Outcome): E
     if (line !== undefined) yield* Warnings.log(line)
   })
 
+/** A defect is a failure like any other: it is answered, and in the audit trail. */
+const carriedOut = (action: Action, params: unknown): Effect.Effect<Done, ActionFailed> =>
+  Effect.suspend(() => action.run(params)).pipe(
+    Effect.catchDefect((defect) =>
+      Effect.andThen(
+        Effect.logError("An action ended with a defect.", Cause.die(defect)),
+        Effect.fail(
+          new ActionFailed({
+            reason: "failed",
+            message: "This should not happen. The log of the program has the cause."
+          })
+        )
+      )
+    )
+  )
+
 const acting = (policy: Gate.Policy, actions: Readonly<Record<string, Action>>) =>
   Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
@@ -131,7 +148,7 @@ const acting = (policy: Gate.Policy, actions: Readonly<Record<string, Action>>) 
       return json({ error: `The body is not JSON, or too large. ${action.doc}` }, 400)
     }
     // A connection that closes does not leave an action half done.
-    const done = yield* Effect.uninterruptible(Effect.result(action.run(body.success)))
+    const done = yield* Effect.uninterruptible(Effect.result(carriedOut(action, body.success)))
     if (Result.isSuccess(done)) {
       yield* audit(name, done.success.subject, "done")
       return json({ result: done.success.result })

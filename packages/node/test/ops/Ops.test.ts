@@ -340,6 +340,33 @@ describe("actions", () => {
     )
   )
 
+  it.live("that end with a defect are in the audit trail, and answered", () =>
+    running(
+      Effect.gen(function* () {
+        const seen: Array<unknown> = []
+        yield* ResilienceEvents.tap((event) => Effect.sync(() => seen.push({ ...event, at: 0 })))
+        const { status, text } = yield* post("{}", bearer, "broken")
+        assert.strictEqual(status, 409)
+        assert.notInclude(text, "a secret")
+        assert.deepStrictEqual(seen, [
+          { _tag: "OperatorAction", at: 0, action: "broken", subject: undefined, outcome: "failed" }
+        ])
+      }).pipe(Effect.scoped),
+      {
+        page: {
+          ...page,
+          actions: {
+            broken: Ops.action({
+              doc: "Does not work.",
+              params: Schema.Struct({}),
+              run: () => Effect.die(new Error("a secret"))
+            })
+          }
+        }
+      }
+    )
+  )
+
   it("need a token in the options", () => {
     assert.throws(() => Ops.layer({ page: { actions: { trip } } }), /page.token/)
     assert.throws(() => Ops.layer({ page: { host: "0.0.0.0" } }), /page.token/)
