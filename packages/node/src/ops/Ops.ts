@@ -31,6 +31,7 @@ import { Context, Duration, Effect, Layer, Metric } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import * as Check from "@outlast/resilience/Options"
 import { Host } from "../host/HostService.ts"
+import * as Audit from "./Audit.ts"
 import * as Feed from "./EventFeed.ts"
 import type { ListenFailed } from "./Listener.ts"
 import * as Listener from "./Listener.ts"
@@ -127,14 +128,14 @@ export const layer = <E = never>(options: Options<E> = {}): Layer.Layer<Ops, Lis
         hosts: new Set((page.hosts ?? []).map((name) => name.toLowerCase())),
         isToken: page.token === undefined ? undefined : Page.comparer(page.token)
       }
-      const actions = page.actions ?? {}
+      const checked = { policy, actions: page.actions ?? {}, audit: Audit.make() }
       const feed = yield* Feed.make(feedOptions)
-      const routes = withRoutes(Page.routes({ name, version, feed, policy, actions }), page)
+      const routes = withRoutes(Page.routes({ name, version, feed, checked }), page)
       const pagePort = yield* Listener.make(
         "page",
         where,
         { request, connections: connections + feedOptions.maxReaders },
-        HttpRouter.serve(routes, { ...Listener.quiet, middleware: Page.gate(policy, actions) })
+        HttpRouter.serve(routes, { ...Listener.quiet, middleware: Page.gate(checked) })
       )
       return { probes: probesPort, metrics: metricsPort, page: pagePort, readers: feed.readers }
     })

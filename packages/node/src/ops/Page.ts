@@ -1,15 +1,13 @@
 /** The routes of the status page: its files, `/events`, `/api/state` and the actions of operators. */
 import { Cause, Clock, Effect, Layer, Redacted, Result } from "effect"
 import { HttpEffect, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { EventDefinition, ResilienceEvents, Warnings } from "@outlast/resilience"
 import { createHash, timingSafeEqual } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { Host } from "../host/HostService.ts"
 import type { Action, Done } from "./Action.ts"
 import { ActionFailed } from "./Action.ts"
+import type { Audit } from "./Audit.ts"
 import type { EventFeed } from "./EventFeed.ts"
-import type { OperatorAction, Outcome } from "./OpsEvent.ts"
-import { definitions } from "./OpsEvent.ts"
 import * as Gate from "./RequestGate.ts"
 
 /** On every response. The page runs its own module and nothing else. */
@@ -49,6 +47,13 @@ export const comparer = (token: Redacted.Redacted): ((candidate: string) => bool
   return (candidate) => timingSafeEqual(own, hash(candidate))
 }
 
+/** What the checks of a request need. */
+export interface Checked {
+  readonly policy: Gate.Policy
+  readonly actions: Readonly<Record<string, Action>>
+  readonly audit: Audit
+}
+
 const pathOf = (url: string): string => url.split("?", 1)[0] ?? ""
 
 /**
@@ -70,7 +75,7 @@ const verdictOf = (policy: Gate.Policy, kind: Gate.Kind, { headers }: HttpServer
 
 /** Refuses what {@link Gate.verdict} refuses, and adds the headers of every response. */
 export const gate =
-  (policy: Gate.Policy, actions: Readonly<Record<string, Action>>) =>
+  ({ actions, audit, policy }: Checked) =>
   <E, R>(app: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
     Effect.gen(function* () {
       const request = yield* HttpServerRequest.HttpServerRequest
@@ -95,23 +100,6 @@ const nameOf = (url: string, actions: Readonly<Record<string, Action>>): string 
   return Object.hasOwn(actions, name) ? name : "unknown"
 }
 
-const update = EventDefinition.reader(definitions)
-
-const audit = (action: string, subject: string | undefined, outcome: Outcome): Effect.Effect<void> =>
-  Effect.gen(function* () {
-    const event: OperatorAction = {
-      _tag: "OperatorAction",
-      at: yield* Clock.currentTimeMillis,
-      action,
-      subject,
-      outcome
-    }
-    yield* update(event)
-    yield* ResilienceEvents.publish(event)
-    const line = EventDefinition.lineOf(definitions, event)
-    if (line !== undefined) yield* Warnings.log(line)
-  })
-
 /** A defect is a failure like any other: it is answered, and in the audit trail. */
 const carriedOut = (action: Action, params: unknown): Effect.Effect<Done, ActionFailed> =>
   Effect.suspend(() => action.run(params)).pipe(
@@ -128,7 +116,7 @@ const carriedOut = (action: Action, params: unknown): Effect.Effect<Done, Action
     )
   )
 
-const acting = (policy: Gate.Policy, actions: Readonly<Record<string, Action>>) =>
+const acting = ({ actions, audit, policy }: Checked) =>
   Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
     const name = nameOf(request.url, actions)
@@ -166,18 +154,16 @@ export interface Parts {
   readonly name: string
   readonly version: string
   readonly feed: EventFeed
-  readonly policy: Gate.Policy
-  readonly actions: Readonly<Record<string, Action>>
+  readonly checked: Checked
 }
 
 const folder = new URL("../../src/ops/page/", import.meta.url)
 
 /** The routes over the host of the program. */
 export const routes = ({
-  actions,
+  checked,
   feed,
   name,
-  policy,
   version
 }: Parts): Layer.Layer<never, never, HttpRouter.HttpRouter | Host> =>
   Layer.unwrap(
@@ -192,7 +178,7 @@ export const routes = ({
               { concurrency: "unbounded" }
             )
             const at = yield* Clock.currentTimeMillis
-            const names = Object.entries(actions).map(([name, { doc }]) => ({ name, doc }))
+            const names = Object.entries(checked.actions).map(([name, { doc }]) => ({ name, doc }))
             return JSON.stringify({
               name,
               version,
@@ -231,7 +217,7 @@ export const routes = ({
           "/api/state",
           Effect.map(state, (text) => HttpServerResponse.text(text, { contentType: "application/json" }))
         ),
-        HttpRouter.route("POST", `${actionPath}:name`, acting(policy, actions))
+        HttpRouter.route("POST", `${actionPath}:name`, acting(checked))
       ])
     })
   )

@@ -1,9 +1,10 @@
 /** The endpoints, over real sockets. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Redacted, Schema, Stream } from "effect"
+import { Effect, Fiber, Layer, Logger, Redacted, Schema, Stream } from "effect"
 import { Host } from "@outlast/node"
 import { Ops } from "@outlast/node/ops"
 import { ResilienceEvents } from "@outlast/resilience"
+import * as Audit from "#node/ops/Audit"
 import { get } from "node:http"
 import { parse } from "../support/strictPrometheus.ts"
 
@@ -366,6 +367,43 @@ describe("actions", () => {
       }
     )
   )
+
+  it.live("that are refused fill no log: events and counts are complete, lines are limited", () => {
+    const lines: Array<string> = []
+    return running(
+      Effect.gen(function* () {
+        let events = 0
+        yield* ResilienceEvents.tap(() => Effect.sync(() => events++))
+        const wrong = { authorization: "Bearer wrong" }
+        yield* Effect.forEach(Array.from({ length: 25 }), () => post("{}", wrong), { discard: true })
+        yield* post(JSON.stringify({ circuit: "anthropic" }))
+        assert.strictEqual(events, 26)
+        assert.deepStrictEqual(lines, [
+          ...Array.from({ length: Audit.maxLines }, () => "Operator: trip refused."),
+          "Operator: trip of anthropic done."
+        ])
+      }).pipe(Effect.scoped),
+      { page }
+    ).pipe(Effect.provide(Logger.layer([Logger.make(({ message }) => lines.push(String(message)))])))
+  })
+
+  it("that are refused get lines again after a minute, with the number that had none", () => {
+    let state = Audit.none
+    const at = (time: number) => {
+      const counted = Audit.count(state, time)
+      state = counted.state
+      return counted.skipped
+    }
+    const start = 1_000_000
+    for (let i = 0; i < Audit.maxLines; i++) assert.strictEqual(at(start + i), 0)
+    assert.strictEqual(at(start + 20), undefined)
+    assert.strictEqual(at(start + Audit.period - 1), undefined)
+    assert.strictEqual(at(start + Audit.period), 2)
+    assert.strictEqual(at(start + Audit.period + 1), 0)
+    // A clock that was set back begins a new minute.
+    for (let i = 0; i < Audit.maxLines; i++) at(start + Audit.period + 2)
+    assert.strictEqual(at(0), 2)
+  })
 
   it("need a token in the options", () => {
     assert.throws(() => Ops.layer({ page: { actions: { trip } } }), /page.token/)
