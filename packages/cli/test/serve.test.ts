@@ -225,8 +225,29 @@ describe("outlast serve", () => {
       assert.strictEqual(taken.exitCode, 1)
       assert.match(
         taken.stderr,
-        /outlast serve: Cannot listen on 127\.0\.0\.1:\d+ for metrics \(EADDRINUSE\)/
+        /outlast serve: Cannot listen on 127\.0\.0\.1:\d+ for metrics \(EADDRINUSE\).*--metrics-port/
       )
+    })
+  )
+
+  service(
+    "refuses a token, a host and a name that could not work",
+    Effect.gen(function* () {
+      const data = yield* folder
+      const start = (args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
+        Effect.promise(() => outlast(["serve", "--data", data, ...anyPort, ...args], { env }))
+      const wrongToken = yield* start([], { OUTLAST_OPS_TOKEN: `${token}\n` })
+      const wrongHost = yield* start(["--host", "127.evil.example"])
+      const wrongName = yield* start(["--name", "https://status.example"])
+      for (const [{ exitCode, stderr }, text] of [
+        [wrongToken, "OUTLAST_OPS_TOKEN"],
+        [wrongHost, "127.evil.example is not a loopback address"],
+        [wrongName, "--name"]
+      ] as const) {
+        assert.strictEqual(exitCode, 2, stderr)
+        assert.include(stderr, text)
+        assert.notInclude(stderr, token)
+      }
     })
   )
 

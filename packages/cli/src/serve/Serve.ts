@@ -12,12 +12,14 @@ import {
   Config,
   Console,
   Context,
+  Data,
   Effect,
   FileSystem,
   Layer,
   Option,
   Redacted,
   Result,
+  Runtime,
   Schema,
   Stream
 } from "effect"
@@ -67,10 +69,24 @@ export interface Options {
 /** Milliseconds before each word of a fake answer. */
 const pace = 30
 
-const isLoopback = (host: string): boolean => /^(127\.|::1$|localhost$)/.test(host)
+const isLoopback = (host: string): boolean => /^(127(\.\d{1,3}){3}|::1|localhost)$/.test(host)
 
-/** Characters that `Ops` wants, at least. */
-const minToken = 16
+/** What `Ops` wants. */
+const isToken = (text: string): boolean => /^[!-~]{16,}$/.test(text)
+
+const isName = (text: string): boolean => /^[\w.-]+$/.test(text)
+
+/** The flag of each listener. */
+const portFlags: Readonly<Record<string, string>> = {
+  page: "--port",
+  probes: "--probes-port",
+  metrics: "--metrics-port"
+}
+
+/** A port that is taken is no wrong use of the command. */
+class PortTaken extends Data.TaggedError("PortTaken")<{ readonly message: string }> {
+  override readonly [Runtime.errorReported] = false
+}
 
 const tokenName = "OUTLAST_OPS_TOKEN"
 
@@ -131,8 +147,16 @@ export const run = (options: Options) =>
         message: `--host ${options.host} is not a loopback address: set ${tokenName}, which protects prompts and the page.`
       })
     }
-    if (Option.isSome(token) && Redacted.value(token.value).length < minToken) {
-      return yield* new UsageError({ message: `${tokenName} must have at least ${minToken} characters.` })
+    if (Option.isSome(token) && !isToken(Redacted.value(token.value))) {
+      return yield* new UsageError({
+        message: `${tokenName} must have at least 16 characters of ASCII, without spaces and line breaks: openssl rand -hex 32.`
+      })
+    }
+    const wrong = options.names.find((name) => !isName(name))
+    if (wrong !== undefined) {
+      return yield* new UsageError({
+        message: `--name ${wrong} must be a host name without a scheme, a port and a path.`
+      })
     }
     yield* Effect.tryPromise({
       try: () => mkdir(options.data, { recursive: true }),
@@ -241,6 +265,16 @@ const serving = (options: Options, { breaker, dead, isFake, live, token }: Parts
           routes
         }
       })
+    ).pipe(
+      Effect.catchTag("ListenFailed", ({ listener, message }) =>
+        Effect.fail(
+          new PortTaken({
+            message: message
+              .replace(`\`${listener}.port\``, portFlags[listener] ?? listener)
+              .replace(`\`${listener}.host\``, "--host")
+          })
+        )
+      )
     )
     const ports = Context.get(ops, Ops.Ops)
     yield* Console.log(

@@ -63,6 +63,20 @@ const off =
     if (value !== false) check(module, field, value)
   }
 
+const hostName: Check.Check = (module, field, value) =>
+  Check.check(
+    typeof value === "string" && Gate.isName(value),
+    module,
+    field,
+    value,
+    "a host name without a scheme, a port and a path"
+  )
+
+/** Characters of a token, at least. Shorter ones could be guessed. */
+const minToken = 16
+
+const isToken = (text: string): boolean => text.length >= minToken && Gate.isToken(text)
+
 export const checks: Check.Checks<Options<unknown>> = {
   name: Check.is.text,
   version: Check.is.text,
@@ -73,14 +87,14 @@ export const checks: Check.Checks<Options<unknown>> = {
       ...listen,
       token: (module, field, value) =>
         Check.check(
-          Redacted.isRedacted(value) && String(Redacted.value(value)).length >= minToken,
+          Redacted.isRedacted(value) && isToken(String(Redacted.value(value))),
           module,
           field,
           // The value is a secret.
           undefined,
-          `a Redacted of at least ${minToken} characters`
+          `a Redacted of at least ${minToken} characters of ASCII, without spaces and line breaks`
         ),
-      hosts: Check.is.list(Check.is.text, "a list of names"),
+      hosts: Check.is.list(hostName, "a list of names"),
       maxReaders: Check.is.integer({ min: 1, max: 10_000 }),
       actions: Check.is.record(Check.is.having("an action of Ops.action", "run")),
       routes: Check.is.layer
@@ -88,9 +102,6 @@ export const checks: Check.Checks<Options<unknown>> = {
   ),
   requestLimit: Check.is.duration({ min: "1 millis" })
 }
-
-/** Characters of a token, at least. Shorter ones could be guessed. */
-const minToken = 16
 
 /** Contradictions between options. */
 export const checkPage = (

@@ -79,6 +79,13 @@ export const verdict = (policy: Policy, request: Request): Refusal | undefined =
   return undefined
 }
 
+/** True for text that fits into the header of a request as it is. */
+export const isToken = (text: string): boolean => /^[!-~]+$/.test(text)
+
+/** True for a name or an address as it is in a Host header, without a port and without brackets. */
+export const isName = (text: string): boolean =>
+  hostName(text.split(":").length > 2 ? `[${text}]` : text) === text.toLowerCase()
+
 /** The name of a Host header in lower case, without the port and the brackets. */
 const hostName = (host: string | undefined): string | undefined => {
   const found = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(host ?? "")
@@ -100,7 +107,7 @@ const isSameOrigin = (origin: string, host: string | undefined): boolean => {
 }
 
 const bearer = (authorization: string | undefined): string | undefined =>
-  /^Bearer +([\w.~+/-]+=*)$/i.exec(authorization ?? "")?.[1]
+  /^Bearer +([!-~]+)$/i.exec(authorization ?? "")?.[1]
 
 const isJson = (contentType: string | undefined): boolean =>
   /^application\/json *(?:;.*)?$/i.test(contentType ?? "")

@@ -204,6 +204,12 @@ describe("listeners", () => {
     )
   )
 
+  it("cannot have names with a scheme, a port or a path", () => {
+    for (const name of ["https://status.example", "status.example:443", "status.example/", "*.example"]) {
+      assert.throws(() => Ops.layer({ page: { hosts: [name] } }), /page.hosts\[0\] must be a host name/)
+    }
+  })
+
   it.live("can be turned off", () =>
     running(
       Effect.gen(function* () {
@@ -409,5 +415,14 @@ describe("actions", () => {
     assert.throws(() => Ops.layer({ page: { actions: { trip } } }), /page.token/)
     assert.throws(() => Ops.layer({ page: { host: "0.0.0.0" } }), /page.token/)
     assert.throws(() => Ops.layer({ page: { token: Redacted.make("short") } }), /16 characters/)
+  })
+
+  it("cannot have a token that no header can carry", () => {
+    for (const wrong of [`${token}\n`, `${token} and more`, `${token}é`]) {
+      assert.throws(
+        () => Ops.layer({ page: { token: Redacted.make(wrong) } }),
+        /page.token must be .*without spaces/
+      )
+    }
   })
 })

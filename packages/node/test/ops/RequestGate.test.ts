@@ -119,6 +119,12 @@ describe("RequestGate", () => {
     }
   })
 
+  it("takes any token that a header can carry", () => {
+    const odd = 'p@ss$word!with#signs="&,;'
+    const policy: Gate.Policy = { ...elsewhere, isToken: (candidate) => candidate === odd }
+    assert.isUndefined(status(policy, { authorization: `Bearer ${odd}` }))
+  })
+
   it("refuses what needs a token where none is configured", () => {
     assert.strictEqual(status({ ...loopback, isToken: undefined }, {}, change), 403)
     assert.strictEqual(status({ ...elsewhere, isToken: undefined }, {}), 403)
