@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Tasks } from "@outlast/tasks"
 import type { TaskStatus } from "@outlast/tasks"
-import { Effect, Option } from "effect"
+import { Effect, Fiber, Option, Stream } from "effect"
 import * as Postgres from "../services/Postgres.ts"
 import { errand } from "./errand.ts"
 import * as Programs from "./taskPrograms.ts"
@@ -36,7 +36,7 @@ describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
     "are taken over within 1.3 times the option when their worker is killed",
     () =>
       Effect.gen(function* () {
-        const { store, worker, agent, world } = yield* cluster
+        const { store, worker, agent } = yield* cluster
         const workers = [yield* worker("a"), yield* worker("b")]
         yield* Effect.gen(function* () {
           for (const { line } of workers) yield* line((said) => said === "up")
@@ -51,11 +51,93 @@ describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
           yield* first?.kill ?? Effect.void
           yield* other?.line((said) => said === `begin note ${key}`) ?? Effect.void
           const took = performance.now() - before
-          console.log(`takeover after ${Math.round(took)} ms`)
           assert.isBelow(took, 1.3 * takeover)
-          console.log(yield* world.effects)
         }).pipe(Effect.provide(Programs.client(store)))
       }).pipe(Effect.scoped),
     minute
+  )
+
+  it.live(
+    "stay in doubt after a pause beyond the lease, and are not run again without reconcile",
+    () =>
+      Effect.gen(function* () {
+        const { store, worker, agent, world } = yield* cluster
+        const workers = [yield* worker("a"), yield* worker("b")]
+        yield* Effect.gen(function* () {
+          for (const { line } of workers) yield* line((said) => said === "up")
+          // `pay` has a reconcile and is paused before its effect, `ring` has none.
+          const id = yield* agent.submit({ params: { before: 2_000, after: 0 }, key: "1" })
+          for (const tool of ["pay", "ring"]) {
+            const begins = (said: string) => said.startsWith(`begin ${tool} `)
+            yield* Effect.raceAll(workers.map(({ line }) => line(begins)))
+            const first = workers.find(({ said }) => said.some(begins))
+            yield* first?.signal("SIGSTOP") ?? Effect.void
+            if (tool === "pay") {
+              const other = workers.find((one) => one !== first)
+              yield* other?.line(begins) ?? Effect.void
+            } else {
+              yield* until(id, ({ state }) => state._tag === "InDoubt")
+            }
+            yield* first?.signal("SIGCONT") ?? Effect.void
+          }
+          // The paused handler goes on.
+          yield* Effect.sleep("4 seconds")
+          const effects = yield* world.effects
+          // The other side counts a payment once, by its key.
+          assert.deepStrictEqual(
+            [...effects.keys()].filter((key) => key.includes("pay")),
+            [`${id}#1/turn/2/tool/pay-1`]
+          )
+          assert.strictEqual(effects.get(`${id}#1/turn/3/tool/ring-1`), 1)
+          const { decide } = yield* Tasks.Tasks
+          yield* decide(id, { _tag: "Happened", result: "rung" })
+          const outcome = yield* agent.result(id)
+          assert.strictEqual(outcome.text, "done")
+          assert.strictEqual((yield* world.effects).get(`${id}#1/turn/3/tool/ring-1`), 1)
+        }).pipe(Effect.provide(Programs.client(store)))
+      }).pipe(Effect.scoped),
+    minute
+  )
+
+  it.live(
+    "survive a database that is gone for many leases, and no effect of a living worker is in doubt",
+    () =>
+      Effect.gen(function* () {
+        const { server, store, worker, agent, world } = yield* cluster
+        const workers = [yield* worker("a"), yield* worker("b")]
+        yield* Effect.gen(function* () {
+          for (const { line } of workers) yield* line((said) => said === "up")
+          const ids = yield* Effect.forEach([1, 2, 3, 4, 5, 6], (n) =>
+            agent.submit({ params: { before: 3_000, after: 3_000 }, key: `${n}` })
+          )
+          const begun = () =>
+            workers.flatMap(({ said }) => said).filter((said) => said.startsWith("begin pay ")).length
+          while (begun() < 6) yield* Effect.sleep("50 millis")
+          yield* server.kill
+          yield* Effect.sleep("10 seconds")
+          yield* server.start
+          const { list } = yield* Tasks.Tasks
+          const doubts: Array<TaskStatus> = []
+          const watching = yield* Effect.forkChild(
+            Stream.runForEach(list({ state: ["InDoubt"] }), (status) =>
+              Effect.sync(() => void doubts.push(status))
+            ).pipe(Effect.ignore, Effect.delay("200 millis"), Effect.forever)
+          )
+          const outcomes = yield* Effect.forEach(ids, (id) => Effect.retry(agent.result(id), { times: 100 }), {
+            concurrency: 6
+          })
+          yield* Fiber.interrupt(watching)
+          assert.deepStrictEqual(doubts, [])
+          assert.deepStrictEqual(
+            outcomes.map(({ text }) => text),
+            ids.map(() => "done")
+          )
+          const repeated = [...(yield* world.effects)].filter(
+            ([key, times]) => !key.includes("note") && times !== 1
+          )
+          assert.deepStrictEqual(repeated, [])
+        }).pipe(Effect.provide(Programs.client(store)))
+      }).pipe(Effect.scoped),
+    2 * minute
   )
 })
