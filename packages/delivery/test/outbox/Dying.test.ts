@@ -8,7 +8,7 @@ import { TestClock } from "effect/testing"
 import { SqlClient } from "effect/sql"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { DeadLetters, DeliveryStore, MemoryBus, Outbox } from "@outlast/delivery"
-import * as Dying from "../support/Dying.ts"
+import * as Dying from "../../../../test/services/Dying.ts"
 import { answer, event, rejected, setBus, turn } from "../support/outboxes.ts"
 
 /** What a life has been told: its events by subject, in order. */

@@ -4,7 +4,7 @@
  * One loop asks the store every half second. It starts the queued tasks whose agent is registered here, and hands
  * cancellations, decisions and times that are due to the engine, which may run the task in another process.
  */
-import { Clock, Context, Deferred, Effect, Exit, Layer, Option, Queue, Schema, Semaphore } from "effect"
+import { Clock, Context, Deferred, Effect, Exit, Layer, Queue, Schema, Semaphore } from "effect"
 import type { Duration, Scope } from "effect"
 import { WorkflowEngine } from "effect/workflow/WorkflowEngine"
 import type { StoreError } from "@outlast/resilience"
@@ -177,6 +177,3 @@ const wakeOf = (
   }
   return isDue ? Effect.succeed({ _tag: "Due" }) : Effect.undefined
 }
-
-/** The worker of this process, if it has one. */
-export const optional: Effect.Effect<Option.Option<Service>> = Effect.serviceOption(Worker)

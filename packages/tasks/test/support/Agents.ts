@@ -67,10 +67,11 @@ export const answer = (turn: number): ReadonlyArray<Response.PartEncoded> =>
 export const model = (
   own: World,
   fails: (turn: number, asked: number) => AiError.AiErrorReason | undefined = () => undefined,
-  answers = answer
+  answers = answer,
+  alive: Effect.Effect<void> = Effect.void
 ): Layer.Layer<LanguageModel.LanguageModel> => {
   const generate = (prompt: Prompt.Prompt) =>
-    Effect.suspend(() => {
+    Effect.flatMap(alive, () => {
       own.asked++
       const turn = turnOf(prompt)
       const reason = fails(turn, own.asked)
@@ -94,18 +95,29 @@ export const network = new AiError.NetworkError({
   description: "ECONNRESET"
 })
 
-export const handlers = (own: World, paying: Effect.Effect<void> = Effect.void) =>
+export const handlers = (own: World, before: Effect.Effect<void> = Effect.void) =>
   Shop.toLayer({
     look: ({ page }) =>
-      Effect.sync(() => {
+      Effect.map(before, () => {
         own.looked.push(page)
         return `page ${page}`
       }),
     pay: () =>
       Effect.gen(function* () {
+        yield* before
         const effect = yield* Journal.current
         own.paid.push(Option.getOrThrow(effect).key)
-        yield* paying
         return "paid"
       })
   })
+
+/** The same agent, with a shop that can be asked whether a payment has happened. */
+export const reconciling = (own: World) => {
+  const asking = Pay.pipe(
+    Journal.reconcile(({ key }) =>
+      Effect.sync(() => (own.paid.includes(key) ? { _tag: "Happened", result: "paid" } : { _tag: "DidNot" }))
+    )
+  )
+  const Asking = Task.make("buy", { version: 1, params: Order, toolkit: Toolkit.make(Look, asking) })
+  return Asking.toLayer(({ item }) => ({ prompt: `Buy ${item}.` }))
+}

@@ -1,0 +1,134 @@
+/**
+ * A process that dies before and after every single statement of a task: the next life ends the task once, repeats no
+ * finished turn that it knows of, and never begins a payment a second time.
+ */
+import { assert, it } from "@effect/vitest"
+import { Effect, Exit, Layer, References, Scope } from "effect"
+import { TestClock } from "effect/testing"
+import { SqliteClient } from "@outlast/node/sqlite"
+import { Tasks } from "@outlast/tasks"
+import * as Dying from "../../../test/services/Dying.ts"
+import * as Agents from "./support/Agents.ts"
+import { halfSecond, inTime, until } from "./support/Time.ts"
+
+const { Buy } = Agents
+
+/** The world is not changed by a process that is dead. */
+const process = (own: Agents.World, death: Dying.Death, canAsk: boolean) =>
+  Layer.unwrap(
+    Effect.map(Dying.Life, ({ isDead }) => {
+      const alive = Effect.suspend(() => (isDead() ? Effect.never : Effect.void))
+      return (canAsk ? Agents.reconciling(own) : Agents.buying).pipe(
+        Layer.provide([Agents.model(own, undefined, undefined, alive), Agents.handlers(own, alive)])
+      )
+    })
+  ).pipe(
+    Layer.provideMerge(Tasks.layerSqlite({ lock: Effect.void, worker: `dies ${death.when} ${death.at}` })),
+    Layer.provideMerge(Dying.layer(death))
+  )
+
+const key = "buy/1#1/turn/2/tool/pay-1"
+
+const round = (death: Dying.Death, canAsk: boolean) =>
+  Effect.gen(function* () {
+    const own = Agents.world()
+    const where = `died ${death.when} statement ${death.at}`
+    const first = yield* Scope.make()
+    let statements = 0
+    /** The statement before the payment. */
+    let paidAt = 0
+    yield* Effect.exit(
+      Effect.gen(function* () {
+        const context = yield* Layer.buildWithScope(process(own, death, canAsk), first)
+        const life = Effect.gen(function* () {
+          const { isDead, statements: count } = yield* Dying.Life
+          const { status } = yield* Tasks.Tasks
+          yield* Effect.exit(Buy.submit({ params: { item: "a book" }, key: "1" }))
+          yield* until(
+            Effect.gen(function* () {
+              if (isDead()) return true
+              if (own.paid.length === 0) paidAt = count()
+              const found = yield* Effect.option(status("buy/1"))
+              return (
+                found._tag === "Some" &&
+                found.value._tag === "Some" &&
+                found.value.value.state._tag === "Done"
+              )
+            }),
+            200
+          )
+          statements = count()
+        })
+        yield* Effect.provide(life, context)
+      })
+    )
+    // Killed: nobody waits for its scope to close in order.
+    yield* Effect.forkDetach(Scope.close(first, Exit.void))
+    const paidBefore = own.paid.length
+    const outcome = yield* Effect.gen(function* () {
+      const { decide, status } = yield* Tasks.Tasks
+      const id = yield* Buy.submit({ params: { item: "a book" }, key: "1" })
+      let wasInDoubt = false
+      yield* until(
+        Effect.gen(function* () {
+          const found = yield* status(id)
+          const state = found._tag === "Some" ? found.value.state : undefined
+          if (state?._tag === "InDoubt") {
+            wasInDoubt = true
+            assert.isFalse(canAsk, `${where}: in doubt, though the shop could be asked`)
+            assert.strictEqual(state.effect.key, key)
+            yield* decide(id, paidBefore > 0 ? { _tag: "Happened", result: "paid" } : { _tag: "DidNot" })
+            yield* halfSecond
+          }
+          return state?._tag === "Done"
+        }),
+        400
+      )
+      const outcome = yield* inTime(Buy.result(id))
+      return { outcome, wasInDoubt }
+    }).pipe(Effect.provide(process(own, { at: Infinity, when: "before" }, canAsk)))
+    assert.strictEqual(outcome.outcome.text, "bought", where)
+    assert.strictEqual(outcome.outcome.turns, 3, where)
+    assert.deepStrictEqual(own.paid, [key], `${where}: payments`)
+    assert.isAtMost(own.asked, 4, `${where}: questions`)
+    assert.isAtMost(own.looked.length, 2, `${where}: looks`)
+    return { statements, paidAt, wasInDoubt: outcome.wasInDoubt }
+  }).pipe(
+    Effect.provide(SqliteClient.layer({ filename: ":memory:" })),
+    Effect.provideService(References.MinimumLogLevel, "None"),
+    // Its own time: what is left of the dead process sleeps with it.
+    Effect.provide(TestClock.layer())
+  )
+
+const deaths = (from: number, to: number, canAsk: boolean) =>
+  Effect.gen(function* () {
+    let inDoubt = 0
+    for (let at = from; at <= to; at++) {
+      for (const when of ["before", "after"] as const) {
+        if ((yield* round({ at, when }, canAsk)).wasInDoubt) inDoubt++
+      }
+    }
+    return inDoubt
+  })
+
+it.effect(
+  "ends once and pays once, whichever statement is the last, with a shop that can be asked",
+  () =>
+    Effect.gen(function* () {
+      const { statements } = yield* round({ at: Infinity, when: "before" }, true)
+      assert.isAbove(statements, 30)
+      assert.strictEqual(yield* deaths(1, statements, true), 0)
+    }),
+  // Some hundred lives, each with a database in a thread of its own.
+  400_000
+)
+
+it.effect(
+  "pays at most once, whichever statement around the payment is the last, and asks a person where it cannot know",
+  () =>
+    Effect.gen(function* () {
+      const { paidAt } = yield* round({ at: Infinity, when: "before" }, false)
+      assert.isAbove(yield* deaths(paidAt - 6, paidAt + 10, false), 0)
+    }),
+  120_000
+)
