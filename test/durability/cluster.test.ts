@@ -40,7 +40,7 @@ describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
         const workers = [yield* worker("a"), yield* worker("b")]
         yield* Effect.gen(function* () {
           for (const { line } of workers) yield* line((said) => said === "up")
-          const id = yield* agent.submit({ params: { before: 0, after: 60_000 }, key: "1" })
+          const id = yield* agent.submit({ params: { before: 0, after: 60_000, slow: ["note"] }, key: "1" })
           const key = `${id}#1/turn/1/tool/note-1`
           const running = yield* until(id, ({ state }) => state._tag === "Running")
           assert.strictEqual(running.state._tag, "Running")
@@ -54,7 +54,7 @@ describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
           assert.isBelow(took, 1.3 * takeover)
         }).pipe(Effect.provide(Programs.client(store)))
       }).pipe(Effect.scoped),
-    minute
+    2 * minute
   )
 
   it.live(
@@ -66,7 +66,7 @@ describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
         yield* Effect.gen(function* () {
           for (const { line } of workers) yield* line((said) => said === "up")
           // `pay` has a reconcile and is paused before its effect, `ring` has none.
-          const id = yield* agent.submit({ params: { before: 2_000, after: 0 }, key: "1" })
+          const id = yield* agent.submit({ params: { before: 2_000, after: 0, slow: ["pay", "ring"] }, key: "1" })
           for (const tool of ["pay", "ring"]) {
             const begins = (said: string) => said.startsWith(`begin ${tool} `)
             yield* Effect.raceAll(workers.map(({ line }) => line(begins)))
@@ -96,7 +96,7 @@ describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
           assert.strictEqual((yield* world.effects).get(`${id}#1/turn/3/tool/ring-1`), 1)
         }).pipe(Effect.provide(Programs.client(store)))
       }).pipe(Effect.scoped),
-    minute
+    2 * minute
   )
 
   it.live(
@@ -108,7 +108,7 @@ describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
         yield* Effect.gen(function* () {
           for (const { line } of workers) yield* line((said) => said === "up")
           const ids = yield* Effect.forEach([1, 2, 3, 4, 5, 6], (n) =>
-            agent.submit({ params: { before: 3_000, after: 3_000 }, key: `${n}` })
+            agent.submit({ params: { before: 3_000, after: 3_000, slow: ["pay"] }, key: `${n}` })
           )
           const begun = () =>
             workers.flatMap(({ said }) => said).filter((said) => said.startsWith("begin pay ")).length
@@ -136,6 +136,104 @@ describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
             ([key, times]) => !key.includes("note") && times !== 1
           )
           assert.deepStrictEqual(repeated, [])
+        }).pipe(Effect.provide(Programs.client(store)))
+      }).pipe(Effect.scoped),
+    2 * minute
+  )
+
+  it.live(
+    "move to a new worker while a handler runs, and get its reply from there",
+    () =>
+      Effect.gen(function* () {
+        const { store, worker, agent, world } = yield* cluster
+        const first = yield* worker("a")
+        yield* Effect.gen(function* () {
+          yield* first.line((said) => said === "up")
+          const ids = yield* Effect.forEach([1, 2, 3, 4, 5, 6, 7, 8], (n) =>
+            agent.submit({ params: { before: 0, after: 30_000, slow: ["ring"] }, key: `${n}` })
+          )
+          const begun = () => first.said.filter((said) => said.startsWith("did ring ")).length
+          while (begun() < ids.length) yield* Effect.sleep("50 millis")
+          const second = yield* worker("b")
+          yield* Effect.forEach(ids, (id) => until(id, ({ state }) => state._tag === "Done"), {
+            concurrency: "unbounded"
+          })
+          // Some go on there with the reply of the handler that has run here.
+          assert.isAbove(second.said.filter((said) => said === "ask 4").length, 0)
+          assert.strictEqual(second.said.filter((said) => said.startsWith("begin ")).length, 0)
+          const once = [...(yield* world.effects)].filter(([key]) => !key.includes("note"))
+          assert.strictEqual(once.length, 2 * ids.length)
+          assert.isTrue(once.every(([, times]) => times === 1))
+        }).pipe(Effect.provide(Programs.client(store)))
+      }).pipe(Effect.scoped),
+    3 * minute
+  )
+
+  it.live(
+    "wait for a worker that has their agent in their version, and are not lost",
+    () =>
+      Effect.gen(function* () {
+        const { store, world, worker } = yield* cluster
+        const old = yield* worker("old")
+        yield* Effect.gen(function* () {
+          yield* old.line((said) => said === "up")
+          const params = { before: 1_000, after: 1_000, slow: ["pay", "ring"] }
+          const before = yield* errand(world.url, 1).submit({ params, key: "1" })
+          const after = yield* errand(world.url, 2).submit({ params, key: "2" })
+          yield* old.line((said) => said.startsWith("begin pay "))
+          const waits = yield* until(after, ({ state }) => state._tag === "WaitingForWorker")
+          assert.deepStrictEqual(waits.state, { _tag: "WaitingForWorker", needs: "errand@2" })
+          // The deploy: the new worker has no version 1, and the old one is gone in the middle of a task.
+          const next = yield* worker("new", [2])
+          yield* next.line((said) => said === "up")
+          yield* old.kill
+          yield* until(after, ({ state }) => state._tag === "Done")
+          yield* until(
+            before,
+            ({ state }) => state._tag === "WaitingForWorker" && state.needs === "errand@1"
+          )
+          yield* worker("again", [1, 2])
+          yield* next.kill
+          yield* until(before, ({ state }) => state._tag === "Done")
+        }).pipe(Effect.provide(Programs.client(store)))
+      }).pipe(Effect.scoped),
+    3 * minute
+  )
+
+  it.live(
+    "end within two seconds when another process cancels a tool of ten minutes",
+    () =>
+      Effect.gen(function* () {
+        const { store, worker, agent } = yield* cluster
+        const own = yield* worker("a")
+        yield* Effect.gen(function* () {
+          const id = yield* agent.submit({ params: { before: 0, after: 599_000, slow: ["pay"] }, key: "1" })
+          yield* own.line((said) => said.startsWith("did pay "))
+          const { cancel } = yield* Tasks.Tasks
+          const before = performance.now()
+          yield* cancel(id, "a test")
+          const status = yield* until(id, ({ state }) => state._tag === "Cancelled")
+          assert.deepStrictEqual(status.state, { _tag: "Cancelled", by: "a test" })
+          assert.isBelow(performance.now() - before, 2_000)
+        }).pipe(Effect.provide(Programs.client(store)))
+      }).pipe(Effect.scoped),
+    2 * minute
+  )
+
+  it.live(
+    "begin when the database is there: a worker that was started before waits for it, and says so",
+    () =>
+      Effect.gen(function* () {
+        const { server, store, worker, agent } = yield* cluster
+        yield* server.kill
+        const own = yield* worker("a")
+        yield* own.line((said) => said.includes("the database does not answer"))
+        yield* server.start
+        yield* own.line((said) => said === "up")
+        yield* Effect.gen(function* () {
+          const id = yield* agent.submit({ params: { before: 0, after: 60_000, slow: ["note"] }, key: "1" })
+          yield* own.line((said) => said === "ask 1")
+          assert.strictEqual((yield* statusOf(id)).task, "errand")
         }).pipe(Effect.provide(Programs.client(store)))
       }).pipe(Effect.scoped),
     2 * minute

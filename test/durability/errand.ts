@@ -10,6 +10,9 @@ export type Pace = typeof Pace.Type
 const tool = <const Name extends string>(name: Name) =>
   Tool.make(name, { parameters: Pace, success: Schema.String })
 
+/** The pace of the tools that are slow; the others take no time. */
+const Errand = Schema.Struct({ ...Pace.fields, slow: Schema.Array(Schema.String) })
+
 /** The agent, with its effects in the world at an address. */
 export const errand = (world: string, version = 1) => {
   const happened = (key: string) =>
@@ -30,5 +33,5 @@ export const errand = (world: string, version = 1) => {
     ),
     tool("ring").pipe(Journal.effects("once"))
   )
-  return Task.make("errand", { version, params: Pace, toolkit })
+  return Task.make("errand", { version, params: Errand, toolkit })
 }

@@ -23,6 +23,7 @@ const started = (file: string) => {
     const parts = (rest + chunk.toString()).split("\n")
     rest = parts.pop() ?? ""
     said.push(...parts)
+    if (process.env["TRACE"]) for (const part of parts) console.error(performance.now() | 0, child.pid, part)
     for (const listener of listeners) listener()
   }
   child.stdout.on("data", read)

@@ -71,12 +71,12 @@ const usage = {
   outputTokens: { total: 5, text: undefined, reasoning: undefined }
 }
 
-const answer = (turn: number, params: unknown): ReadonlyArray<Response.PartEncoded> => {
+const answer = (turn: number, pace: Pace, slow: ReadonlyArray<string>): ReadonlyArray<Response.PartEncoded> => {
   const call = (name: string): Response.PartEncoded => ({
     type: "tool-call",
     id: `${name}-1`,
     name,
-    params: name === "look" ? {} : params
+    params: name === "look" ? {} : slow.includes(name) ? pace : { before: 0, after: 0 }
   })
   const calls = [["look", "note"], ["pay"], ["ring"]][turn] ?? []
   return [
@@ -93,16 +93,16 @@ const model = Layer.effect(
         const turn = prompt.content.filter(({ role }) => role === "assistant").length
         say(`ask ${turn + 1}`)
         const said = JSON.stringify(prompt.content)
-        const [, before = "0", after = "0"] = /before (\d+), after (\d+)/.exec(said) ?? []
-        return [...answer(turn, { before: Number(before), after: Number(after) })]
+        const [, before = "0", after = "0", slow = ""] = /before (\d+), after (\d+), ([\w,]*)\./.exec(said) ?? []
+        return [...answer(turn, { before: Number(before), after: Number(after) }, slow.split(","))]
       }),
     streamText: () => Stream.empty
   })
 )
 
 const workers = job.versions.map((version) =>
-  errand(job.world, version).toLayer(({ before, after }) => ({
-    prompt: `Run the errand: before ${before}, after ${after}.`,
+  errand(job.world, version).toLayer(({ before, after, slow }) => ({
+    prompt: `Run the errand: before ${before}, after ${after}, ${slow.join(",")}.`,
     toolTimeout: "10 minutes"
   }))
 )

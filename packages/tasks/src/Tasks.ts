@@ -43,6 +43,7 @@ import { Transcript } from "@outlast/agent"
 import { Options } from "@outlast/resilience"
 import type { StoreError } from "@outlast/resilience"
 import * as ClusterEngine from "./cluster/ClusterEngine.ts"
+import * as Holders from "./cluster/Holders.ts"
 import * as Waiting from "./cluster/Waiting.ts"
 import * as EngineRows from "./store/EngineRows.ts"
 import * as MemoryStore from "./store/MemoryStore.ts"
@@ -205,6 +206,7 @@ export const layerCluster = (
   })
   const lease = Duration.fromInputUnsafe(options.takeover ?? takeover)
   return layerEngine(options).pipe(
+    Layer.provide(Holders.layer(lease, options)),
     Layer.provide([layerStore(options), ClusterEngine.layer(lease)]),
     Layer.provide(Layer.effectDiscard(ClusterEngine.migrated))
   )

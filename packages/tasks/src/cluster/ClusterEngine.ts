@@ -34,7 +34,8 @@ const shards = 60
 /** The settings of a lease that lasts this long. */
 export const leaseOf = (takeover: Duration.Duration): Partial<ShardingConfig.ShardingConfig["Service"]> => ({
   shardLockExpiration: takeover,
-  shardLockRefreshInterval: Duration.times(takeover, 0.25),
+  // The longest that the engine allows: a busy machine must answer within it, too.
+  shardLockRefreshInterval: Duration.times(takeover, 1 / 3),
   refreshAssignmentsInterval: Duration.times(takeover, 0.1),
   entityMessagePollInterval: Duration.min(Duration.times(takeover, 0.25), Duration.millis(500))
 })

@@ -150,6 +150,10 @@ export const make = (
         at
       }
       const found = isDecided ? Option.none() : yield* kept(store.intend(record))
+      if (Option.isSome(found) && worker.holders !== undefined) {
+        const reply = yield* worker.holders.replyOf(found.value, worker.boot)
+        if (Option.isSome(reply)) return reply.value
+      }
       const known: JournalState.Known = isDecided
         ? { _tag: "DidNot" }
         : Option.match(found, {
@@ -181,7 +185,7 @@ export const make = (
           return isLate && kind === "once" ? { _tag: "InDoubt", effect: record } : reply
         }
       )
-      return yield* worker.handlers.start(key, handler)
+      return yield* worker.handlers.start(record, handler)
     })
 
   /** A step with an effect, until its outcome is known. */
