@@ -1,6 +1,5 @@
 /** The processes of a durability run of tasks: workers, and the world that their tools change. */
 import { spawn } from "node:child_process"
-import type { ChildProcess } from "node:child_process"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { PgClient } from "@effect/sql-pg"
@@ -43,7 +42,7 @@ const program = (file: string): Effect.Effect<Started, never, Scope.Scope> =>
 
 export interface Worker {
   readonly name: string
-  readonly child: ChildProcess
+  readonly go: Effect.Effect<void>
   /** The lines that it has said. */
   readonly said: ReadonlyArray<string>
   /** Waits for a line, from the beginning or after so many; dies if the process ends first. */
@@ -51,7 +50,6 @@ export interface Worker {
   readonly signal: (name: NodeJS.Signals) => Effect.Effect<void>
   /** SIGKILL, until the process is gone. */
   readonly kill: Effect.Effect<void>
-  readonly ended: Promise<void>
 }
 
 /** True when all threads of a process are stopped. */
@@ -78,16 +76,14 @@ const until = ({ said, listeners, ended, errors }: Started, isSo: () => boolean)
     return Effect.sync(() => void listeners.delete(look))
   })
 
-/** A worker that begins its job. */
-export const worker = (job: Job): Effect.Effect<Worker, never, Scope.Scope> =>
+/** A worker that begins its job when it is told. */
+export const spare = (job: Job): Effect.Effect<Worker, never, Scope.Scope> =>
   Effect.map(program("taskWorker.ts"), (own) => {
     const { child, said, ended } = own
-    child.stdin?.write(`${JSON.stringify(job)}\n`)
     return {
       name: job.name,
-      child,
       said,
-      ended,
+      go: Effect.sync(() => void child.stdin?.write(`${JSON.stringify(job)}\n`)),
       line: (matches, after = 0) => until(own, () => said.slice(after).some(matches)),
       signal: (name) =>
         Effect.promise(async () => {
@@ -100,6 +96,10 @@ export const worker = (job: Job): Effect.Effect<Worker, never, Scope.Scope> =>
       })
     }
   })
+
+/** A worker that begins its job. */
+export const worker = (job: Job): Effect.Effect<Worker, never, Scope.Scope> =>
+  Effect.tap(spare(job), ({ go }) => go)
 
 export interface World {
   readonly url: string

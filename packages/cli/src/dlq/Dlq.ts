@@ -7,10 +7,9 @@
 import { userInfo } from "node:os"
 import { DeadLetters, DeliveryStore } from "@outlast/delivery"
 import type { Filter } from "@outlast/delivery"
-import { SqliteClient } from "@outlast/node/sqlite"
 import type { StoreError } from "@outlast/resilience"
-import { Clock, Config, Console, Effect, Layer, Option, Redacted } from "effect"
-import type { SqlClient } from "effect/sql"
+import { Clock, Console, Effect, Layer, Option } from "effect"
+import * as StoreClient from "../StoreClient.ts"
 import { UsageError } from "../UsageError.ts"
 import * as Report from "./Report.ts"
 import * as When from "./When.ts"
@@ -40,41 +39,14 @@ interface ActFlags extends StoreFlags, FilterFlags {
 /** Letters of a list when no limit is given, and in one page. */
 const usualLimit = 50
 
-const clientOf = (
-  address: string
-): Effect.Effect<Layer.Layer<SqlClient.SqlClient, StoreError.StoreError | UsageError>> => {
-  if (!/^postgres(?:ql)?:\/\//.test(address)) {
-    return Effect.succeed(SqliteClient.layer({ filename: address, store: "outbox", create: false }))
-  }
-  // Loaded only here: most stores are files.
-  return Effect.map(
-    Effect.promise(() => import("@effect/sql-pg")),
-    ({ PgClient }) =>
-      Layer.catchCause(PgClient.layer({ url: Redacted.make(address), maxConnections: 1 }), () =>
-        Layer.effectContext(
-          Effect.fail(new UsageError({ message: `PostgreSQL at ${host(address)} cannot be reached.` }))
-        )
-      )
-  )
-}
-
-const host = (address: string): string => (URL.canParse(address) ? new URL(address).host : "that address")
-
 const withStore = <A, E>(
   { store, prefix }: StoreFlags,
   use: (letters: DeadLetters.Service) => Effect.Effect<A, E>
 ) =>
   Effect.gen(function* () {
-    const address = Option.isSome(store)
-      ? store.value
-      : yield* Config.String("OUTLAST_STORE").pipe(Config.withDefault(""))
-    if (address === "") {
-      return yield* new UsageError({
-        message: "Which outbox? Name its SQLite file or its postgres:// address with --store."
-      })
-    }
-    const file = /^postgres/.test(address) ? host(address) : address
-    const client = yield* clientOf(address)
+    const address = yield* StoreClient.addressOf(store, "outbox")
+    const file = StoreClient.shown(address)
+    const client = yield* StoreClient.clientOf(address, { store: "outbox", create: false, connections: 1 })
     return yield* Effect.flatMap(DeadLetters.DeadLetters, use).pipe(
       Effect.provide(
         DeadLetters.layer.pipe(
