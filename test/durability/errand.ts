@@ -20,18 +20,16 @@ export const errand = (world: string, version = 1) => {
       const response = await fetch(`${world}/${encodeURIComponent(key)}`)
       return Number(await response.text())
     })
+  const pay = Journal.reconcile<ReturnType<typeof tool<"pay">>>(({ key }) =>
+    Effect.map(happened(key), (times) =>
+      times > 0 ? { _tag: "Happened", result: key } : { _tag: "DidNot" }
+    )
+  )(tool("pay"))
   const toolkit = Toolkit.make(
-    Tool.make("look", { success: Schema.String }).pipe(Journal.effects("none")),
-    tool("note").pipe(Journal.effects("idempotent")),
-    tool("pay").pipe(
-      Journal.effects("once"),
-      Journal.reconcile(({ key }) =>
-        Effect.map(happened(key), (times) =>
-          times > 0 ? { _tag: "Happened", result: key } : { _tag: "DidNot" }
-        )
-      )
-    ),
-    tool("ring").pipe(Journal.effects("once"))
+    Journal.effects("none")(Tool.make("look", { success: Schema.String })),
+    Journal.effects("idempotent")(tool("note")),
+    Journal.effects("once")(pay),
+    Journal.effects("once")(tool("ring"))
   )
   return Task.make("errand", { version, params: Errand, toolkit })
 }

@@ -45,7 +45,7 @@ export class NotNow extends Schema.TaggedError<NotNow>("@outlast/tasks/NotNow")(
 const words: Readonly<Record<string, { readonly when: string; readonly next: string }>> = {
   resume: { when: "a task that is Failed or Cancelled", next: "" },
   decide: {
-    when: "a task that is InDoubt (happened, or did not) or WaitingForApproval (decisions)",
-    next: " Look at its status first."
+    when: "a task that is InDoubt (happened, or did not) or WaitingForApproval (decisions), and not decided yet",
+    next: ""
   }
 }

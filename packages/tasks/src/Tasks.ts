@@ -55,7 +55,7 @@ import { NoSuchTask, NotNow } from "./TaskErrors.ts"
 import type { StateTag, TaskFailed, TaskStatus, Verdict } from "./TaskState.ts"
 import { ended, promptJson, resultJson, verdictJson } from "./TaskState.ts"
 import { cancelledResult } from "./worker/Body.ts"
-import { body, TaskWorkflow } from "./worker/TaskWorkflow.ts"
+import { payloadOf, TaskWorkflow } from "./worker/TaskWorkflow.ts"
 import * as Worker from "./worker/Worker.ts"
 
 // -----------------------------------------------------------------------------
@@ -368,11 +368,9 @@ const make = (
         let tasks = 0
         while (true) {
           const gone = yield* store.prune(before, page)
-          for (const { id, generation, task, version } of gone) {
-            for (let n = 1; n <= generation; n++) {
-              yield* engine.forget(
-                yield* TaskWorkflow.executionId({ id, generation: n, task, version, body })
-              )
+          for (const row of gone) {
+            for (let generation = 1; generation <= row.generation; generation++) {
+              yield* engine.forget(yield* TaskWorkflow.executionId(payloadOf({ ...row, generation })))
             }
           }
           tasks += gone.length

@@ -25,7 +25,12 @@ onEach(({ layer }) => {
       const outcome = yield* ended(id)
       assert.strictEqual(outcome.text, "bought")
       assert.strictEqual(outcome.turns, 3)
-      assert.deepStrictEqual(own, { asked: 3, looked: [1], paid: ["buy/1#1/turn/2/tool/pay-1"] })
+      assert.deepStrictEqual(own, {
+        asked: 3,
+        looked: [1],
+        paid: ["buy/1#0.1/turn/2/tool/pay-1"],
+        lastTool: 0
+      })
       const { status } = yield* Tasks.Tasks
       const { state } = Option.getOrThrow(yield* status(id))
       assert.deepStrictEqual(state, { _tag: "Done", status: "completed" })

@@ -26,10 +26,14 @@ export interface Flags {
   readonly listen: Option.Option<string>
 }
 
+interface Failure {
+  readonly message: string
+}
+
 /** Steps that take longer are left: the engine gives them back when the process ends. */
 const drainLimit = "20 seconds"
 
-type Agents = Layer.Layer<never, unknown, Tasks.Workers | Tasks.Tasks>
+type Agents = Layer.Layer<never, Failure, Tasks.Workers | Tasks.Tasks>
 
 const agentsOf = (file: string): Effect.Effect<Agents, UsageError> =>
   Effect.tryPromise({
@@ -52,7 +56,7 @@ const agentsOf = (file: string): Effect.Effect<Agents, UsageError> =>
     )
   )
 
-export const run = (flags: Flags) =>
+export const run = (flags: Flags): Effect.Effect<never, Failure | UsageError> =>
   Effect.gen(function* () {
     const address = yield* StoreClient.addressOf(flags.store, "tasks")
     const agents = yield* agentsOf(flags.module)
@@ -65,7 +69,7 @@ export const run = (flags: Flags) =>
     const options = { worker: name, prefix: flags.prefix, file, concurrency }
     const client = yield* StoreClient.clientOf(address, { store: "tasks", create: true, connections: 10 })
     const takeover = yield* takeoverOf(flags.takeover)
-    const engine = StoreClient.isPostgres(address)
+    const engine: Layer.Layer<Tasks.Workers | Tasks.Tasks, Failure> = StoreClient.isPostgres(address)
       ? Tasks.layerCluster({ ...options, takeover }).pipe(
           Layer.provide([
             Tasks.waitFor(client),

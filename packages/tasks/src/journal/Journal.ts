@@ -14,8 +14,8 @@
  * **Example** (A payment that happens once)
  *
  * ```ts
- * const Pay = Tool.make("pay", { parameters: Schema.Struct({ cents: Schema.Int }), success: Schema.String }).pipe(
- *   Journal.effects("once")
+ * const Pay = Journal.effects("once")(
+ *   Tool.make("pay", { parameters: Schema.Struct({ cents: Schema.Int }), success: Schema.String })
  * )
  * ```
  */
@@ -53,10 +53,12 @@ export const effects =
  * Asks the other side whether an effect in doubt has happened. A result is encoded as the handler's would be. An `ask`
  * that dies answers `Unknown`.
  */
-export const reconcile =
-  <T extends Tool.Any>(ask: (record: EffectRecord) => Effect.Effect<Reconciled<Tool.SuccessEncoded<T>>>) =>
-  (tool: T): T =>
-    tool.annotate(Reconciles, ask) as T
+export const reconcile = <T extends Tool.Any>(
+  tool: T,
+  ask: (record: EffectRecord) => Effect.Effect<Reconciled<Tool.SuccessEncoded<T>>>
+): T =>
+  // An annotated tool has the type of the tool.
+  tool.annotate(Reconciles, ask) as T
 
 /** The kind of a tool's effect. A tool that the toolkit does not have cannot run. */
 export const kindOf = (tool: Tool.Any | undefined): Effects => {

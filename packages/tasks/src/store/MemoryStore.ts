@@ -133,7 +133,7 @@ const make = (): Service => {
     woken: (id, generation, name) =>
       Effect.sync(() => {
         const row = live(id, generation)
-        if (row?.wait === name) Object.assign(row, { wait: undefined, dueAt: undefined, verdict: undefined })
+        if (row?.wait === name) Object.assign(row, { wait: undefined, dueAt: undefined, verdict: undefined, state: queued })
       }),
     park: (id, generation) =>
       Effect.sync(() => {
@@ -157,7 +157,7 @@ const make = (): Service => {
     decide: (id, verdict) =>
       found(id, (row) =>
         Effect.suspend(() => {
-          if (!verdict.for.includes(row.state._tag) || row.wait === undefined) {
+          if (!verdict.for.includes(row.state._tag) || row.wait === undefined || row.verdict !== undefined) {
             return Effect.fail(new NotNow({ task: id, state: row.state._tag, asked: "decide" }))
           }
           row.verdict = verdict.json

@@ -179,7 +179,8 @@ const make = ({ sql, tasks, effects, nextSeq, run, atomic }: Tables.Tables): Ser
       ),
     woken: (id, generation, name) =>
       Effect.asVoid(
-        run(sql`UPDATE ${tasks} SET wait = NULL, due_at = NULL, verdict = NULL
+        run(sql`UPDATE ${tasks} SET wait = NULL, due_at = NULL, verdict = NULL, tag = ${queued.tag},
+          state = ${queued.state}
           WHERE ${live(id, generation)} AND wait = ${name}`)
       ),
     park: (id, generation) =>
@@ -210,7 +211,7 @@ const make = ({ sql, tasks, effects, nextSeq, run, atomic }: Tables.Tables): Ser
         Effect.gen(function* () {
           const row = yield* found(id)
           const changed = yield* sql`UPDATE ${tasks} SET verdict = ${verdict.json}
-            WHERE id = ${id} AND is_open = 1 AND wait IS NOT NULL AND ${sql.in("tag", verdict.for)} RETURNING id`
+            WHERE id = ${id} AND is_open = 1 AND wait IS NOT NULL AND verdict IS NULL AND ${sql.in("tag", verdict.for)} RETURNING id`
           if (changed.length > 0) return
           return yield* Effect.fail(new NotNow({ task: id, state: row.state._tag, asked: "decide" }))
         })

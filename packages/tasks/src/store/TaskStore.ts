@@ -127,6 +127,7 @@ export interface Service {
     /** Result of a task that is not started. */
     readonly result: string
   }) => Effect.Effect<void, NoSuchTask | Fails>
+  /** The first decision counts. */
   readonly decide: (
     id: string,
     verdict: { readonly json: string; readonly for: ReadonlyArray<StateTag> }

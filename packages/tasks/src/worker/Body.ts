@@ -23,7 +23,7 @@ import { Control } from "./Control.ts"
 import type { Definition, StepEnded } from "./Definition.ts"
 import * as TaskSteps from "./TaskSteps.ts"
 import type { Payload } from "./TaskWorkflow.ts"
-import { body as bodyVersion } from "./TaskWorkflow.ts"
+import { body as bodyVersion, runOf } from "./TaskWorkflow.ts"
 import type { WorkerCore } from "./WorkerCore.ts"
 import { grace } from "./WorkerCore.ts"
 
@@ -37,7 +37,7 @@ export const body =
       const found = yield* kept(store.get(payload.id))
       if (Option.isNone(found)) return
       const row = found.value
-      if (row.generation !== payload.generation || ended.has(row.state._tag)) return
+      if (runOf(row) !== runOf(payload) || ended.has(row.state._tag)) return
       const control = new Control(row)
       running.set(row.id, control)
       yield* Effect.ensuring(
@@ -76,6 +76,11 @@ const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control) =
       )
     )
     if (typeof end === "string") return yield* leave(end, worker, row, control)
+    // A suspension, or a lost lease: the task goes on later, here or elsewhere.
+    if (Exit.isFailure(end) && Cause.hasInterruptsOnly(end.cause)) {
+      // Interruptions have no error.
+      return yield* Effect.failCause(end.cause as Cause.Cause<never>)
+    }
     if (cannotReplay(end)) return yield* refuse(worker, control, payload)
     if (wasAbandoned(end)) return yield* Effect.failCause(end.cause)
     yield* finish(worker, row, control, end)

@@ -27,7 +27,7 @@ import type { Definition } from "./Definition.ts"
 import { StepEnded } from "./Definition.ts"
 import { Reply } from "./Reply.ts"
 import { retrying } from "./Retrying.ts"
-import { deferred, Wake } from "./TaskWorkflow.ts"
+import { deferred, runOf, Wake } from "./TaskWorkflow.ts"
 import type { WorkerCore } from "./WorkerCore.ts"
 
 const Waiting = Schema.Union([
@@ -133,7 +133,7 @@ export const make = (
   ): Effect.Effect<Reply, never, R> =>
     Effect.gen(function* () {
       const { name, turn, call, kind, ask } = effect
-      const key = `${id}#${generation}/${name}`
+      const key = `${runOf(row)}/${name}`
       const joined = worker.handlers.get(key)
       if (joined !== undefined && !isDecided) return yield* joined
       const at = yield* Clock.currentTimeMillis
@@ -198,7 +198,7 @@ export const make = (
       let name = step.name
       for (let n = 1; ; n++) {
         const reply = yield* activity(name, Reply, attempt(n > 1))
-        worker.handlers.forget(`${id}#${generation}/${step.name}`)
+        worker.handlers.forget(`${runOf(row)}/${step.name}`)
         if (reply._tag !== "InDoubt") return reply
         const { effect } = reply
         yield* publish({ _tag: "TaskInDoubt", task: row.task, tool: effect.tool })

@@ -1,7 +1,12 @@
 /** The one workflow type of all tasks, and what its executions wait for. */
 import { Schema } from "effect"
 import { DurableDeferred, Workflow } from "effect/workflow"
+import type { Row } from "../store/TaskStore.ts"
 import { Verdict } from "../TaskState.ts"
+
+/** Identifies a generation of a task: a key that is used again after a `prune` is another task. */
+export const runOf = ({ id, submittedAt, generation }: Pick<Row, "id" | "submittedAt" | "generation">): string =>
+  `${id}#${submittedAt}.${generation}`
 
 /** Version of the body. A worker refuses a task whose body it does not know. */
 export const body = 1
@@ -10,12 +15,13 @@ export const body = 1
 export const TaskWorkflow = Workflow.make("Outlast/Task/v1", {
   payload: {
     id: Schema.String,
+    submittedAt: Schema.Finite,
     generation: Schema.Int,
     task: Schema.String,
     version: Schema.Int,
     body: Schema.Int
   },
-  idempotencyKey: ({ id, generation }) => `${id}#${generation}`
+  idempotencyKey: (payload) => runOf(payload)
 })
 export type Payload = typeof TaskWorkflow.payloadSchema.Type
 
@@ -29,3 +35,13 @@ export type Wake = typeof Wake.Type
 
 /** What a task waits for under a name. */
 export const deferred = (name: string) => DurableDeferred.make(`wait/${name}`, { success: Wake })
+
+/** What the engine is given of a task. */
+export const payloadOf = ({ id, submittedAt, generation, task, version }: Row): Payload => ({
+  id,
+  submittedAt,
+  generation,
+  task,
+  version,
+  body
+})

@@ -18,7 +18,7 @@ import type { Control } from "./Control.ts"
 import type { Definition } from "./Definition.ts"
 import { Handlers } from "./Handlers.ts"
 import { Parts } from "./Parts.ts"
-import { body as bodyVersion, deferred, TaskWorkflow } from "./TaskWorkflow.ts"
+import { deferred, payloadOf, TaskWorkflow } from "./TaskWorkflow.ts"
 import type { Wake } from "./TaskWorkflow.ts"
 import type { WorkerCore } from "./WorkerCore.ts"
 import { grace } from "./WorkerCore.ts"
@@ -155,20 +155,13 @@ const leave = (core: WorkerCore, holders: HolderService) =>
     Effect.ignore
   )
 
-const executionOf = (row: Row) =>
-  TaskWorkflow.executionId({
-    id: row.id,
-    generation: row.generation,
-    task: row.task,
-    version: row.version,
-    body: bodyVersion
-  })
+const executionOf = (row: Row) => TaskWorkflow.executionId(payloadOf(row))
 
 const start = (core: WorkerCore, engine: WorkflowEngine["Service"], row: Row) =>
   Effect.gen(function* () {
-    const { id, generation, task, version } = row
+    const { id, generation } = row
     const executionId = yield* executionOf(row)
-    const payload = { id, generation, task, version, body: bodyVersion }
+    const payload = payloadOf(row)
     // The engine stores it first: a task that is marked as started is never lost.
     yield* engine.execute(TaskWorkflow, { executionId, payload, discard: true })
     yield* core.store.started(id, generation)

@@ -4,15 +4,13 @@ import { AiError, LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { Prompt, Response } from "effect/ai"
 import { Journal, Task } from "@outlast/tasks"
 
-export const Look = Tool.make("look", {
-  parameters: Schema.Struct({ page: Schema.Finite }),
-  success: Schema.String
-}).pipe(Journal.effects("none"))
+export const Look = Journal.effects("none")(
+  Tool.make("look", { parameters: Schema.Struct({ page: Schema.Finite }), success: Schema.String })
+)
 
-export const Pay = Tool.make("pay", {
-  parameters: Schema.Struct({ cents: Schema.Finite }),
-  success: Schema.String
-}).pipe(Journal.effects("once"))
+export const Pay = Journal.effects("once")(
+  Tool.make("pay", { parameters: Schema.Struct({ cents: Schema.Finite }), success: Schema.String })
+)
 
 export const Shop = Toolkit.make(Look, Pay)
 
@@ -22,6 +20,9 @@ export const Buy = Task.make("buy", { version: 1, params: Order, toolkit: Shop }
 
 export const buying = Buy.toLayer(({ item }) => ({ prompt: `Buy ${item}.` }))
 
+/** With a long time limit of its tools. */
+export const patient = Buy.toLayer(({ item }) => ({ prompt: `Buy ${item}.`, toolTimeout: "1 hour" }))
+
 /** What has happened in the world outside. */
 export interface World {
   readonly looked: Array<number>
@@ -29,9 +30,11 @@ export interface World {
   readonly paid: Array<string>
   /** Number of questions to the model. */
   asked: number
+  /** Statements of the store before the last tool, where they are counted. */
+  lastTool: number
 }
 
-export const world = (): World => ({ looked: [], paid: [], asked: 0 })
+export const world = (): World => ({ looked: [], paid: [], asked: 0, lastTool: 0 })
 
 export const usage = {
   inputTokens: { uncached: undefined, total: 10, cacheRead: undefined, cacheWrite: undefined },
@@ -113,10 +116,8 @@ export const handlers = (own: World, before: Effect.Effect<void> = Effect.void) 
 
 /** The same agent, with a shop that can be asked whether a payment has happened. */
 export const reconciling = (own: World) => {
-  const asking = Pay.pipe(
-    Journal.reconcile(({ key }) =>
+  const asking = Journal.reconcile(Pay, ({ key }) =>
       Effect.sync(() => (own.paid.includes(key) ? { _tag: "Happened", result: "paid" } : { _tag: "DidNot" }))
-    )
   )
   const Asking = Task.make("buy", { version: 1, params: Order, toolkit: Toolkit.make(Look, asking) })
   return Asking.toLayer(({ item }) => ({ prompt: `Buy ${item}.` }))

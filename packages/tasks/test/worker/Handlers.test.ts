@@ -1,0 +1,31 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Fiber } from "effect"
+import { Handlers } from "#tasks/worker/Handlers"
+
+describe("Handlers", () => {
+  it.effect("an interrupted activity leaves its handler running, and the next one joins it", () =>
+    Effect.gen(function* () {
+      const handlers = new Handlers<string>(yield* Effect.scope)
+      const gate = yield* Deferred.make<void>()
+      let begun = 0
+      const handler = Effect.suspend(() => {
+        begun++
+        return Effect.as(Deferred.await(gate), "paid")
+      })
+      const first = yield* Effect.forkChild(handlers.start("k", handler), { startImmediately: true })
+      yield* Effect.yieldNow
+      yield* Fiber.interrupt(first)
+      const again = handlers.get("k")
+      assert.isDefined(again)
+      if (again === undefined) return
+      const second = yield* Effect.forkChild(again, { startImmediately: true })
+      yield* Deferred.succeed(gate, undefined)
+      assert.strictEqual(yield* Fiber.join(second), "paid")
+      // It has ended, and its reply may not be stored: it is still known.
+      assert.strictEqual(yield* handlers.get("k") ?? Effect.succeed("gone"), "paid")
+      assert.strictEqual(begun, 1)
+      handlers.forget("k")
+      assert.isUndefined(handlers.get("k"))
+    })
+  )
+})
