@@ -41,15 +41,14 @@ describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
         yield* Effect.gen(function* () {
           for (const { line } of workers) yield* line((said) => said === "up")
           const id = yield* agent.submit({ params: { before: 0, after: 60_000, slow: ["note"] }, key: "1" })
-          const key = `${id}#1/turn/1/tool/note-1`
           const running = yield* until(id, ({ state }) => state._tag === "Running")
           assert.strictEqual(running.state._tag, "Running")
-          yield* Effect.raceAll(workers.map(({ line }) => line((said) => said === `did note ${key}`)))
-          const first = workers.find(({ said }) => said.includes(`did note ${key}`))
+          yield* Effect.raceAll(workers.map(({ line }) => line((said) => said.startsWith("did note "))))
+          const first = workers.find(({ said }) => said.some((line) => line.startsWith("did note ")))
           const other = workers.find((one) => one !== first)
           const before = performance.now()
           yield* first?.kill ?? Effect.void
-          yield* other?.line((said) => said === `begin note ${key}`) ?? Effect.void
+          yield* other?.line((said) => said.startsWith("begin note ")) ?? Effect.void
           const took = performance.now() - before
           assert.isBelow(took, 1.3 * takeover)
         }).pipe(Effect.provide(Programs.client(store)))
@@ -82,18 +81,18 @@ describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
           }
           // The paused handler goes on.
           yield* Effect.sleep("4 seconds")
-          const effects = yield* world.effects
+          const timesOf = (tool: string) =>
+            Effect.map(world.effects, (effects) =>
+              [...effects].filter(([key]) => key.endsWith(`/${tool}-1`)).map(([, times]) => times)
+            )
           // The other side counts a payment once, by its key.
-          assert.deepStrictEqual(
-            [...effects.keys()].filter((key) => key.includes("pay")),
-            [`${id}#1/turn/2/tool/pay-1`]
-          )
-          assert.strictEqual(effects.get(`${id}#1/turn/3/tool/ring-1`), 1)
+          assert.strictEqual((yield* timesOf("pay")).length, 1)
+          assert.deepStrictEqual(yield* timesOf("ring"), [1])
           const { decide } = yield* Tasks.Tasks
           yield* decide(id, { _tag: "Happened", result: "rung" })
           const outcome = yield* agent.result(id)
           assert.strictEqual(outcome.text, "done")
-          assert.strictEqual((yield* world.effects).get(`${id}#1/turn/3/tool/ring-1`), 1)
+          assert.deepStrictEqual(yield* timesOf("ring"), [1])
         }).pipe(Effect.provide(Programs.client(store)))
       }).pipe(Effect.scoped),
     2 * minute
@@ -177,10 +176,10 @@ describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
         const old = yield* worker("old")
         yield* Effect.gen(function* () {
           yield* old.line((said) => said === "up")
-          const params = { before: 1_000, after: 1_000, slow: ["pay", "ring"] }
+          const params = { before: 0, after: 120_000, slow: ["pay"] }
           const before = yield* errand(world.url, 1).submit({ params, key: "1" })
-          const after = yield* errand(world.url, 2).submit({ params, key: "2" })
-          yield* old.line((said) => said.startsWith("begin pay "))
+          const after = yield* errand(world.url, 2).submit({ params: { ...params, slow: [] }, key: "2" })
+          yield* old.line((said) => said.startsWith("did pay "))
           const waits = yield* until(after, ({ state }) => state._tag === "WaitingForWorker")
           assert.deepStrictEqual(waits.state, { _tag: "WaitingForWorker", needs: "errand@2" })
           // The deploy: the new worker has no version 1, and the old one is gone in the middle of a task.

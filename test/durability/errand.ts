@@ -20,11 +20,11 @@ export const errand = (world: string, version = 1) => {
       const response = await fetch(`${world}/${encodeURIComponent(key)}`)
       return Number(await response.text())
     })
-  const pay = Journal.reconcile<ReturnType<typeof tool<"pay">>>(({ key }) =>
+  const pay = Journal.reconcile(tool("pay"), ({ key }) =>
     Effect.map(happened(key), (times) =>
       times > 0 ? { _tag: "Happened", result: key } : { _tag: "DidNot" }
     )
-  )(tool("pay"))
+  )
   const toolkit = Toolkit.make(
     Journal.effects("none")(Tool.make("look", { success: Schema.String })),
     Journal.effects("idempotent")(tool("note")),

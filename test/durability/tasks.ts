@@ -114,13 +114,14 @@ const killing = (
     const decided = new Set<string>()
     let killed = 0
     let inside = 0
+    let submitted = 0
 
     const outcomeOf = (id: string) =>
       Effect.map(result(id), ({ status, text, turns, transcript }) =>
         JSON.stringify([status, text, turns, transcript.prompt.content])
       )
     const one = Effect.gen(function* () {
-      const id = yield* submit({ params: pace, key: String(ids.length + 1) })
+      const id = yield* submit({ params: pace, key: String(++submitted) })
       ids.push(id)
       outcomes.set(id, yield* outcomeOf(id))
     })
@@ -165,18 +166,17 @@ const killing = (
       { concurrency: 4 }
     )
     const once = [...effects].filter(([key]) => /(?:pay|ring)-1$/.test(key))
-    const wanted = [...outcomes.keys()].flatMap((id) => [
-      `${id}#1/turn/2/tool/pay-1`,
-      `${id}#1/turn/3/tool/ring-1`
-    ])
+    const wanted = [...outcomes.keys()].flatMap((id) => ["pay", "ring"].map((tool) => ({ id, tool })))
     return {
       kills: killed,
       inside,
       tasks: ids.length,
-      effects: once.length,
+      effects: wanted.length,
       decided: decided.size,
       duplicates: once.filter(([, times]) => times > 1).length,
-      missing: wanted.filter((key) => !effects.has(key)).length,
+      missing: wanted.filter(
+        ({ id, tool }) => !once.some(([key]) => key.startsWith(`${id}#`) && key.endsWith(`/${tool}-1`))
+      ).length,
       lost: ids.filter((id) => !isDone(outcomes.get(id))).length,
       changed: after.filter(([id, outcome]) => outcomes.get(id) !== outcome).length
     }

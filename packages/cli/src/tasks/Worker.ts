@@ -26,7 +26,7 @@ export interface Flags {
   readonly listen: Option.Option<string>
 }
 
-interface Failure {
+export interface Failure {
   readonly message: string
 }
 
