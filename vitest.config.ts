@@ -1,3 +1,4 @@
+import { join } from "node:path"
 import { defineConfig } from "vitest/config"
 
 const conditions = ["@outlast/source", "node", "import", "default"]
@@ -10,6 +11,10 @@ export default defineConfig({
     include: ["packages/*/test/**/*.test.ts", "test/**/*.test.ts"],
     testTimeout: 20_000,
     setupFiles: ["./test/setup.ts"],
+    // One worker for each core. By default Vitest leaves a core free.
+    maxWorkers: "100%",
+    // Programs that tests start need not compile our sources again.
+    env: { NODE_COMPILE_CACHE: join(import.meta.dirname, ".cache/compile") },
     // The files of a worker share their modules: importing `effect` and our sources again for each file took most of the
     // time. `test/setup.ts` clears the one state of a module, and tests that change the process restore it.
     isolate: false,

@@ -81,60 +81,109 @@ const timed = async (units: number, run: () => Promise<unknown>): Promise<number
   return ((performance.now() - start) * 1_000) / units
 }
 
-/** Raw first; its ratio is 1, ours is the share of its throughput. */
-const compare = async (
+interface Contender {
+  readonly name: string
+  readonly run: () => Promise<unknown>
+  readonly before?: () => Promise<unknown>
+}
+
+/** Figures of the contenders in order. The first has the ratio 1; others have their share of its throughput. */
+const compareAll = async (
   units: number,
-  raw: () => Promise<unknown>,
-  ours: () => Promise<unknown>,
-  before: () => Promise<unknown> = async () => {}
-): Promise<readonly [Figure, Figure]> => {
-  const all: readonly [Array<number>, Array<number>] = [[], []]
+  contenders: ReadonlyArray<Contender>
+): Promise<ReadonlyArray<Figure>> => {
+  const all = contenders.map((): Array<number> => [])
   for (let round = -1; round < rounds; round++) {
-    for (const which of round % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const)) {
-      if (which === 1) await before()
-      const took = await timed(units, which === 0 ? raw : ours)
-      if (round >= 0) all[which].push(took)
+    for (let turn = 0; turn < contenders.length; turn++) {
+      // Each round begins with another contender.
+      const index = (turn + round + 1) % contenders.length
+      const contender = contenders[index]
+      if (contender === undefined) continue
+      await contender.before?.()
+      const took = await timed(units, contender.run)
+      if (round >= 0) all[index]?.push(took)
     }
   }
-  const figure = (name: string, times: ReadonlyArray<number>): Figure => ({
-    name,
-    median: median(times),
-    min: Math.min(...times),
-    max: Math.max(...times),
-    ratio: median((all[0] ?? []).map((base, round) => base / (times[round] ?? NaN)))
+  const base = all[0] ?? []
+  return contenders.map(({ name }, index) => {
+    const times = all[index] ?? []
+    return {
+      name,
+      median: median(times),
+      min: Math.min(...times),
+      max: Math.max(...times),
+      ratio: median(base.map((raw, round) => raw / (times[round] ?? NaN)))
+    }
   })
-  return [figure("raw", all[0]), figure("outbox", all[1])]
 }
+
+const compare = (
+  units: number,
+  raw: () => Promise<unknown>,
+  run: () => Promise<unknown>,
+  before: () => Promise<unknown> = async () => {}
+): Promise<ReadonlyArray<Figure>> =>
+  compareAll(units, [
+    { name: "raw", run: raw },
+    { name: "outbox", run, before }
+  ])
 
 let ids = 0
 
-/** Appends lines to a file, one write and one fdatasync for all that came in the meantime. */
+interface Append {
+  readonly head: string
+  readonly body: Uint8Array
+  readonly done: () => void
+}
+
+/**
+ * Appends events to a file, with one write and one fdatasync for all that came in the meantime. An event has the
+ * fields that the outbox stores, so a reader could publish it.
+ */
 const groupedAppends = async (path: string) => {
   const file = await open(path, "a")
-  let waiting: Array<() => void> = []
+  let waiting: Array<Append> = []
   let busy = false
-  const line = Buffer.alloc(300, 120)
   const flush = async () => {
     busy = true
     while (waiting.length > 0) {
       await new Promise((resolve) => setImmediate(resolve))
       const group = waiting
       waiting = []
-      await file.write(Buffer.concat(group.map(() => line)))
+      await file.write(Buffer.concat(group.flatMap(({ head, body }) => [Buffer.from(head), body])))
       await file.datasync()
-      for (const done of group) done()
+      for (const { done } of group) done()
     }
     busy = false
   }
+  const push = (subject: string, done: () => void) => {
+    const id = `r${ids++}`
+    const head = JSON.stringify([id, subject, {}, id, Date.now(), 0, body.byteLength])
+    waiting.push({ head, body, done })
+    if (!busy) void flush()
+  }
   return {
-    append: () =>
-      new Promise<void>((resolve) => {
-        waiting.push(resolve)
-        if (!busy) void flush()
-      }),
+    /** Of a fiber, as the outbox has them. */
+    fiber: (subject: string) => Effect.callback<void>((resume) => push(subject, () => resume(Effect.void))),
+    promise: (subject: string) => new Promise<void>((resolve) => push(subject, resolve)),
     close: () => file.close()
   }
 }
+
+const publishers = <A, E, R>(
+  count: number,
+  each: number,
+  one: (publisher: number) => Effect.Effect<A, E, R>
+) =>
+  Effect.forEach(
+    Array.from({ length: count }, (_, n) => n),
+    (n) =>
+      Effect.repeat(
+        Effect.suspend(() => one(n)),
+        { times: each - 1 }
+      ),
+    { concurrency: "unbounded", discard: true }
+  )
 
 const together = async (publishers: number, each: number, one: (publisher: number) => Promise<unknown>) =>
   Promise.all(
@@ -165,17 +214,7 @@ const overNats = async ({ say, table }: Report): Promise<void> => {
   const raw = (subject: string) => js.publish(subject, body, { msgID: `r${ids++}` })
   const publish = (subject: string) => Outbox.publish({ subject, body, id: `o${ids++}` })
   const ours = (subjects: number, each: number) => () =>
-    outbox.run(
-      Effect.forEach(
-        Array.from({ length: subjects }, (_, n) => n),
-        (n) =>
-          Effect.repeat(
-            Effect.suspend(() => publish(`ev.o${n}`)),
-            { times: each - 1 }
-          ),
-        { concurrency: "unbounded", discard: true }
-      )
-    )
+    outbox.run(publishers(subjects, each, (n) => publish(`ev.o${n}`)))
 
   const many = await compare(64 * 100, () => together(64, 100, (n) => raw(`ev.r${n}`)), ours(64, 100))
   table("64 subjects, one publisher each, µs per event (ratio: share of raw throughput)", many)
@@ -189,7 +228,7 @@ const overNats = async ({ say, table }: Report): Promise<void> => {
       Array.from({ length: backlog }, (_, n) => {
         const id = `d${ids++}`
         const subject = `ev.d${n % 64}`
-        return { id, subject, body, headers: {}, brokerId: id, bytes: 250, at: 0, rejections: 0 }
+        return { id, subject, body, headers: {}, brokerId: id, bytes: 250, at: 0, rejections: 0, refusal: "" }
       })
     )
   )
@@ -208,7 +247,7 @@ const overNats = async ({ say, table }: Report): Promise<void> => {
     ["one subject", one, 0.9],
     ["drain", drained, 0.7]
   ] as const
-  for (const [name, [, { ratio }], target] of targets) say(verdict(name, ratio, target))
+  for (const [name, [, figure], target] of targets) say(verdict(name, figure?.ratio ?? NaN, target))
   await outbox.stop()
   await nc.close()
   server.stop()
@@ -230,7 +269,7 @@ const overStore = async ({ say, table }: Report): Promise<void> => {
   await outbox.run(Effect.flatMap(MemoryBus.MemoryBus, ({ set }) => set("down")))
   const raw = await groupedAppends(join(place, "raw.log"))
   const verdicts: Array<string> = []
-  for (const [publishers, each, target] of [
+  for (const [count, each, target] of [
     [1, 200, 0.5],
     [10, 200, 0.5],
     [100, 100, 0.5],
@@ -238,29 +277,26 @@ const overStore = async ({ say, table }: Report): Promise<void> => {
   ] as const) {
     const delay = monitorEventLoopDelay({ resolution: 1 })
     const delays: Array<number> = []
-    const figures = await compare(
-      publishers * each,
-      () => together(publishers, each, () => raw.append()),
-      async () => {
-        delay.reset()
-        delay.enable()
-        await outbox.run(
-          Effect.forEach(
-            Array.from({ length: publishers }, (_, n) => n),
-            (n) =>
-              Effect.repeat(
-                Effect.suspend(() => Outbox.publish({ subject: `s${n}`, body, id: `s${ids++}` })),
-                { times: each - 1 }
-              ),
-            { concurrency: "unbounded", discard: true }
-          )
-        )
-        delay.disable()
-        delays.push(delay.percentile(99) / 1e6)
+    const stored = publishers(count, each, (n) => Outbox.publish({ subject: `s${n}`, body, id: `s${ids++}` }))
+    const figures = await compareAll(count * each, [
+      {
+        name: "raw appends",
+        run: () => Effect.runPromise(publishers(count, each, (n) => raw.fiber(`s${n}`)))
+      },
+      { name: "raw appends of promises", run: () => together(count, each, (n) => raw.promise(`s${n}`)) },
+      {
+        name: "outbox",
+        run: async () => {
+          delay.reset()
+          delay.enable()
+          await outbox.run(stored)
+          delay.disable()
+          delays.push(delay.percentile(99) / 1e6)
+        }
       }
-    )
-    table(`Broker down, ${publishers} publishers, µs per event (ratio: share of raw throughput)`, figures)
-    verdicts.push(verdict(`broker down, ${publishers} publishers`, figures[1].ratio, target))
+    ])
+    table(`Broker down, ${count} publishers, µs per event (ratio: share of raw throughput)`, figures)
+    verdicts.push(verdict(`broker down, ${count} publishers`, figures[2]?.ratio ?? NaN, target))
     const p99 = median(delays)
     verdicts.push(
       `  ${"  event-loop delay, p99".padEnd(34)}${p99.toFixed(1)} ms (at most 20: ${p99 <= 20 ? "met" : "missed"})`
@@ -292,7 +328,8 @@ const memory = async ({ say }: Report): Promise<void> => {
           brokerId: id,
           bytes: 250,
           at: 0,
-          rejections: 0
+          rejections: 0,
+          refusal: ""
         }
       })
       await filling.run(Effect.flatMap(DeliveryStore.DeliveryStore, ({ insert }) => insert("replay", rows)))

@@ -1,17 +1,25 @@
 /**
- * Writes `docs/events.md`: every event and every metric, from the definitions of the events. With `--check` it fails where
- * the file is not what the definitions give.
+ * Writes `docs/events.md` and `docs/metrics.md`: every event and every metric, from the definitions of the events. With
+ * `--check` it fails where a file is not what the definitions give.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import type { Metric } from "effect"
 import { EventLine } from "@outlast/agent"
+import { Inbound } from "@outlast/agent/guard"
+import { DeliveryMetrics } from "@outlast/delivery"
+import { Host, Supervised } from "@outlast/node"
+import { Ops } from "@outlast/node/ops"
 import type { EventDefinition } from "@outlast/resilience"
-import { Metrics } from "@outlast/resilience"
+import { Metrics, RetryBudget } from "@outlast/resilience"
 
-const file = join(import.meta.dirname, "..", "docs", "events.md")
-const definitions = Object.entries<EventDefinition.EventDefinition<never>>(EventLine.definitions).toSorted(
-  ([a], [b]) => (a < b ? -1 : 1)
-)
+const definitions = Object.entries<EventDefinition.EventDefinition<never>>({
+  ...EventLine.definitions,
+  ...DeliveryMetrics.definitions,
+  ...Host.definitions,
+  ...Ops.definitions,
+  ...Supervised.definitions
+}).toSorted(([a], [b]) => (a < b ? -1 : 1))
 
 interface Row {
   readonly kind: string
@@ -22,7 +30,7 @@ interface Row {
 
 const rows = new Map<string, Row>()
 const add = (
-  { id, type, description = "" }: EventDefinition.EventMetric<never>["metric"],
+  { id, type, description = "" }: Pick<Metric.Metric<number, unknown>, "id" | "type" | "description">,
   labels: ReadonlyArray<string>,
   from: string
 ) => {
@@ -33,6 +41,8 @@ const add = (
 }
 add(Metrics.events, ["event"], "every event")
 add(Metrics.attemptsPerCall, [], "the end of a call (`Metrics.attemptsOf`)")
+add(Inbound.messages, ["outcome"], "`Inbound.accept`")
+for (const metric of Object.values(RetryBudget.metrics)) add(metric, [], "`RetryBudget`")
 for (const [tag, { metrics }] of definitions)
   for (const { metric, names = {}, words = {} } of metrics)
     add(metric, [...Object.keys(names), ...Object.keys(words)], `\`${tag}\``)
@@ -46,19 +56,20 @@ const table = (lines: ReadonlyArray<ReadonlyArray<string>>): string => {
   return [line(head), line(rule), ...lines.slice(1).map(line)].join("\n")
 }
 
-const text = `# Events and metrics
+const events = `# Events
 
-Written by \`npm run events\` from the definition of each event.
-
-## Events
+Written by \`npm run events\` from the definition of each event. [metrics.md](metrics.md) lists the metrics that count them.
 
 Every event has its tag and its time (\`at\`, Unix milliseconds). Events are plain data without keys and prompts. Durations are milliseconds.
 
 ${definitions.map(([tag, { doc }]) => `- \`${tag}\`: ${doc}`).join("\n")}
+`
 
-## Metrics
+const metrics = `# Metrics
 
-\`Metrics\` of \`@outlast/resilience\` keeps those of retries, circuits, connections and alerts, \`FailoverMetrics\` of \`@outlast/agent\` those of calls. Compactions are counted without a layer. Labels with names of the program have at most 1,000 values each, then \`other\`.
+Written by \`npm run events\` from the definitions of the events. [telemetry.md](telemetry.md) says how to export them, [alerts.yml](alerts.yml) has alert rules for Prometheus.
+
+\`Outlast.layerMetrics()\` of \`@outlast/agent\` counts those of calls, runs, guards, retries, circuits, connections and alerts, \`DeliveryMetrics.layer()\` those of the outbox. Compactions, inbound messages, retry budgets, supervised processes and actions of operators are counted without a layer. \`/metrics\` of \`Ops\` adds figures of the process: \`outlast_build_info\`, uptime, memory, and the delay of the event loop. Labels with names of the program have at most 1,000 values each, then \`other\`. No label has an id, a key or an address.
 
 ${table([
   ["metric", "kind", "labels", "from", "counts"],
@@ -74,8 +85,14 @@ ${table([
 ])}
 `
 
-if (!process.argv.includes("--check")) writeFileSync(file, text)
-else if (readFileSync(file, "utf8") !== text) {
-  console.error("docs/events.md is not what the definitions of the events give: run `npm run events`.")
-  process.exitCode = 1
+for (const [name, text] of [
+  ["events.md", events],
+  ["metrics.md", metrics]
+] as const) {
+  const file = join(import.meta.dirname, "..", "docs", name)
+  if (!process.argv.includes("--check")) writeFileSync(file, text)
+  else if (readFileSync(file, "utf8") !== text) {
+    console.error(`docs/${name} is not what the definitions of the events give: run \`npm run events\`.`)
+    process.exitCode = 1
+  }
 }

@@ -34,6 +34,7 @@ const foreign = [
   "effect/sql",
   "effect/persistence",
   "effect/observability",
+  "effect/http",
   "effect/testing",
   "@effect/platform-node",
   "@effect/vitest",

@@ -9,6 +9,7 @@ import { dirname, join, relative } from "node:path"
 const order = [
   "secrets",
   "options",
+  "telemetry",
   "conversation",
   "failure/reasons",
   "failure/facts",

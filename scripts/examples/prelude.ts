@@ -81,6 +81,7 @@ declare global {
 
   // --- tools and agents
 
+  const Ticket: Schema.Struct<{ readonly text: Schema.String }>
   const Workspace: Toolkit.Toolkit<{}>
   const toolkit: Toolkit.Toolkit<{}>
   const tools: ReadonlyArray<Tool.Any>

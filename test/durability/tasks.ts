@@ -45,6 +45,8 @@ export interface Result {
   readonly missing: number
   /** Tasks that did not end, or not in the right way. */
   readonly lost: number
+  /** What the lost ones were doing. */
+  readonly states: ReadonlyArray<string>
   /** Tasks whose outcome changed after their end. */
   readonly changed: number
 }
@@ -55,7 +57,8 @@ export const isRight = ({ duplicates, missing, lost, changed }: Result): boolean
 export const lines = (result: Result): ReadonlyArray<string> => [
   `${result.engine}, ${result.workers} ${result.workers === 1 ? "worker" : "workers"}: ${result.kills} kills, ${result.inside} of them inside a handler`,
   `  ${result.tasks} tasks, ${result.effects} effects that may happen once, ${result.decided} decided by a person`,
-  `  duplicates: ${result.duplicates}, missing effects: ${result.missing}, lost: ${result.lost}, outcomes that changed: ${result.changed}`
+  `  duplicates: ${result.duplicates}, missing effects: ${result.missing}, lost: ${result.lost}, outcomes that changed: ${result.changed}`,
+  ...result.states
 ]
 
 /** Steps that a kill waits for: the beginning of a line. */
@@ -71,8 +74,8 @@ const points = [
 /** Open tasks at a time. */
 const open = 6
 const lease = 2_000
-/** A task that has not ended by then is lost. */
-const patience = "2 minutes"
+/** A task that has not ended this long after the last kill is lost. */
+const patience = "3 minutes"
 const pace = { before: 30, after: 30, slow: ["note", "pay", "ring"] }
 
 const between = (min: number, max: number) => Random.nextIntBetween(min, max, { halfOpen: false })
@@ -126,7 +129,7 @@ const killing = (
       outcomes.set(id, yield* outcomeOf(id))
     })
     const coming = Effect.gen(function* () {
-      while (killed < kills) yield* Effect.ignore(Effect.timeout(one, patience))
+      while (killed < kills) yield* Effect.ignore(one)
     })
     const tasks = yield* Effect.forkChild(
       Effect.all(
@@ -156,8 +159,11 @@ const killing = (
       yield* spare.go
       living.splice(living.indexOf(victim), 1, spare)
     }
-    yield* Fiber.join(tasks)
-    yield* Fiber.interrupt(deciding)
+    yield* Effect.timeoutOption(Fiber.join(tasks), patience)
+    yield* Fiber.interruptAll([tasks, deciding])
+    const { status } = yield* Tasks.Tasks
+    const lost = ids.filter((id) => !isDone(outcomes.get(id)))
+    const states = yield* Effect.forEach(lost, (id) => Effect.map(status(id), Option.getOrUndefined))
 
     const effects = yield* world.effects
     const after = yield* Effect.forEach(
@@ -177,7 +183,8 @@ const killing = (
       missing: wanted.filter(
         ({ id, tool }) => !once.some(([key]) => key.startsWith(`${id}#`) && key.endsWith(`/${tool}-1`))
       ).length,
-      lost: ids.filter((id) => !isDone(outcomes.get(id))).length,
+      lost: lost.length,
+      states: states.map((found) => `${found?.id} ${JSON.stringify(found?.state)}`),
       changed: after.filter(([id, outcome]) => outcomes.get(id) !== outcome).length
     }
   })

@@ -221,7 +221,7 @@ describe("spans", () => {
       assert.strictEqual(outcome.toolCalls, 1)
       assert.include(
         spans.map(({ name }) => name),
-        "tool note"
+        "execute_tool note"
       )
       // The fields of a span that exporters send. An exit is sent only if it is a failure.
       const exported = spans.map(({ name, attributes, events, status }) => ({

@@ -40,8 +40,27 @@ export const definitions: EventDefinition.EventDefinitions<Event> = {
   ...Agent.definitions
 }
 
-/** The line, or `undefined` for an event that repeats another one. */
-export const of = (event: ResilienceEvents.ResilienceEvent): Warnings.Line | undefined => {
-  const line = EventDefinition.lineOf(definitions, event)
+/**
+ * The definitions whose metrics a layer counts beside those of `Metrics`. Compactions are counted where they happen, without
+ * a layer.
+ */
+export const counted: EventDefinition.AnyDefinitions = {
+  ...Limiter.definitions,
+  ...Failover.definitions,
+  ...Tool.definitions,
+  ...Guard.definitions,
+  ...Agent.definitions
+}
+
+/**
+ * The line, or `undefined` for an event that repeats another one. `others` are the definitions of other packages, such as
+ * `DeliveryMetrics.definitions`.
+ */
+export const of = (
+  event: ResilienceEvents.ResilienceEvent,
+  others: EventDefinition.AnyDefinitions = {}
+): Warnings.Line | undefined => {
+  const own = Object.hasOwn(definitions, event._tag) ? definitions : others
+  const line = EventDefinition.lineOf(own, event)
   return line === undefined ? undefined : { ...line, text: line.text.replaceAll(/\s*\n\s*/g, " ") }
 }

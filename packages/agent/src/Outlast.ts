@@ -33,7 +33,7 @@
 import { Effect, Layer, Option, Schema, Stream } from "effect"
 import { AiError, LanguageModel } from "effect/ai"
 import type { Response, Tool } from "effect/ai"
-import { ResilienceEvents, Warnings } from "@outlast/resilience"
+import { EventDefinition, Metrics, ResilienceEvents, Warnings } from "@outlast/resilience"
 import { Options } from "@outlast/resilience"
 import type { CallFailure } from "./failure/reasons/CallFailure.ts"
 import * as Classifier from "./failure/Classifier.ts"
@@ -179,24 +179,49 @@ const checks: Options.Checks<AllOptions> = {
  * Provide this layer to the chain and the program. It uses the events of the surrounding `ResilienceEvents` layer,
  * or creates one. The default warnings are then off, because the lines of the events repeat them.
  *
+ * The line of an attempt after a failure has all that explains the retry: the target, the delay, the reason, and its
+ * evidence (HTTP status and rule of the classifier). `others` are the definitions of the events of other packages;
+ * without them an event is named by its tag.
+ *
  * **Example** (A log of every attempt)
  *
  * ```ts
  * const runtime = ManagedRuntime.make(Model.pipe(Layer.provideMerge(Outlast.layerLog())))
  * // → anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY
- * // ✗ RateLimit (HTTP 429), retry after 3.0 s
+ * // ✗ RateLimit (HTTP 429), retry after 3.0 s: anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY, rule status/429
+ * // → anthropic/claude-sonnet-4-5#KEY_2, attempt 2 after 0.0 s: RateLimit (HTTP 429, rule status/429)
  * ```
  */
-export const layerLog = (): Layer.Layer<never> =>
+export const layerLog = (others: EventDefinition.AnyDefinitions = {}): Layer.Layer<never> =>
   Layer.merge(
     ResilienceEvents.layerTap(
       Effect.succeed((event) => {
-        const line = EventLine.of(event)
+        const line = EventLine.of(event, others)
         return line === undefined ? Effect.void : Warnings.log(line)
       })
     ),
     Warnings.layerOff
   )
+
+/**
+ * Counts all events of `@outlast/agent` and `@outlast/resilience` as Effect metrics: calls, attempts, waits, cooldowns,
+ * tokens, cost, circuits, retries, alerts, guards, runs and tools. `docs/metrics.md` lists them. It contains
+ * `Metrics.layer` and `FailoverMetrics.layer`, so provide it alone. An exporter is yours to add.
+ *
+ * **Example** (For a collector of OpenTelemetry)
+ *
+ * ```ts
+ * const Telemetry = Outlast.layerMetrics().pipe(
+ *   Layer.provideMerge(Outlast.layerLog()),
+ *   Layer.provideMerge(ResilienceEvents.layer()),
+ *   Layer.provideMerge(Otlp.layerJson({ baseUrl: "http://localhost:4318", resource: { serviceName: "agent" } }))
+ * )
+ * ```
+ */
+export const layerMetrics = (options: Metrics.Options = {}): Layer.Layer<never> =>
+  ResilienceEvents.layerTap(
+    Effect.sync(() => EventDefinition.reader(EventLine.counted, options.maxLabels))
+  ).pipe(Layer.provideMerge(Metrics.layer(options)))
 
 const open = <A extends { readonly type: string }, E, R>(
   stream: Stream.Stream<A, E, R>,

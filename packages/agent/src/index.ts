@@ -2,6 +2,7 @@
  * LLM agents that outlast their providers: the modules that most programs need. Each layer has a subpath with all
  * of its modules, such as `@outlast/agent/guard`.
  */
+export * as Activity from "./Activity.ts"
 export * as Agent from "./loop/Agent.ts"
 export * as AgentEvent from "./loop/AgentEvent.ts"
 export * as AgentFailed from "./loop/AgentFailed.ts"

@@ -12,11 +12,13 @@ import * as Demo from "./demo/Demo.ts"
 import * as Timeline from "./demo/Timeline.ts"
 import * as Dlq from "./dlq/Dlq.ts"
 import * as Doctor from "./doctor/Doctor.ts"
+import * as Ports from "./doctor/Ports.ts"
 import * as Explain from "./explain/Explain.ts"
 import { isPreset, presetNames } from "./explain/Preset.ts"
 import * as Guard from "./guard/Guard.ts"
 import { unknown } from "./chat/Nearest.ts"
 import * as JsonError from "./JsonError.ts"
+import * as Serve from "./serve/Serve.ts"
 import * as TasksCommand from "./tasks/Tasks.ts"
 import * as TaskWorker from "./tasks/Worker.ts"
 import { UsageError } from "./UsageError.ts"
@@ -230,23 +232,53 @@ const doctor = Command.make(
       Flag.withDescription("A subject that is published; may be repeated. With --nats"),
       Flag.atLeast(0)
     ),
+    config: text("config").pipe(
+      Flag.withDescription("A file of settings, as for config check"),
+      Flag.optional
+    ),
+    store: text("store").pipe(
+      Flag.withDescription("A SQLite file or a postgres:// address of the program; may be repeated"),
+      Flag.atLeast(0)
+    ),
+    lock: text("lock").pipe(Flag.withDescription("The lock of the program"), Flag.optional),
+    port: text("port").pipe(
+      Flag.withDescription("A port that the program opens: 8080 or 127.0.0.1:8080; may be repeated"),
+      Flag.atLeast(0)
+    ),
     json: Flag.Boolean("json").pipe(Flag.withDescription("Print one JSON object"), Flag.withDefault(false))
   },
-  Effect.fn(function* ({ nats, subject, ...options }) {
+  Effect.fn(function* ({ nats, subject, config, store, lock, port, ...options }) {
     const node = { version: process.versions.node, needed: manifest.engines.node }
     if (Option.isSome(nats) !== subject.length > 0) {
       const message = "--nats and --subject go together."
       yield* Console.error(`outlast doctor: ${message}`)
       return yield* new UsageError({ message })
     }
-    const streams = { nats: Option.getOrUndefined(nats), subjects: subject }
-    if (!(yield* Doctor.run({ ...options, ...streams, node }))) return yield* new Unsuccessful()
+    const ports: Array<Ports.Port> = []
+    for (const one of port) {
+      const parsed = Ports.parse(one)
+      if (parsed === undefined) {
+        const message = `--port ${one} is no port. Expected 8080, 127.0.0.1:8080 or [::1]:8080.`
+        yield* Console.error(`outlast doctor: ${message}`)
+        return yield* new UsageError({ message })
+      }
+      ports.push(parsed)
+    }
+    const named = {
+      nats: Option.getOrUndefined(nats),
+      subjects: subject,
+      config: Option.getOrUndefined(config),
+      stores: store,
+      lock: Option.getOrUndefined(lock),
+      ports
+    }
+    if (!(yield* Doctor.run({ ...options, ...named, node }))) return yield* new Unsuccessful()
     // A timer or a connection left open by a user module would keep the process running.
     if (options.files.length > 0) yield* exit
   })
 ).pipe(
   Command.withDescription(
-    "Is this configuration complete? Looks at Node, at the keys of the providers, and at what the tools and extensions of your modules and manifests require: which are offered, which are skipped, and why. With --nats, also at the streams of the subjects that you publish. Sends nothing to a provider and shows no value."
+    "Is this configuration complete? Looks at Node, at the keys of the providers, and at what the tools and extensions of your modules and manifests require: which are offered, which are skipped, and why. Also at the clock, and at what you name: settings, stores, the streams of the subjects that you publish, the lock, the ports. Sends nothing to a provider and shows no value."
   )
 )
 
@@ -546,11 +578,80 @@ const config = Command.make("config").pipe(
   ])
 )
 
+const port = (name: string, usual: number, what: string) =>
+  Flag.Int(name).pipe(
+    Flag.filter(
+      (port) => port >= 0 && port <= 65_535,
+      () => "Expected a port from 0 to 65535; 0 is any free one"
+    ),
+    Flag.withDescription(`${what}. Default: ${usual}`),
+    Flag.withDefault(usual)
+  )
+
+const serve = Command.make(
+  "serve",
+  {
+    port: port("port", 4_180, "The port of the status page and of POST /api/runs"),
+    probes: port("probes-port", 8_080, "The port of /live and /ready"),
+    metrics: port("metrics-port", 9_090, "The port of /metrics"),
+    host: text("host").pipe(
+      Flag.withDescription("The address to listen on. Beyond loopback, OUTLAST_OPS_TOKEN must be set"),
+      Flag.withDefault("127.0.0.1")
+    ),
+    names: text("name").pipe(
+      Flag.withDescription("A host name under which the service is reached; may be repeated"),
+      Flag.atLeast(0)
+    ),
+    config: text("config").pipe(
+      Flag.withDescription("Settings: .json, .yaml or .toml, as for outlast config check"),
+      Flag.optional
+    ),
+    folder: text("folder").pipe(
+      Flag.withDescription(
+        "A folder whose files the model may read. Default: sample files with fake providers, otherwise none"
+      ),
+      Flag.optional
+    ),
+    data: text("data").pipe(
+      Flag.withDescription("The folder of the lock, which keeps a second instance away"),
+      Flag.withDefault(".outlast")
+    ),
+    fake: Flag.Boolean("fake").pipe(
+      Flag.withDescription("Use fake providers, also where keys are set"),
+      Flag.withDefault(false)
+    )
+  },
+  Effect.fn(
+    (options) => Serve.run({ ...options, version: manifest.version }),
+    Effect.tapError((error) => Console.error(`outlast serve: ${error.message}`)),
+    Effect.mapError((error) =>
+      error instanceof UsageError || error._tag === "AlreadyRunning" ? error : new Unsuccessful()
+    )
+  )
+).pipe(
+  Command.withDescription(
+    "A small agent service with a status page: POST a prompt, stream its events, and watch what fails and recovers. With keys in the environment it uses real providers, otherwise fake ones. OUTLAST_OPS_TOKEN turns actions of operators on."
+  )
+)
+
 /** Returns colours for a terminal, unless they are turned off. */
 const paintFor = (isTerminal: boolean | undefined, noColor: string | undefined): Timeline.Paint =>
   isTerminal === true && (noColor === undefined || noColor === "") ? Timeline.coloured : Timeline.uncoloured
 
 export const outlast = Command.make("outlast").pipe(
   Command.withDescription("Resilience for LLM agents"),
-  Command.withSubcommands([demo, chat, classify, compact, config, dlq, doctor, explain, guard, tasks, worker])
+  Command.withSubcommands([
+    demo,
+    chat,
+    classify,
+    compact,
+    config,
+    dlq,
+    doctor,
+    explain,
+    guard,
+    serve,
+    tasks,
+    worker
+  ])
 )

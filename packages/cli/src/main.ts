@@ -1,25 +1,9 @@
 #!/usr/bin/env node
-import { writeSync } from "node:fs"
-import { NodeRuntime, NodeServices } from "@effect/platform-node"
-import { Effect } from "effect"
-import { Command } from "effect/cli"
-import manifest from "../package.json" with { type: "json" }
-import { outlast } from "./cli.ts"
-import { withUsageErrors } from "./Invocation.ts"
+/**
+ * Starts the command line with the compile cache of Node (in the temporary folder, or in `NODE_COMPILE_CACHE`). From
+ * the second start on, the modules are not compiled again. `NODE_DISABLE_COMPILE_CACHE=1` turns the cache off.
+ */
+import { enableCompileCache } from "node:module"
 
-// A reader that closes the pipe (`outlast demo | head`) is not an error. Other write errors are.
-process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code === "EPIPE") {
-    process.kill(process.pid, "SIGINT")
-    return
-  }
-  writeSync(2, `outlast: the output cannot be written: ${error.message}\n`)
-  process.exit(1)
-})
-
-outlast.pipe(
-  Command.run({ version: manifest.version }),
-  withUsageErrors,
-  Effect.provide(NodeServices.layer),
-  NodeRuntime.runMain
-)
+enableCompileCache()
+await import("./program.ts")

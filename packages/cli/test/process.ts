@@ -18,14 +18,14 @@ export interface Run {
 export interface Options {
   /** Standard input of the process. */
   readonly input?: string
-  /** The environment of the process, in addition to PATH. */
+  /** The environment of the process, in addition to PATH and the compile cache. */
   readonly env?: Readonly<Record<string, string>>
 }
 
 export const outlast = (args: ReadonlyArray<string>, { input = "", env = {} }: Options = {}): Promise<Run> =>
   new Promise((resolve) => {
     const child = spawn(process.execPath, ["--conditions=@outlast/source", main, ...args], {
-      env: { PATH: process.env["PATH"], ...env }
+      env: { PATH: process.env["PATH"], NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"], ...env }
     })
     let stdout = ""
     let stderr = ""

@@ -101,6 +101,14 @@ const none: Readonly<Record<string, string>> = {}
 const isSubject = (subject: string): boolean =>
   subject.length <= maxName && /^[^\s.*>\p{Cc}\p{Cs}]+(?:\.[^\s.*>\p{Cc}\p{Cs}]+)*$/u.test(subject)
 
+/** True for a subject that a consumer can have: `*` and `>` stand for whole parts, and `>` is the last one. */
+export const isPattern = (pattern: string): boolean => {
+  const parts = pattern.split(".")
+  const isAll = parts.at(-1) === ">"
+  const named = (isAll ? parts.slice(0, -1) : parts).map((part) => (part === "*" ? "any" : part))
+  return (isAll && named.length === 0) || (pattern.length <= maxName && isSubject(named.join(".")))
+}
+
 /** No control characters, and no half of a surrogate pair: UTF-8 has none, so two different ids would become one. */
 const isPlain = (text: string): boolean => !/[\p{Cc}\p{Cs}]/u.test(text)
 

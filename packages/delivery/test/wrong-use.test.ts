@@ -1,7 +1,8 @@
 /** Options and events that cannot be meant are refused where they are given, with the field and what is allowed. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
-import { DeliveryStore, MemoryBus, Outbox, TooLarge } from "@outlast/delivery"
+import { Effect, Layer, Stream } from "effect"
+import { ResilienceEvents } from "@outlast/resilience"
+import { DeadLetters, DeliveryStore, EventBus, MemoryBus, Outbox, TooLarge } from "@outlast/delivery"
 import { NatsBus } from "@outlast/delivery/nats"
 import type { NewEvent } from "@outlast/delivery"
 import * as Event from "#delivery/Event"
@@ -85,6 +86,30 @@ describe("options", () => {
     // The client would connect to a server on this machine.
     assert.throws(() => NatsBus.layer({ servers: [] }), /servers must be at least one address/)
   })
+})
+
+describe("the subject of a consumer", () => {
+  const read = (subject: string) =>
+    Effect.runPromiseExit(
+      Effect.provide(
+        Stream.runHead(Stream.interruptWhen(EventBus.subscribe({ subject, durable: "d" }), Effect.yieldNow)),
+        DeadLetters.layer.pipe(
+          Layer.provide(DeliveryStore.layerMemory()),
+          Layer.provideMerge(MemoryBus.layer()),
+          Layer.provide(ResilienceEvents.layer())
+        )
+      )
+    )
+  for (const subject of ["a..b", "a.", ".a", "a b", "a*.b", "a.>.b", ""]) {
+    it(`is refused: "${subject}"`, async () => {
+      assert.match(String(await read(subject)), /subject must be parts separated by dots/)
+    })
+  }
+  for (const subject of ["a.b", "*.b", "a.*", "a.>", ">", "*"]) {
+    it(`is accepted: "${subject}"`, async () => {
+      assert.notMatch(String(await read(subject)), /must be/)
+    })
+  }
 })
 
 it("errors say what happened and what to do", () => {

@@ -19,6 +19,8 @@ export const EffectRecord = Schema.Struct({
   turn: Schema.Finite,
   callId: Schema.String,
   params: Schema.Unknown,
+  /** Counts from 1, and grows when a person decides that it has not happened. */
+  attempt: Schema.Int,
   /** The worker that has begun it, and the start of its process. */
   holder: Schema.String,
   boot: Schema.String,

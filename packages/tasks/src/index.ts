@@ -4,5 +4,17 @@ export * as Restart from "./restart/Restart.ts"
 export * as Task from "./Task.ts"
 export { KeyReused, NoSuchTask, NotNow, QueueFull } from "./TaskErrors.ts"
 export * as Tasks from "./Tasks.ts"
+export { TaskStore } from "./store/TaskStore.ts"
+export { EngineRows } from "./store/EngineRows.ts"
 export type { TaskEvent } from "./telemetry/TaskEvent.ts"
-export { type EffectRecord, TaskFailed, TaskState, type TaskStatus, Verdict } from "./TaskState.ts"
+export {
+  type EffectRecord,
+  type FailReason,
+  type StateTag,
+  TaskFailed,
+  TaskState,
+  type TaskStatus,
+  Verdict,
+  type WaitingCall
+} from "./TaskState.ts"
+export type { Worker } from "./worker/Worker.ts"

@@ -8,8 +8,8 @@ import { TestClock } from "effect/testing"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Tasks } from "@outlast/tasks"
 import * as Dying from "../../../test/services/Dying.ts"
-import * as Agents from "./support/Agents.ts"
-import { inTime, until } from "./support/Time.ts"
+import * as Agents from "../../../test/tasks/Agents.ts"
+import { inTime, until } from "../../../test/tasks/Time.ts"
 
 const { Buy } = Agents
 

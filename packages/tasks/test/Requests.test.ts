@@ -3,9 +3,9 @@ import { assert, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Option, Schema, Stream } from "effect"
 import { AiError, Tool, Toolkit } from "effect/ai"
 import { Journal, Task, Tasks } from "@outlast/tasks"
-import * as Agents from "./support/Agents.ts"
+import * as Agents from "../../../test/tasks/Agents.ts"
 import { onEach } from "./support/Engines.ts"
-import { halfSecond, inTime, until } from "./support/Time.ts"
+import { halfSecond, inTime, until } from "../../../test/tasks/Time.ts"
 
 const { Buy } = Agents
 const book = { item: "a book" }
@@ -123,37 +123,44 @@ onEach(({ layer }) => {
     }).pipe(Effect.provide(worker({ fails: () => Agents.network })))
   )
 
-  it.effect("a task whose agent no worker has waits, says for what, and is taken by the next that has it", () => {
-    const own = Agents.world()
-    const Next = Task.make("buy", { version: 2, params: Agents.Order, toolkit: Agents.Shop })
-    return Effect.gen(function* () {
-      const id = yield* Next.submit({ params: book, key: "1" })
-      yield* until(is(id, "WaitingForWorker"), 100)
-      assert.deepStrictEqual(yield* stateOf(id), { _tag: "WaitingForWorker", needs: "buy@2" })
-      const outcome = yield* inTime(
-        Effect.scoped(
-          Effect.andThen(
-            Layer.build(
-              Next.toLayer(({ item }) => ({ prompt: item })).pipe(
-                Layer.provide([Agents.model(own), Agents.handlers(own)])
-              )
-            ),
-            Next.result(id)
+  it.effect(
+    "a task whose agent no worker has waits, says for what, and is taken by the next that has it",
+    () => {
+      const own = Agents.world()
+      const Next = Task.make("buy", { version: 2, params: Agents.Order, toolkit: Agents.Shop })
+      return Effect.gen(function* () {
+        const id = yield* Next.submit({ params: book, key: "1" })
+        yield* until(is(id, "WaitingForWorker"), 100)
+        assert.deepStrictEqual(yield* stateOf(id), { _tag: "WaitingForWorker", needs: "buy@2" })
+        const outcome = yield* inTime(
+          Effect.scoped(
+            Effect.andThen(
+              Layer.build(
+                Next.toLayer(({ item }) => ({ prompt: item })).pipe(
+                  Layer.provide([Agents.model(own), Agents.handlers(own)])
+                )
+              ),
+              Next.result(id)
+            )
           )
         )
-      )
-      assert.strictEqual(outcome.text, "bought")
-    }).pipe(Effect.provide(worker({})))
-  })
+        assert.strictEqual(outcome.text, "bought")
+      }).pipe(Effect.provide(worker({})))
+    }
+  )
 
   it.effect("a time limit leaves a payment in doubt, and a decision continues the task", () => {
     const own = Agents.world()
-    const before = Effect.suspend(() => (own.looked.length > 0 && own.paid.length === 0 ? Effect.sleep("1 hour") : Effect.void))
+    const before = Effect.suspend(() =>
+      own.looked.length > 0 && own.paid.length === 0 ? Effect.sleep("1 hour") : Effect.void
+    )
     return Effect.gen(function* () {
       const { decide } = yield* Tasks.Tasks
       const id = yield* Buy.submit({ params: book, key: "1" })
       yield* until(is(id, "InDoubt"))
-      assert.deepInclude(yield* Effect.flip(decide(id, { _tag: "Approved", decisions: [] })), { _tag: "NotNow" })
+      assert.deepInclude(yield* Effect.flip(decide(id, { _tag: "Approved", decisions: [] })), {
+        _tag: "NotNow"
+      })
       yield* decide(id, { _tag: "Happened", result: "paid by hand" })
       const outcome = yield* inTime(Buy.result(id))
       assert.strictEqual(outcome.text, "bought")
@@ -189,7 +196,10 @@ onEach(({ layer }) => {
     )
     return Effect.gen(function* () {
       const { decide } = yield* Tasks.Tasks
-      for (const [key, isApproved] of [["1", true], ["2", false]] as const) {
+      for (const [key, isApproved] of [
+        ["1", true],
+        ["2", false]
+      ] as const) {
         const id = yield* Agent.submit({ params: book, key })
         yield* until(is(id, "WaitingForApproval"))
         assert.deepInclude(yield* stateOf(id), {
@@ -263,7 +273,8 @@ onEach(({ layer }) => {
   it.effect("lists tasks newest first, by state and agent, and prunes those that ended", () =>
     Effect.gen(function* () {
       const { list, prune, status } = yield* Tasks.Tasks
-      for (let i = 1; i <= 3; i++) yield* inTime(Effect.flatMap(Buy.submit({ params: book, key: `${i}` }), Buy.result))
+      for (let i = 1; i <= 3; i++)
+        yield* inTime(Effect.flatMap(Buy.submit({ params: book, key: `${i}` }), Buy.result))
       const Other = Task.make("other", { version: 1, params: Agents.Order })
       yield* Other.submit({ params: book, key: "1" })
       const ids = (filter?: Tasks.Filter) =>

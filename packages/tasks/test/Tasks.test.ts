@@ -1,9 +1,9 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer, Option } from "effect"
 import { Tasks } from "@outlast/tasks"
-import * as Agents from "./support/Agents.ts"
+import * as Agents from "../../../test/tasks/Agents.ts"
 import { onEach } from "./support/Engines.ts"
-import { halfSecond, inTime } from "./support/Time.ts"
+import { halfSecond, inTime } from "../../../test/tasks/Time.ts"
 
 const { Buy } = Agents
 

@@ -21,11 +21,11 @@
  * //      "+1.500s end: success" ]
  * ```
  */
-import type { Duration } from "effect"
-import { Cause, Clock, Effect, Exit, Fiber, Option, Predicate, Random } from "effect"
+import { Cause, Clock, Duration, Effect, Exit, Fiber, Option, Predicate, Random } from "effect"
 import { TestClock } from "effect/testing"
 import { Options as Check, ResilienceEvents } from "@outlast/resilience"
 import * as Lines from "./timeline/Lines.ts"
+import { Pace } from "./timeline/Pace.ts"
 
 // -----------------------------------------------------------------------------
 // Model
@@ -108,6 +108,7 @@ const recorded = <A, E, R>(
     const start = yield* Clock.currentTimeMillis
     const events: Array<ResilienceEvents.ResilienceEvent> = []
     let end = start
+    const pace = new Pace(clock)
     const handler = ResilienceEvents.layerHandler((event) =>
       Effect.sync(() => {
         if (only?.includes(event._tag) !== false) events.push({ ...event, at: event.at - start })
@@ -117,9 +118,9 @@ const recorded = <A, E, R>(
       Effect.onExit(() => Effect.map(Clock.currentTimeMillis, (now) => void (end = now))),
       Effect.provide(handler),
       Random.withSeed(seed),
-      Effect.forkChild
+      (program) => pace.fork(program)
     )
-    yield* clock.adjust(limit)
+    yield* pace.move(fiber, Duration.toMillis(limit))
     const running = fiber.pollUnsafe() === undefined
     if (running) yield* Fiber.interrupt(fiber)
     const exit = yield* Fiber.await(fiber)

@@ -1,8 +1,7 @@
 /** Timelines, properties of waits, simulated failures, and generated worlds. */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Fiber, Option, Redacted, Schedule, Stream } from "effect"
+import { Clock, Duration, Effect, Fiber, Option, Redacted, Schedule, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
-import { TestClock } from "effect/testing"
 import { Failover, FailoverReason, KeySource, Outlast, RecoveryPolicy } from "@outlast/agent"
 import { CircuitBreaker, Retry } from "@outlast/resilience"
 import { Arbitraries, FaultPlan, ScriptedModel, SimulatedFailure, Timeline, Timing } from "@outlast/testing"
@@ -50,6 +49,32 @@ describe("Timeline", () => {
     assert.match(first.lines[1] ?? "", /^\+0\.000s wait \d\.\d{3}s \(backoff\)$/)
     assert.isUndefined(Timeline.diff(first.lines, second))
   })
+
+  it.effect("does not jump over the sleeps of a program that takes its time before them", () =>
+    Effect.gen(function* () {
+      const busy = Effect.forEach(Array.from({ length: 50 }), () => Effect.yieldNow)
+      const promises = Effect.promise(async () => {
+        for (let i = 0; i < 20; i++) await Promise.resolve()
+      })
+      const { lines } = yield* Timeline.record(
+        Effect.gen(function* () {
+          yield* busy
+          yield* Effect.sleep("1 second")
+          yield* Timeline.note("one")
+          yield* busy
+          yield* promises
+          const fiber = yield* Effect.forkChild(Effect.sleep("2 seconds"))
+          yield* Effect.timeoutOption(Effect.never, "500 millis")
+          yield* Timeline.note("two")
+          yield* Fiber.join(fiber)
+        })
+      )
+      assert.deepStrictEqual(lines, ["+1.000s one", "+1.500s two", "+3.000s end: success"])
+      const busyForever = Effect.forever(Effect.yieldNow)
+      const never = yield* Timeline.record(busyForever, { limit: "1 minute" })
+      assert.deepStrictEqual(never.lines, ["+60.000s still running"])
+    })
+  )
 
   it.effect("names targets by what tells them apart, and shows switches and notes", () =>
     Effect.gen(function* () {
@@ -277,12 +302,16 @@ describe("Arbitraries", () => {
   )
 })
 
-it.effect("a recorder inside a test moves the clock of the test", () =>
-  Effect.gen(function* () {
-    const outside = yield* Effect.forkChild(Effect.sleep("1 hour"))
-    yield* Timeline.record(Effect.sleep("1 second"), { limit: "2 hours" })
-    assert.isDefined(outside.pollUnsafe())
-    yield* TestClock.adjust("1 second")
-    yield* Fiber.join(outside)
-  })
+it.effect(
+  "a recorder inside a test moves the clock of the test to the end of the program, and no further",
+  () =>
+    Effect.gen(function* () {
+      const outside = yield* Effect.forkChild(Effect.sleep("1 hour"))
+      yield* Timeline.record(Effect.sleep("1 second"))
+      assert.strictEqual(yield* Clock.currentTimeMillis, 1_000)
+      assert.isUndefined(outside.pollUnsafe())
+      yield* Timeline.record(Effect.sleep("1 hour"))
+      yield* Fiber.join(outside)
+      assert.isDefined(outside.pollUnsafe())
+    })
 )

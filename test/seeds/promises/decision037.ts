@@ -1,6 +1,6 @@
 /** The promises of DECISION_037, subagent fallback hardening. */
 import type { Seed } from "../Promises.ts"
-import { later, outOfScope, tests, works } from "../Promises.ts"
+import { outOfScope, tests, works } from "../Promises.ts"
 
 const alertsAt = tests("packages/resilience/test/telemetry/Alerts.test.ts")
 const askingAt = tests("packages/resilience/test/health/Asking.test.ts")
@@ -14,6 +14,7 @@ const endToEndAt = tests("test/end-to-end/failures.test.ts")
 const herdAt = tests("test/scenarios/herd.test.ts")
 const outagesAt = tests("test/scenarios/outages.test.ts")
 const permitsAt = tests("packages/agent/test/failover/Permits.test.ts")
+const restartAt = tests("packages/tasks/test/restart/Restart.test.ts")
 const probesAt = tests("packages/resilience/test/health/Probes.test.ts")
 const timelineAt = tests("packages/testing/test/Timeline.test.ts")
 const vocabularyAt = tests("packages/agent/test/presets/Vocabulary.test.ts")
@@ -119,22 +120,17 @@ export const decision037: Seed = {
       d37At("keep the circuit open for five minutes, in which calls fail at once; one success closes it")
     ),
     // Phase 3
-    later(
+    works(
       "001-P3-detect",
-      "a failure of the network is told from one of logic, and only the first restarts a task",
-      "durable tasks"
+      "a failure of the network is told from one of logic, and only the first restarts a task"
     ),
-    later(
-      "001-P3-queue",
-      "a task is queued for an automatic restart with the same parameters",
-      "durable tasks"
-    ),
-    later("001-P3-max", "at most 3 restarts per task", "durable tasks"),
-    later("001-P3-backoff", "restarts wait 1, 2, 4 minutes", "durable tasks"),
-    later("001-P3-context", "the task's context and history are preserved over a restart", "durable tasks"),
+    works("001-P3-queue", "a task is queued for an automatic restart with the same parameters"),
+    works("001-P3-max", "at most 3 restarts per task"),
+    works("001-P3-backoff", "restarts wait 1, 2, 4 minutes"),
+    works("001-P3-context", "the task's context and history are preserved over a restart"),
     // Phase 3, visibility
     works("001-P3-log", "every retry attempt is logged with its error type and backoff duration"),
-    later("001-P3-status", "retries surface in the status of the task", "durable tasks"),
+    works("001-P3-status", "retries surface in the status of the task"),
     works(
       "001-P3-report",
       "network health metrics are reported",
@@ -162,7 +158,12 @@ export const decision037: Seed = {
       circuitAt("closes with empty counts after enough successful probes"),
       circuitAt("that fails opens the circuit again, for longer")
     ),
-    later("001-P4-u-restart", "unit tests of the restart queue", "durable tasks"),
+    works(
+      "001-P4-u-restart",
+      "unit tests of the restart queue",
+      restartAt("waits 1, 2 and 4 minutes, each up to a fifth longer, and then fails"),
+      restartAt("restarts after failures that may pass, and never after one of logic")
+    ),
     works(
       "001-P4-i-mock",
       "integration tests with mocked network failures",
@@ -184,7 +185,7 @@ export const decision037: Seed = {
     works("001-F-backoff", "a module for exponential backoff with jitter"),
     works("001-F-monitor", "a module for session health monitoring"),
     works("001-F-breaker", "a module for the per-endpoint breaker"),
-    later("001-F-restart", "a module for automatic task restart", "durable tasks"),
+    works("001-F-restart", "a module for automatic task restart"),
     works("001-F-visibility", "a module for retry logging and metrics"),
     works("001-F-index", "an index that exports the modules"),
     works("001-F-types", "shared types"),
@@ -244,10 +245,9 @@ export const decision037: Seed = {
       "a retry is immediate and within the same execution",
       d37At("are retried on the same model after 1, 2, 4, 8 and 16 s, then the next model is asked")
     ),
-    later(
+    works(
       "001-D3-restart",
-      "a restart is queued as a new execution after a delay, so that an outage of minutes is outlasted",
-      "durable tasks"
+      "a restart is queued as a new execution after a delay, so that an outage of minutes is outlasted"
     ),
     // Integration, executeWithResilience
     works(
@@ -276,10 +276,9 @@ export const decision037: Seed = {
       d37At("retry the same model and open the circuit at the fifth, whatever Retry-After the server sends")
     ),
     works("001-I-permanent", "every other class: no retry", d37At("stop the call if they are permanent")),
-    later(
+    works(
       "001-I-queue",
-      "when it gives up and the last error was NetworkTransient, the task is queued for a restart",
-      "durable tasks"
+      "when it gives up and the last error was NetworkTransient, the task is queued for a restart"
     ),
     works("001-I-throw", "the last error is what the caller gets"),
     // Backward compatibility
@@ -314,7 +313,7 @@ export const decision037: Seed = {
       "the circuit opens at its threshold and closes after its cooldown",
       d37At("keep the circuit open for five minutes, in which calls fail at once; one success closes it")
     ),
-    later("001-V-restart", "a network failure queues a restart", "durable tasks"),
+    works("001-V-restart", "a network failure queues a restart"),
     // Fallback mechanisms
     works("001-FB-override", "a circuit that is stuck open can be overridden by hand through configuration"),
     works(
@@ -323,7 +322,7 @@ export const decision037: Seed = {
       permitsAt("that does not answer within the connect limit counts as healthy"),
       permitsAt("that dies counts as healthy")
     ),
-    later("001-FB-queue-full", "if the restart queue is full, fail immediately", "durable tasks"),
+    works("001-FB-queue-full", "if the restart queue is full, fail immediately"),
     works("001-FB-no-config", "if the resilience configuration is missing, legacy behaviour"),
     // Success metrics
     works(
@@ -337,10 +336,6 @@ export const decision037: Seed = {
       "001-M-false-positive",
       "circuit breaker false positives below 5 %, by validation with health probes"
     ),
-    later(
-      "001-M-restart",
-      "task restart success rate 90 % or more, by tracking of the queue",
-      "durable tasks"
-    )
+    works("001-M-restart", "task restart success rate 90 % or more, by tracking of the queue")
   ]
 }

@@ -1,6 +1,6 @@
 /** The promises of learn-claude-code s11, error recovery. */
 import type { Seed } from "../Promises.ts"
-import { later, tests, works } from "../Promises.ts"
+import { tests, works } from "../Promises.ts"
 
 const backoffsAt = tests("packages/agent/test/presets/Backoffs.test.ts")
 const loopOverflowAt = tests("packages/agent/test/loop/Overflow.test.ts")
@@ -186,10 +186,9 @@ export const s11: Seed = {
       "connection errors, timeouts and caches of cloud credentials are covered, too (real systems)"
     ),
     // What's next
-    later(
+    works(
       "002-next-tasks",
-      "a task list with dependencies, persisted to disk, resumable across sessions (s12)",
-      "durable tasks"
+      "a task list with dependencies, persisted to disk, resumable across sessions (s12)"
     ),
     // Deep dive 1
     works("002-code-completed", "transition code completed"),

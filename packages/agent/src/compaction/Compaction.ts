@@ -37,7 +37,7 @@
  * Failover.layer(chain, { compact: Compaction.reactive(compaction, { window: 200_000 }) })
  * ```
  */
-import { Clock, Config, Context, Effect, FiberMap, Layer, Option, Ref, Semaphore } from "effect"
+import { Clock, Config, Context, Effect, Exit, FiberMap, Layer, Option, Ref, Semaphore } from "effect"
 import type { Scope } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
 import type { Chat, Tool } from "effect/ai"
@@ -51,8 +51,7 @@ import type { ContextOverflow } from "../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../failure/reasons/ProviderFailure.ts"
 import type { Request as Measurable } from "./Beginnings.ts"
 import { Calibrations } from "./Calibrations.ts"
-import type { CannotFit } from "./CompactionError.ts"
-import { ContextExhausted } from "./CompactionError.ts"
+import { CannotFit, ContextExhausted } from "./CompactionError.ts"
 import type { CompactionEvent, ContextCompacted } from "./CompactionEvent.ts"
 import { definitions } from "./CompactionEvent.ts"
 import type { CompactionPolicy } from "./CompactionPolicy.ts"
@@ -69,6 +68,7 @@ import * as Memory from "./Memory.ts"
 import type { RecallStore } from "./RecallStore.ts"
 import { check as isStore } from "./RecallStore.ts"
 import * as Kind from "../options/Kind.ts"
+import * as Spans from "../telemetry/Spans.ts"
 import * as Summarisers from "./Summariser.ts"
 import type { Meter } from "./TokenCounter.ts"
 import { TokenCounter } from "./TokenCounter.ts"
@@ -82,8 +82,11 @@ import * as Window from "./Window.ts"
 // -----------------------------------------------------------------------------
 
 export interface Options<E = never, R = never> {
-  /** Default `CompactionPolicy.defaults`. */
-  readonly policy?: CompactionPolicy | undefined
+  /**
+   * Default `CompactionPolicy.defaults`. A function is asked before each use, so that the policy can change while the
+   * program runs. What is known of the conversations stays.
+   */
+  readonly policy?: CompactionPolicy | (() => CompactionPolicy) | undefined
   /** Model that summarises, and its bounds. Default: none; only the tiers that need no model run. */
   readonly summariser?: Summarisers.Options<E, R> | undefined
   /** Prepares a summary in the background when the window is getting full. Default false. */
@@ -180,7 +183,9 @@ const policy: Check.Check = (module, field, value) => {
 }
 
 const checks: Check.Checks<Options> = {
-  policy,
+  policy: (module, field, value) => {
+    if (typeof value !== "function") policy(module, field, value)
+  },
   summariser: Kind.object("options such as { model }", Summarisers.checks),
   prepare: is.flag,
   store: isStore,
@@ -212,15 +217,15 @@ export const make = <E = never, R = never>(
     Check.fields(module, options, checks)
     const { policy = Policies.defaults, summariser, prepare = false, store } = options
     const max = options.maxConversations ?? defaults.maxConversations
-    return serviceOf({
-      policy,
+    const parts = {
       summariser: summariser === undefined ? undefined : yield* Summarisers.built(summariser),
       prepare,
       store,
       fibers: yield* FiberMap.make<string>(),
       conversations: new Conversations(max),
       calibrations: new Calibrations()
-    })
+    }
+    return typeof policy === "function" ? following(policy, parts) : serviceOf({ ...parts, policy })
   })
 
 /** The layer of {@link make}. */
@@ -277,6 +282,29 @@ interface Case {
   readonly conversation: Conversation
   /** True inside a call of the summariser, which must not call itself. */
   readonly asking: boolean
+}
+
+/** The service under the policy of the moment. */
+const following = (current: () => CompactionPolicy, parts: Omit<Parts, "policy">): Service => {
+  let made: Service | undefined
+  const now = (): Service => {
+    const known = current()
+    if (made?.policy === known) return made
+    policy(module, "policy", known)
+    made = serviceOf({ ...parts, policy: known })
+    return made
+  }
+  return {
+    get policy() {
+      return now().policy
+    },
+    fit: (prompt, request) => Effect.suspend(() => now().fit(prompt, request)),
+    shrink: (prompt, request, overflow) => Effect.suspend(() => now().shrink(prompt, request, overflow)),
+    admit: (prompt, request) => Effect.suspend(() => now().admit(prompt, request)),
+    learn: (usage) => Effect.suspend(() => now().learn(usage)),
+    remembered: (conversation, model) => Effect.suspend(() => now().remembered(conversation, model)),
+    restore: (conversation, memory) => Effect.suspend(() => now().restore(conversation, memory))
+  }
 }
 
 const serviceOf = (parts: Parts): Service => {
@@ -384,7 +412,15 @@ const serviceOf = (parts: Parts): Service => {
         yield* ResilienceEvents.publish(event)
       }
       return fitted
-    }).pipe(within, Semaphore.withPermit(conversation.lock))
+    }).pipe(
+      within,
+      Semaphore.withPermit(conversation.lock),
+      traced({
+        "outlast.tokens_before": tokens,
+        "outlast.window": sizes.bounds.window,
+        "outlast.reactive": reactive
+      })
+    )
   }
 
   /** Summarises in the background what would be cut now, so that a later compaction finds the summary ready. */
@@ -539,6 +575,28 @@ const asItIs = (
 }
 
 const publish = ResilienceEvents.publishNow<CompactionEvent>
+
+const traced =
+  (attributes: Spans.Attributes) =>
+  <E, R>(compacting: Effect.Effect<Fitted, E, R>): Effect.Effect<Fitted, E, R> =>
+    Spans.around(
+      "outlast.compaction",
+      {
+        attributes,
+        ended: (exit) =>
+          Exit.isFailure(exit)
+            ? {}
+            : {
+                "outlast.tier": exit.value.report.tier,
+                "outlast.tokens_after": exit.value.report.tokensAfter,
+                "outlast.summaries": exit.value.report.summaries.calls
+              },
+        // Their messages have numbers only.
+        messageOf: (error) =>
+          error instanceof CannotFit || error instanceof ContextExhausted ? error.message : undefined
+      },
+      compacting
+    )
 
 // -----------------------------------------------------------------------------
 // Combinators

@@ -1,12 +1,20 @@
 /**
  * Settings that are changed while a program runs, with a kill switch.
  *
- * {@link make} holds the current `OutlastConfig`. {@link layerFailover} is `Failover.layer` with the policy of these
- * settings: the first call after a change uses the new policy, and calls under way end with the old one. Cooldowns,
- * known limits, circuits and the retry budget carry over, except for circuits and budgets whose own settings changed.
+ * {@link make} holds the current `OutlastConfig`. Each part of it is followed by one of these:
+ *
+ * | settings | follows them | a change applies to |
+ * |---|---|---|
+ * | `enabled`, `policy` | {@link layerFailover} | the next call |
+ * | `guard` | {@link guard} | the next run |
+ * | `compaction` | {@link layerCompaction} | the next turn |
+ *
+ * Calls and runs under way end with the settings that they began with. Cooldowns, known limits, circuits and the retry
+ * budget carry over, except for circuits and budgets whose own settings changed.
  *
  * **Kill switch.** With `enabled: false` each call goes once to the first target of the chain, with its first key, as
- * without Outlast: no retry, no switch, no cooldown. `enabled: true` brings the policy back.
+ * without Outlast: no retry, no switch, no cooldown. `enabled: true` brings the policy back. The limits of the guard
+ * and the compaction stay, because a program without them may run away.
  *
  * **Limits.** The chain itself does not change. Settings live in this process: to share them, set them in each one.
  *
@@ -22,15 +30,19 @@
 import { Context, Effect, Exit, Layer, Ref, Result, Scope, Semaphore, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { CircuitBreaker, RetryBudget } from "@outlast/resilience"
+import * as Compaction from "../compaction/Compaction.ts"
+import * as CompactionPolicy from "../compaction/CompactionPolicy.ts"
 import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
 import * as ChainStore from "../failover/chain/ChainStore.ts"
 import { Targets } from "../failover/chain/Targets.ts"
 import type { RecoveryPolicy } from "../failover/decide/RecoveryPolicy.ts"
 import * as Failover from "../failover/Failover.ts"
+import type { Limits } from "../guard/Limits.ts"
+import * as SafetyGuard from "../guard/SafetyGuard.ts"
 import * as CallLimiter from "../limiter/CallLimiter.ts"
 import type { ConfigInvalid } from "./Fields.ts"
 import type { OutlastConfig } from "./OutlastConfig.ts"
-import { checked, policyOf, unprotected } from "./OutlastConfig.ts"
+import { checked, compactionOf, limitsOf, policyOf, unprotected } from "./OutlastConfig.ts"
 
 // -----------------------------------------------------------------------------
 // Service
@@ -38,6 +50,7 @@ import { checked, policyOf, unprotected } from "./OutlastConfig.ts"
 
 export interface Service {
   readonly get: Effect.Effect<OutlastConfig>
+  readonly getUnsafe: () => OutlastConfig
   /** Replaces the settings. Wrong ones fail, and the current ones stay. */
   readonly set: (config: OutlastConfig) => Effect.Effect<void, ConfigInvalid>
   /** Changes the settings. Wrong ones fail, and the current ones stay. */
@@ -58,8 +71,52 @@ export const make = (initial: OutlastConfig = {}): Effect.Effect<Service, Config
         }),
         Effect.fromResult
       )
-    return { get: Ref.get(state), set: (config) => Effect.asVoid(update(() => config)), update }
+    return {
+      get: Ref.get(state),
+      getUnsafe: () => Ref.getUnsafe(state),
+      set: (config) => Effect.asVoid(update(() => config)),
+      update
+    }
   })
+
+// -----------------------------------------------------------------------------
+// Guard and compaction
+// -----------------------------------------------------------------------------
+
+/** Options of the guard that settings do not change. */
+export type GuardOptions = Omit<SafetyGuard.Options, keyof Limits>
+
+/**
+ * `SafetyGuard.run` and `SafetyGuard.runStream` that follow the settings: each run is guarded by the limits at its
+ * beginning.
+ */
+export const guard = (
+  live: Service,
+  options: GuardOptions = {}
+): Pick<SafetyGuard.Host, "run" | "runStream"> => {
+  const host = Effect.suspend(() => SafetyGuard.make({ ...options, ...limitsOf(live.getUnsafe()) }))
+  return {
+    run: (program) => Effect.flatMap(host, ({ run }) => run(program)),
+    runStream: (program) => Stream.unwrap(Effect.map(host, ({ runStream }) => runStream(program)))
+  }
+}
+
+/** A `Compaction.layer` that follows the settings: each turn is fitted by the policy at that moment. */
+export const layerCompaction = <E = never, R = never>(
+  live: Service,
+  options: Omit<Compaction.Options<E, R>, "policy"> = {}
+): Layer.Layer<Compaction.Compaction, E, R> => {
+  let of: OutlastConfig | undefined
+  let policy = CompactionPolicy.defaults
+  return Compaction.layer({
+    ...options,
+    policy: () => {
+      const config = live.getUnsafe()
+      if (config !== of) [of, policy] = [config, compactionOf(config)]
+      return policy
+    }
+  })
+}
 
 // -----------------------------------------------------------------------------
 // Model
@@ -90,8 +147,11 @@ interface Shared {
     | undefined
 }
 
-/** Options of the chain that settings do not change. */
-export type Options = Omit<Failover.Options<string>, "policy" | "breaker" | "retryBudget">
+/**
+ * Options of the chain that settings do not change. With a `breaker` of your own, which an operator can trip, settings
+ * turn its circuits on and off, and its policy stays.
+ */
+export type Options = Omit<Failover.Options<string>, "policy" | "retryBudget">
 
 /**
  * A `Failover.layer` that follows the settings. Fails like `Failover.layer` when no target can be built.
@@ -157,7 +217,9 @@ export const layerFailover = <const S extends Specs>(
             ? Scope.close(generation.scope, Exit.void)
             : Effect.void
         })
-      return contextOf(entered, left)
+      // Calls of a chain that is switched off pass by its compaction.
+      const compacts = () => current.targets.compacts && current.config.enabled !== false
+      return contextOf(entered, left, compacts)
     })
   )
 
@@ -171,7 +233,7 @@ const layerOf = <const S extends Specs>(
   Effect.gen(function* () {
     const policy = policyOf(config)
     const { circuits, retryBudget } = policy
-    if (circuits !== false && shared.breaker?.of !== circuits) {
+    if (circuits !== false && options.breaker === undefined && shared.breaker?.of !== circuits) {
       shared.breaker = {
         of: circuits,
         service: yield* Scope.provide(CircuitBreaker.make(circuits), shared.scope)
@@ -186,7 +248,7 @@ const layerOf = <const S extends Specs>(
       policy,
       store,
       limiter,
-      breaker: circuits === false ? undefined : shared.breaker?.service,
+      breaker: circuits === false ? undefined : (options.breaker ?? shared.breaker?.service),
       retryBudget: retryBudget === false ? undefined : shared.budget?.service
     })
     if (config.enabled !== false) return protectedChain
@@ -202,7 +264,8 @@ interface Methods {
 
 const contextOf = (
   entered: Effect.Effect<Generation>,
-  left: (generation: Generation) => Effect.Effect<void>
+  left: (generation: Generation) => Effect.Effect<void>,
+  compacts: () => boolean
 ): Context.Context<Failover.Provided> => {
   // The methods pass arguments and results through unchanged, so they have the types of the model.
   const methodsOf = ({ model }: Generation) => model as unknown as Methods
@@ -223,7 +286,9 @@ const contextOf = (
     Effect.acquireUseRelease(entered, ({ targets }) => read(targets), left)
   return Context.make(LanguageModel.LanguageModel, model).pipe(
     Context.add(Targets, {
-      compacts: false,
+      get compacts() {
+        return compacts()
+      },
       list: at(({ list }) => list),
       providers: at(({ providers }) => providers),
       reset: (which) => at(({ reset }) => reset(which))

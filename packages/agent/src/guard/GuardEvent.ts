@@ -1,4 +1,5 @@
 /** Events of a guard: plain data, with names of tools and files but no arguments, results or texts. */
+import { Metric } from "effect"
 import { EventDefinition } from "@outlast/resilience"
 import type { BlockedCall } from "./BlockedCalls.ts"
 import { maxTool } from "./BlockedCalls.ts"
@@ -73,6 +74,16 @@ export const blockedText = ({ tool, pattern }: Pick<GuardBlocked, "tool" | "patt
     : `the tool call ${name} was blocked by the guard (${pattern})`
 }
 
+export const stops = Metric.counter("outlast_guard_stops_total", {
+  description: "Runs that a guard stopped",
+  incremental: true
+})
+
+export const blocked = Metric.counter("outlast_guard_blocked_total", {
+  description: "Tool calls that a guard blocked, by pattern",
+  incremental: true
+})
+
 /** When each event is published, its line and its metrics. */
 export const definitions: EventDefinition.EventDefinitions<GuardEvent> = {
   GuardStopped: {
@@ -81,7 +92,7 @@ export const definitions: EventDefinition.EventDefinitions<GuardEvent> = {
       level: "Warn",
       text: `✗ the guard stopped the run: ${reason}${subject === undefined ? "" : ` of ${subject}`}`
     }),
-    metrics: []
+    metrics: [{ metric: stops, words: { reason: ({ reason }) => reason } }]
   },
   GuardExtended: {
     doc: "The host raised the limits.",
@@ -96,7 +107,7 @@ export const definitions: EventDefinition.EventDefinitions<GuardEvent> = {
   GuardBlocked: {
     doc: "A tool call did not run; its result tells the model why. Published once for each call.",
     line: (event) => ({ level: "Warn", text: `✗ ${blockedText(event)}` }),
-    metrics: []
+    metrics: [{ metric: blocked, words: { pattern: ({ pattern }) => pattern } }]
   },
   ToolSkipped: {
     doc: "A tool with unmet requirements was not offered.",

@@ -69,6 +69,7 @@ export const admitTool = (
   if (toolCalls >= bounds.toolCalls) return over({ reason: "max_tool_calls", limit: bounds.toolCalls }, state)
   const limit = bounds.tools.get(tool)
   const used = tools.get(tool) ?? 0
+  // Stryker disable next-line ConditionalExpression: for the types; no number is at least `undefined`.
   if (limit !== undefined && used >= limit) {
     return over({ reason: "tool_limit", limit, subject: tool }, state)
   }
@@ -136,6 +137,7 @@ export const spent = (
 })
 
 /** An invalid report (negative or NaN) must neither reduce a count nor disable a limit. */
+// Stryker disable next-line EqualityOperator: 0 is 0 either way.
 const amountOf = (reported: number): number => (reported > 0 ? reported : 0)
 
 /** Stops the run. Only the first stop counts. */

@@ -44,11 +44,13 @@ export interface Amount {
 export const learn = (known: KnownLimits, headers: unknown, now: number): KnownLimits => {
   const fields = HeaderFacts.from([headers])
   let next = known
-  for (const kind of kinds) {
-    const said =
-      read(fields, (part) => `x-ratelimit-${part}-${kind}`, now) ??
-      read(fields, (part) => `anthropic-ratelimit-${kind}-${part}`, now)
-    if (said !== undefined) next = { ...next, [kind]: said }
+  for (const { kind, names } of named) {
+    for (const of of names) {
+      const said = read(fields, of, now)
+      if (said === undefined) continue
+      next = { ...next, [kind]: said }
+      break
+    }
   }
   return next
 }
@@ -111,17 +113,35 @@ const freeOf = ({ limit, remaining, at, fullAt, used }: Known, amount: number): 
   return rate > 0 ? Math.min(fullAt, at + needed / rate) : fullAt
 }
 
-const read = (
-  fields: Readonly<Record<string, string>>,
-  nameOf: (part: "limit" | "remaining" | "reset") => string,
-  now: number
-): Known | undefined => {
-  const remaining = count(fields[nameOf("remaining")])
-  const reset = fields[nameOf("reset")]
+/** The headers of one limit. */
+interface Names {
+  readonly limit: string
+  readonly remaining: string
+  readonly reset: string
+}
+
+const namesOf = (nameOf: (part: keyof Names) => string): Names => ({
+  limit: nameOf("limit"),
+  remaining: nameOf("remaining"),
+  reset: nameOf("reset")
+})
+
+// Made once: building the names for each answer took longer than looking them up.
+const named = kinds.map((kind) => ({
+  kind,
+  names: [
+    namesOf((part) => `x-ratelimit-${part}-${kind}`),
+    namesOf((part) => `anthropic-ratelimit-${kind}-${part}`)
+  ]
+}))
+
+const read = (fields: Readonly<Record<string, string>>, names: Names, now: number): Known | undefined => {
+  const remaining = count(fields[names.remaining])
+  const reset = fields[names.reset]
   if (remaining === undefined || reset === undefined) return undefined
   const wait = WaitHint.resetIn(reset, fields["date"])
   if (wait === undefined) return undefined
-  const limit = count(fields[nameOf("limit")])
+  const limit = count(fields[names.limit])
   return { limit, remaining, at: now, fullAt: now + Math.min(wait, longest), used: 0 }
 }
 

@@ -36,94 +36,44 @@
  * program.pipe(Effect.provide(Compaction.layer({ summariser: { model: haiku } })))
  * ```
  */
-import { Duration, Effect, Queue, Stream } from "effect"
+import { Effect, Exit, Queue, Stream } from "effect"
 import { LanguageModel, Prompt, Toolkit } from "effect/ai"
 import type { AiError, Response, Tool } from "effect/ai"
 import { ResilienceEvents } from "@outlast/resilience"
 import { MissingService, Options as Check } from "@outlast/resilience"
 import * as ActiveTime from "../conversation/ActiveTime.ts"
-import type { Transcript } from "../conversation/Transcript.ts"
+import { Transcript } from "../conversation/Transcript.ts"
 import * as Surfaces from "../failover/call/Surface.ts"
 import * as OutputLimit from "../failover/decide/OutputLimit.ts"
 import type { MidStream } from "../failover/decide/RecoveryPolicy.ts"
 import * as GuardedModel from "../guard/GuardedModel.ts"
-import * as Limits from "../guard/Limits.ts"
-import type * as LoopDetector from "../guard/LoopDetector.ts"
 import * as Requirements from "../guard/Requirements.ts"
-import * as Subagent from "../guard/Subagent.ts"
 import * as Kind from "../options/Kind.ts"
+import * as Subagent from "../guard/Subagent.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
 import type { AgentFailed } from "./AgentFailed.ts"
+import type { Options } from "./AgentOptions.ts"
+import { resolve } from "./AgentOptions.ts"
 import * as Compacting from "./Compacting.ts"
 import * as Handlers from "./Handlers.ts"
-import * as Hooks from "./Hooks.ts"
 import { interpret } from "./Interpreter.ts"
 import type { Outcome } from "./Outcome.ts"
 import type * as RunEvent from "./RunEvent.ts"
 import type { Part } from "./RunPart.ts"
+import * as RunCap from "./RunCap.ts"
 import * as RunSettings from "./RunSettings.ts"
 import * as RunState from "./RunState.ts"
 import * as RunTranscript from "./RunTranscript.ts"
 import type { Surface } from "./RunWorld.ts"
 import * as RunWorld from "./RunWorld.ts"
 import * as Share from "./Share.ts"
+import * as Spans from "../telemetry/Spans.ts"
 import type { Steps } from "./Steps.ts"
 import { SuspendedRun } from "./Suspended.ts"
-import type { Kit, Settings } from "./ToolCalls.ts"
+import type { Kit } from "./ToolCalls.ts"
 
-export interface Options<Tools extends Record<string, Tool.Any>> {
-  /** The task, or a conversation to continue. */
-  readonly prompt: Prompt.RawInput
-  /** Default: no tools. */
-  readonly toolkit?: Toolkit.Toolkit<Tools> | undefined
-  /** Turns of the run, at most. Default {@link defaults}`.maxTurns`: 50. */
-  readonly maxTurns?: number | undefined
-  /**
-   * US dollars of the run, at most, checked after each turn. Default: no limit. Calls without a known price count
-   * as 0.
-   */
-  readonly maxCost?: number | undefined
-  /** Time limit of one tool call. Default {@link defaults}`.toolTimeout`: 2 minutes. */
-  readonly toolTimeout?: Duration.Input | undefined
-  /** Number of tool calls of a turn that run concurrently. Default {@link defaults}`.toolConcurrency`: 8. */
-  readonly toolConcurrency?: number | undefined
-  /**
-   * Behaviour when a stream breaks after text was shown; for `stream` only. Default: the policy of the model's
-   * layer decides.
-   */
-  readonly midStream?: MidStream | undefined
-  /**
-   * Limits of the run and its sub-agents, as in `SafetyGuard`. The run ends with the status `guard_stopped` when it
-   * reaches one. Default: no limits beside `maxTurns`, `maxCost` and those of a guard around the run.
-   */
-  readonly limits?: Limits.Limits | undefined
-  /**
-   * Reaction to loops, as in `SafetyGuard`; they count as limits. Default: `"strict"` with `limits`, otherwise
-   * `false`.
-   */
-  readonly loops?: LoopDetector.Mode | false | undefined
-  /**
-   * Output tokens that the run should produce. A model that stops below 90 % is asked to go on, until three answers
-   * in a row add less than 500 tokens. Default: the model decides when it ends.
-   */
-  readonly tokenBudget?: number | undefined
-  /** Hooks of the host. Default: none. */
-  readonly hooks?: Hooks.Hooks | undefined
-  /**
-   * Approves or rejects calls of tools that need approval. `"suspend"`: the run ends with the status `suspended`, and
-   * {@link resume} continues it. Default: they are rejected.
-   */
-  readonly approve?: Settings["approve"] | "suspend"
-  /** Cancels the run when it ends. The outcome has the conversation so far. Default: none. */
-  readonly cancel?: Effect.Effect<unknown> | undefined
-  /**
-   * Compacts the conversation when it does not fit: with the `Compaction` around the run, otherwise with the run's
-   * own model as the summariser. Default: only with a surrounding `Compaction`. `false`: never.
-   */
-  readonly compaction?: Compacting.Options | false | undefined
-}
-
-export const defaults = { maxTurns: 50, toolTimeout: "2 minutes", toolConcurrency: 8 } as const
+export { defaults } from "./AgentOptions.ts"
+export type { Options } from "./AgentOptions.ts"
 
 export type { Part } from "./RunPart.ts"
 
@@ -150,7 +100,7 @@ export type Services<Tools extends Record<string, Tool.Any>> =
 export const run = <Tools extends Record<string, Tool.Any> = {}>(
   options: Options<Tools>
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
-  loop(options, whole, undefined)
+  loop(options, whole, undefined, {})
 
 /** Asks for complete answers. */
 const whole: Surface = {
@@ -171,9 +121,15 @@ const whole: Surface = {
  */
 export const stream = <Tools extends Record<string, Tool.Any> = {}>(
   options: Options<Tools>
+): Stream.Stream<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>> => shown(options)
+
+/** The stream of a run. */
+const shown = <Tools extends Record<string, Tool.Any>>(
+  options: Options<Tools>,
+  begin: Begin = {}
 ): Stream.Stream<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
   // Out-of-range limits throw here, where they are written, as in `run`.
-  boundsOf(options)
+  resolve(options)
   return Stream.callback<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>>(
     (queue) => {
       const emit = (part: Part): Effect.Effect<void> =>
@@ -183,7 +139,7 @@ export const stream = <Tools extends Record<string, Tool.Any> = {}>(
             : Effect.asVoid(ActiveTime.resting(Queue.offer(queue, part)))
         )
       const surface = streaming(options.midStream, emit)
-      return loop(options, surface, emit).pipe(
+      return loop(options, surface, emit, begin).pipe(
         Effect.andThen((outcome) => emit({ type: "outcome", outcome })),
         Effect.andThen(Queue.end(queue))
       )
@@ -238,6 +194,7 @@ export interface History {
 /**
  * Runs an agent from stored events: they are folded, no action of theirs is repeated, and nothing is published again.
  * Without events it runs from the beginning. Pass the options with which the events were made. Errors as {@link run}.
+ * Events of another run, or out of order, are a defect (`RunState.UnexpectedEvent`).
  *
  * **Gotcha** An action that was under way when the process ended is performed again, tool calls included.
  */
@@ -245,7 +202,14 @@ export const replay = <Tools extends Record<string, Tool.Any> = {}>(
   options: Options<Tools>,
   history: History
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
-  loop(options, whole, undefined, undefined, history)
+  loop(options, whole, undefined, { history: checkedHistory(history) })
+
+/** {@link replay} that shows the run from where the events end. The last part is the outcome. */
+export const replayStream = <Tools extends Record<string, Tool.Any> = {}>(
+  options: Options<Tools>,
+  history: History
+): Stream.Stream<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
+  shown(options, { history: checkedHistory(history) })
 
 /** Options of a durable run. Calls that need approval wait for `Steps.approve`. */
 export type DurableOptions<Tools extends Record<string, Tool.Any>> = Omit<
@@ -276,9 +240,7 @@ export const durable = <F, Tools extends Record<string, Tool.Any> = {}>(
       }
     },
     watched,
-    undefined,
-    undefined,
-    steps
+    { steps }
     // Each failure of a tool has become an `F`.
   ) as Effect.Effect<Outcome, AgentFailed | F, Services<Tools>>
 }
@@ -292,13 +254,55 @@ export const resume = <Tools extends Record<string, Tool.Any> = {}>(
   options: Omit<Options<Tools>, "prompt">,
   from: Transcript | SuspendedRun,
   decisions: ReadonlyArray<boolean> = []
-): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
-  from instanceof SuspendedRun
-    ? loop({ ...options, prompt: Prompt.fromMessages(from.transcript.messages) }, whole, undefined, {
-        suspended: from,
-        decisions
-      })
-    : run({ ...options, prompt: from.prompt })
+): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
+  const { prompt, begin } = beginOf(from, decisions)
+  return loop({ ...options, prompt }, whole, undefined, begin)
+}
+
+/** {@link resume} that shows the run as {@link stream} does. The last part is the outcome. */
+export const resumeStream = <Tools extends Record<string, Tool.Any> = {}>(
+  options: Omit<Options<Tools>, "prompt">,
+  from: Transcript | SuspendedRun,
+  decisions: ReadonlyArray<boolean> = []
+): Stream.Stream<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
+  const { prompt, begin } = beginOf(from, decisions)
+  return shown({ ...options, prompt }, begin)
+}
+
+/** Where a run begins, if not with its prompt. */
+interface Begin<F = never> {
+  /** Carries out the actions of a durable run. */
+  readonly steps?: Steps<F>
+  readonly resumed?: { readonly suspended: SuspendedRun; readonly decisions: ReadonlyArray<boolean> }
+  readonly history?: History
+}
+
+const beginOf = (
+  from: Transcript | SuspendedRun,
+  decisions: ReadonlyArray<boolean>
+): { readonly prompt: Prompt.Prompt; readonly begin: Begin } => {
+  if (from instanceof SuspendedRun) {
+    Check.check(Array.isArray(decisions), "Agent.resume", "decisions", decisions, "a list of booleans")
+    const prompt = Prompt.fromMessages(from.transcript.messages)
+    return { prompt, begin: { resumed: { suspended: from, decisions } } }
+  }
+  const noun = "a transcript or a suspended run, such as outcome.transcript or outcome.suspended"
+  Check.check(from instanceof Transcript, "Agent.resume", "from", from, noun)
+  return { prompt: from.prompt, begin: {} }
+}
+
+const checkedHistory = (history: History): History => {
+  Kind.carrier("a history such as { events, record }")("Agent.replay", "history", history)
+  Check.fields<History>("Agent.replay", history, historyChecks)
+  return history
+}
+
+const historyChecks: Check.Checks<History> = {
+  events: Check.is.required((module, field, value) =>
+    Check.check(Array.isArray(value), module, field, value, "a list of events")
+  ),
+  record: Check.is.required(Check.is.fn("(event) => Effect<void>"))
+}
 
 export const bufferSize = 64
 
@@ -312,11 +316,9 @@ const loop = <Tools extends Record<string, Tool.Any>, F = never>(
   options: Options<Tools>,
   surface: Surface,
   emit: ((part: Part) => Effect.Effect<void>) | undefined,
-  resumed?: { readonly suspended: SuspendedRun; readonly decisions: ReadonlyArray<boolean> },
-  history?: History,
-  steps?: Steps<F>
+  { resumed, history, steps }: Begin<F>
 ): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools> | F, Services<Tools>> => {
-  const { bounds, settings } = boundsOf(options)
+  const { maxTurns, tools: toolSettings, settings } = resolve(options)
   const running = Effect.gen(function* () {
     const own = yield* MissingService.get(
       LanguageModel.LanguageModel,
@@ -336,11 +338,12 @@ const loop = <Tools extends Record<string, Tool.Any>, F = never>(
     if (compacting !== undefined) yield* compacting.restore(reached.memory)
     const share = yield* Share.Current
     const hold = share?.begin()
+    const turns = maxTurns === "by keys" ? yield* RunCap.ofChain : maxTurns
     const first: RunEvent.RunEvent =
       resumed === undefined
         ? {
             _tag: "Started",
-            settings: within(settings(compacting?.maxReactive), hold?.limits),
+            settings: within(settings(turns, compacting?.maxReactive), hold?.limits),
             messages: prompt.content,
             ...(hold?.refused === undefined ? {} : { refused: hold.refused })
           }
@@ -350,7 +353,7 @@ const loop = <Tools extends Record<string, Tool.Any>, F = never>(
       surface,
       offered,
       kit,
-      settings: bounds,
+      settings: toolSettings,
       hooks: options.hooks,
       compacting,
       limit: new OutputLimit.Raised(reached.raised),
@@ -379,7 +382,21 @@ const loop = <Tools extends Record<string, Tool.Any>, F = never>(
       hold
     })
   })
-  return Subagent.run(running)
+  // The engine of a durable run has spans of its own, and a replay is no other run.
+  return Subagent.run(steps === undefined ? Spans.around("invoke_agent", spanOptions, running) : running)
+}
+
+/** The span of a run. */
+const spanOptions: Spans.Options<Outcome, unknown> = {
+  attributes: { "gen_ai.operation.name": "invoke_agent" },
+  ended: (exit) =>
+    Exit.isFailure(exit)
+      ? {}
+      : {
+          "outlast.status": exit.value.status,
+          "outlast.turns": exit.value.turns,
+          "outlast.cost_usd": exit.value.costUsd
+        }
 }
 
 /** The settings of a run, narrowed to the limits that another run has left for it. */
@@ -415,53 +432,3 @@ const handlersOf = <Tools extends Record<string, Tool.Any>>(
         const kit = yield* Effect.updateContext(met, Handlers.checked<Tools, Tool.HandlersFor<Tools>>(met))
         return { offered: kit as unknown as Toolkit.WithHandler<{}>, handlers: kit as unknown as Kit }
       })
-
-interface Resolved {
-  readonly bounds: Settings
-  /** The settings of the run, with the reactive compactions of a turn where it has compaction. */
-  readonly settings: (maxReactive: number | undefined) => RunSettings.RunSettings
-}
-
-const boundsOf = <Tools extends Record<string, Tool.Any>>(options: Options<Tools>): Resolved => {
-  Kind.carrier("options such as { prompt, toolkit }")("Agent", "options", options)
-  Check.fields<Options<Tools>>("Agent", options, checks)
-  const { maxTurns = defaults.maxTurns, maxCost, limits, tokenBudget, hooks, approve } = options
-  const { toolConcurrency: concurrency = defaults.toolConcurrency } = options
-  const timeout = Duration.fromInputUnsafe(options.toolTimeout ?? defaults.toolTimeout)
-  const loops = options.loops === false ? undefined : (options.loops ?? (limits && "strict"))
-  const bounded = limits === undefined ? undefined : RunSettings.limitsOf(Limits.make(limits))
-  return {
-    bounds: { timeout, concurrency, approve: approve === "suspend" ? undefined : approve },
-    settings: (maxReactive) => ({
-      maxTurns,
-      hooks: Hooks.pointsOf(hooks),
-      suspends: approve === "suspend",
-      ...(maxCost === undefined ? {} : { maxCost }),
-      ...(bounded === undefined ? {} : { limits: bounded }),
-      ...(loops === undefined ? {} : { loops }),
-      ...(tokenBudget === undefined ? {} : { tokenBudget }),
-      ...(maxReactive === undefined ? {} : { maxReactive })
-    })
-  }
-}
-
-const { is } = Check
-
-const checks: Check.Checks<Options<{}>> = {
-  prompt: is.required(Kind.prompt),
-  toolkit: Kind.toolkit,
-  maxTurns: Kind.count,
-  maxCost: Kind.dollars,
-  limits: Kind.object("limits such as { toolCalls: 100 }", Limits.checks),
-  loops: is.falseOr(is.oneOf("strict", "soft", "tell")),
-  tokenBudget: Kind.count,
-  toolTimeout: Kind.positiveDuration,
-  toolConcurrency: Kind.count,
-  midStream: is.oneOf("continue", "fail", "restart"),
-  approve: (module, field, value) => {
-    if (value !== "suspend") is.fn('(call) => Effect<boolean>, or "suspend"')(module, field, value)
-  },
-  hooks: Kind.object("hooks such as { beforeTool }", Hooks.checks),
-  cancel: (module, field, value) => Check.check(Effect.isEffect(value), module, field, value, "an Effect"),
-  compaction: Kind.orFalse(Kind.object("false, or options such as { window: 200_000 }", Compacting.checks))
-}

@@ -1,7 +1,7 @@
 /**
  * The loop's part of the resilience events. No event has content of the conversation.
  */
-import { Schema } from "effect"
+import { Metric, Schema } from "effect"
 import { EventDefinition } from "@outlast/resilience"
 import { Cause, Transition } from "./Transition.ts"
 
@@ -39,17 +39,39 @@ export type ContextWindowUnknown = typeof ContextWindowUnknown.Type
 export const AgentEvent = Schema.Union([AgentTransition, ToolFinished, ContextWindowUnknown])
 export type AgentEvent = typeof AgentEvent.Type
 
+export const transitions = Metric.counter("outlast_run_transitions_total", {
+  description: "Transitions of agent runs, the end of each run among them",
+  incremental: true
+})
+
+export const toolCalls = Metric.counter("outlast_tool_calls_total", {
+  description: "Tool calls of agent runs that got a result",
+  incremental: true
+})
+
+export const toolSeconds = Metric.histogram("outlast_tool_seconds", {
+  description: "Duration of tool calls",
+  boundaries: [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
+})
+
 /** When each event is published, its line and its metrics. */
 export const definitions: EventDefinition.EventDefinitions<AgentEvent> = {
   AgentTransition: {
     doc: "A turn ended, or ended the run.",
-    line: EventDefinition.named(),
-    metrics: []
+    line: ({ turn, transition, cause }) => ({
+      level: "Info",
+      text: `  turn ${turn}: ${transition}${cause === undefined ? "" : ` (${cause})`}`
+    }),
+    metrics: [{ metric: transitions, words: { transition: ({ transition }) => transition } }]
   },
   ToolFinished: {
     doc: "A tool call got its result.",
     line: EventDefinition.named(),
-    metrics: []
+    // The name comes from the model: a call of an unknown tool has a result, too.
+    metrics: [
+      { metric: toolCalls, words: { outcome: ({ isFailure }) => (isFailure ? "failed" : "succeeded") } },
+      { metric: toolSeconds, value: ({ elapsed }) => elapsed / 1_000 }
+    ]
   },
   ContextWindowUnknown: {
     doc: "A run is to fit into a window that is not known: it is compacted only when a provider refuses. Once in a run.",

@@ -78,7 +78,10 @@ export const ask = <A>(
 const read = (point: HookPoint, reply: Reply): HookReply => {
   if (reply === "continue") return { _tag: "Continue" }
   if (typeof reply === "object" && reply !== null) {
-    if ("block" in reply && typeof reply.block === "string") return { _tag: "Block", message: reply.block }
+    if ("block" in reply && typeof reply.block === "string") {
+      // Providers reject a message without text.
+      return { _tag: "Block", message: reply.block.trim() === "" ? "Blocked by a hook." : reply.block }
+    }
     if ("stop" in reply && typeof reply.stop === "string") return { _tag: "Stop", message: reply.stop }
   }
   throw new TypeError(`Agent: hooks.${point} must give "continue", { block: message } or { stop: message }.`)

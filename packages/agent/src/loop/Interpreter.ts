@@ -28,6 +28,7 @@ import type { Step, Steps, ToolStep } from "./Steps.ts"
 import { StepNames } from "./Steps.ts"
 import * as Suspended from "./Suspended.ts"
 import type { Passed } from "./Transition.ts"
+import { TurnSpans } from "./TurnSpans.ts"
 
 export interface Running<F = never> {
   readonly world: RunWorld
@@ -78,6 +79,10 @@ export const interpret = <E, R, F = never>(
       state = moved.state
       return moved
     }
+    const spans =
+      steps === undefined
+        ? yield* Effect.withFiber((fiber) => Effect.succeed(TurnSpans.of(fiber)))
+        : undefined
     const announced = ({ turn, transition, cause }: Passed) =>
       publish({ _tag: "AgentTransition", turn, transition, cause })
     const { emit } = running
@@ -183,7 +188,7 @@ export const interpret = <E, R, F = never>(
         return own.tool({ name, turn: state.turn, call, tool }, fresh(unlessHalted(run, halted)))
       }
       return Effect.flatMap(world.tools<E, R, F>(here, action, publish, carry), (event) =>
-        world.admits ? asStep("results", world.admitted(here, event)) : Effect.succeed(event)
+        world.compacts ? asStep("results", world.admitted(here, event)) : Effect.succeed(event)
       )
     }
 
@@ -192,7 +197,10 @@ export const interpret = <E, R, F = never>(
       isFresh = steps === undefined
       switch (action._tag) {
         case "Fit":
-          return asStep("fit", unlessHalted(world.fit(here, action), haltedAs))
+          // Without compaction every conversation fits: nothing to store.
+          return world.compacts
+            ? asStep("fit", unlessHalted(world.fit(here, action), haltedAs))
+            : world.fit(here, action)
         case "Ask":
           return asStep("ask", unlessHalted(world.ask(here, action), haltedAs))
         case "RunTools": {
@@ -216,6 +224,9 @@ export const interpret = <E, R, F = never>(
           return Effect.die(new Error(`Agent: ${action._tag} has no event.`))
       }
     }
+
+    const inTurn = (action: RunAction): Effect.Effect<RunEvent, E | F, R> =>
+      spans === undefined ? perform(action) : spans.within(state.turn, perform(action))
 
     const outcomeOf = (ending: Ending): Outcome => ({
       ...ending,
@@ -254,8 +265,9 @@ export const interpret = <E, R, F = never>(
           return { ...outcomeOf(endingOf(state, "suspended")), suspended }
         }
         const over = hold?.report(spentBy(state))
-        const event = over === undefined ? yield* perform(action) : stoppedBy(over)
+        const event = over === undefined ? yield* inTurn(action) : stoppedBy(over)
         moved = feed(event)
+        spans?.passed(moved.transitions)
         if (record !== undefined) yield* record(event)
         if (!isSilent && isFresh) yield* told(moved)
       }
@@ -280,8 +292,9 @@ export const interpret = <E, R, F = never>(
           ? Effect.andThen(told(moved), Effect.failCause(left))
           : Effect.failCause(left)
       }),
-      Effect.onExit(() =>
+      Effect.onExit((exit) =>
         Effect.sync(() => {
+          spans?.end(exit)
           hold?.report(spentBy(state))
           hold?.end()
           watch?.end()

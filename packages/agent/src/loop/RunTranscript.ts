@@ -91,7 +91,7 @@ const withEvent = (before: RunTranscript, state: RunState, event: RunEvent): Run
     case "ToolFailed":
     case "Stopped":
     case "Interrupted": {
-      const closing = closings[event._tag]
+      const closing = closings[event._tag][state.phase === "tools" ? "during" : "before"]
       const partial = event._tag === "Interrupted" ? (event.partial ?? []) : []
       const messages = [...before.messages, ...partial]
       if (event.results === undefined) return { ...before, messages, closing }
@@ -103,12 +103,22 @@ const withEvent = (before: RunTranscript, state: RunState, event: RunEvent): Run
   }
 }
 
+/** What the model reads about a call without a result: the run ended `before` the call ran, or `during` it. */
 const closings = {
-  ToolFailed: "A tool ended the run.",
-  Stopped:
-    "The run was stopped while this call ran: it has no result, and whether it had an effect is not known.",
-  Interrupted:
-    "The run was cancelled while this call ran: it has no result, and whether it had an effect is not known."
+  ToolFailed: {
+    before: "The run failed before this call was run.",
+    during: "A tool ended the run."
+  },
+  Stopped: {
+    before: "The run was stopped before this call was run.",
+    during:
+      "The run was stopped while this call ran: it has no result, and whether it had an effect is not known."
+  },
+  Interrupted: {
+    before: "The run was cancelled before this call was run.",
+    during:
+      "The run was cancelled while this call ran: it has no result, and whether it had an effect is not known."
+  }
 } as const
 
 const blockOf = (

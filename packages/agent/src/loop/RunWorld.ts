@@ -308,8 +308,8 @@ export class RunWorld {
     })
   }
 
-  /** True when {@link admitted} may change results. */
-  get admits(): boolean {
+  /** True when {@link fit} and {@link admitted} may change the conversation. */
+  get compacts(): boolean {
     return this.#parts.compacting !== undefined
   }
 

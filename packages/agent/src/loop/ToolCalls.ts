@@ -5,12 +5,13 @@
  * rejected approval and a blocked call become error results, which the model reads. A failure that a
  * tool declares with `failureMode: "error"` ends the run, as in effect/ai.
  */
-import { Clock, Duration, Effect, Option, Stream, Tracer } from "effect"
+import { Clock, Duration, Effect, Exit, Option, Stream, Tracer } from "effect"
 import { AiError, Response } from "effect/ai"
 import type { Prompt, Tool, Toolkit } from "effect/ai"
 import { Options as Check } from "@outlast/resilience"
 import * as ActiveTime from "../conversation/ActiveTime.ts"
 import type { Refusal } from "../guard/Branch.ts"
+import * as Spans from "../telemetry/Spans.ts"
 import * as GuardedTool from "../guard/GuardedTool.ts"
 import * as CallCheck from "./CallCheck.ts"
 import type { Verdict } from "./RunAction.ts"
@@ -125,7 +126,8 @@ const late = (call: Call, limit: Duration.Duration): Result =>
 
 const handle = (kit: Kit, call: Call) =>
   Effect.scoped(
-    Effect.useSpan(`tool ${call.name}`, { kind: "internal" }, (span) =>
+    // Also without a tracer: effect/ai would write the arguments into the span around the run.
+    inSpan(call, (span) =>
       // `never`: the arguments are unchecked. `handle` decodes them and fails with an AiError.
       kit.handle(call.name, call.params as never, call.id).pipe(
         Stream.unwrap,
@@ -153,6 +155,30 @@ const handle = (kit: Kit, call: Call) =>
         Effect.provideService(Tracer.ParentSpan, withoutParameters(span))
       )
     )
+  )
+
+/** The span of a tool that runs. Its name is one of the toolkit, because calls of unknown tools do not run. */
+const inSpan = <E, R>(
+  { id, name }: Call,
+  use: (span: Tracer.Span) => Effect.Effect<Result, E, R>
+): Effect.Effect<Result, E, R> =>
+  Effect.flatMap(
+    Spans.make(`execute_tool ${name}`, {
+      attributes: {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": name,
+        "gen_ai.tool.call.id": id,
+        "gen_ai.tool.type": "function"
+      }
+    }),
+    (span) =>
+      Effect.onExit(use(span), (exit) =>
+        Effect.withFiber((fiber) => {
+          if (Exit.isSuccess(exit) && exit.value.isFailure) span.attribute("error.type", "tool_error")
+          Spans.end(fiber, span, exit)
+          return Effect.void
+        })
+      )
   )
 
 /** Removes the arguments that effect/ai writes into the span, because they are content of the conversation. */

@@ -15,10 +15,9 @@ import type { Tool } from "effect/ai"
 import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
 import type * as Agent from "../loop/Agent.ts"
 import type { Outcome } from "../loop/Outcome.ts"
+import * as RunCap from "../loop/RunCap.ts"
 import * as Preset from "./PresetLayer.ts"
 import { claw0 as compactionPolicy } from "../compaction/CompactionPolicy.ts"
-import { Targets } from "../failover/chain/Targets.ts"
-import type { TargetRef } from "../conversation/TargetRef.ts"
 import type { CallFailure } from "../failure/reasons/CallFailure.ts"
 import type { ReasonTag } from "../failure/reasons/FailoverReason.ts"
 import { Options } from "@outlast/resilience"
@@ -45,9 +44,9 @@ export type Class = Claw0Class | "cancelled"
 /** Output limit of 8,096 tokens. A cut answer stays cut. */
 export const truncation: Truncation = { ...ladder, start: 8_096, raises: 0, continuations: 0 }
 
-/** Turns of one run, at most, for a number of keys: `min(max(24 + 8·N, 32), 160)`. Use it as `maxTurns` of `Agent`. */
+/** Turns of one run, at most, for a number of keys: `min(max(24 + 8·N, 32), 160)`. `Agent` has it as `maxTurns: "by keys"`. */
 export const runCap = (keys: number): number =>
-  Math.min(Math.max(24 + 8 * Options.integer("Claw0", "keys", keys, { min: 0 }), 32), 160)
+  RunCap.runCap(Options.integer("Claw0", "keys", keys, { min: 0 }))
 
 const next: Row = { ...base, then: "move" }
 
@@ -139,17 +138,11 @@ export class LoopExceeded extends Data.TaggedError("LoopExceeded")<{
 /** An agent run of at most {@link runCap} turns, for the keys of the chain. Fails with `LoopExceeded` at that cap. */
 export const agent = <Tools extends Record<string, Tool.Any> = {}>(
   options: Agent.Options<Tools>
-): Effect.Effect<Outcome, Preset.Failures<Tools> | LoopExceeded, Agent.Services<Tools> | Targets> =>
+): Effect.Effect<Outcome, Preset.Failures<Tools> | LoopExceeded, Agent.Services<Tools>> =>
   Effect.gen(function* () {
-    const { list } = yield* Targets
-    const maxTurns = options.maxTurns ?? runCap(profilesOf((yield* list).map(({ target }) => target)))
-    const outcome = yield* Preset.guarded({}, { ...options, maxTurns })
+    const { maxTurns = "by keys" } = options
+    const iterations = maxTurns === "by keys" ? yield* RunCap.ofChain : maxTurns
+    const outcome = yield* Preset.guarded({}, { ...options, maxTurns: iterations })
     if (outcome.status !== "turn_limit") return outcome
-    return yield* new LoopExceeded({ iterations: maxTurns, outcome })
+    return yield* new LoopExceeded({ iterations, outcome })
   })
-
-/** Number of keys of the first model. */
-const profilesOf = (targets: ReadonlyArray<TargetRef>): number => {
-  const [first] = targets
-  return targets.filter(({ provider, model }) => provider === first?.provider && model === first.model).length
-}

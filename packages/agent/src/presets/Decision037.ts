@@ -258,7 +258,12 @@ type CircuitTransition = CircuitEvent.CircuitTransition
 // Layer and agent
 // -----------------------------------------------------------------------------
 
-export interface Options extends Omit<Preset.Options<Class>, "breaker" | "circuitsOf"> {
+export interface Options extends Omit<Preset.Options<Class>, "circuitsOf"> {
+  /**
+   * The circuits, to trip and reset them by hand: `CircuitBreaker.make(Presets.decision037.circuits)`. Their names are
+   * the endpoints. Default: circuits of its own, by `settings`.
+   */
+  readonly breaker?: CircuitBreaker.Service | undefined
   /** Default: {@link defaults}. `enableNetworkResilience` has no effect here: see {@link layerSettings}. */
   readonly settings?: Settings | undefined
   /**
@@ -291,7 +296,7 @@ export const layer = <const S extends Specs>(
       interval: pingIntervalMs,
       window: { unhealthyAt: unhealthyThreshold }
     })
-    const breaker = yield* CircuitBreaker.make(circuitsFor(settings))
+    const breaker = options.breaker ?? (yield* CircuitBreaker.make(circuitsFor(settings)))
     const pings = new Map<string, Effect.Effect<unknown, unknown>>()
     if (ping !== undefined) {
       for (const { provider, endpoint } of chain) {

@@ -287,6 +287,35 @@ describe("one cooldown", () => {
     assert.strictEqual(Cooldown.clear(cooldowns, b1, 5), cooldowns)
   })
 
+  it("of an endpoint covers all targets at the endpoint, and no other", () => {
+    const elsewhere = { ...a1, id: "elsewhere", endpoint: "https://elsewhere.example" }
+    const otherVendor = { ...a1, id: "other", provider: "other" }
+    assert.isTrue(Cooldown.covers("endpoint", a1, b1))
+    assert.isFalse(Cooldown.covers("endpoint", a1, elsewhere))
+    assert.isFalse(Cooldown.covers("endpoint", a1, otherVendor))
+    const cooldowns = opened(10, { scope: "endpoint" })
+    assert.strictEqual(Cooldown.outOf(cooldowns, b1, 0)?.until, 10)
+    assert.isUndefined(Cooldown.outOf(cooldowns, elsewhere, 0))
+  })
+
+  it("has a name of its own for each scope", () => {
+    const names = Cooldown.scopes.map((scope) => JSON.parse(Cooldown.idOf(scope, a1))[0])
+    assert.deepStrictEqual(names, [...Cooldown.scopes])
+  })
+
+  it("is listed while it is open", () => {
+    const cooldowns = opened(20, { scope: "model" }, opened(10))
+    const untils = (at: number) =>
+      Cooldown.openOf(cooldowns, a1, at)
+        .map(({ until }) => until)
+        .toSorted()
+    assert.deepStrictEqual(untils(9), [10, 20])
+    assert.deepStrictEqual(untils(10), [20])
+    assert.deepStrictEqual(untils(20), [])
+    assert.deepStrictEqual(Cooldown.openOf(cooldowns, b1, 0), [])
+    assert.deepStrictEqual(Cooldown.openOf(Cooldown.empty, a1, 0), [])
+  })
+
   it("is unprobed until a probe begins, and again when it is over", () => {
     const probed = Cooldown.beginProbe(opened(10), a1, 5)
     assert.isTrue(Cooldown.isUnprobed(opened(10), a1, 5))

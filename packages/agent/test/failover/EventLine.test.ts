@@ -47,16 +47,16 @@ describe("Outlast.layerLog", () => {
         )
         assert.deepStrictEqual(log.lines, [
           "Info: → anthropic/m1#KEY_A",
-          "Warn: ✗ RateLimit (HTTP 429), retry after 3.0 s",
-          "Info:   key+model of anthropic/m1#KEY_A is out for 3.0 s",
-          "Info: → anthropic/m1#KEY_B, attempt 2",
-          "Error: ✗ Auth (HTTP 401)",
-          "Info:   key of anthropic/m1#KEY_B is out for 600 s",
+          "Warn: ✗ RateLimit (HTTP 429), retry after 3.0 s: anthropic/m1#KEY_A, rule limit/per-time",
+          "Info:   key+model of anthropic/m1#KEY_A is out for 3.0 s: RateLimit",
+          "Info: → anthropic/m1#KEY_B, attempt 2 after 0.0 s: RateLimit (HTTP 429, rule limit/per-time)",
+          "Error: ✗ Auth (HTTP 401): anthropic/m1#KEY_B, rule code/key",
+          "Info:   key of anthropic/m1#KEY_B is out for 600 s: Auth",
           "Warn:   Switched to m2: m1 refused the key.",
-          "Info: → openai/m2#KEY_C, attempt 3",
-          "Warn: ✗ ServerError (HTTP 500)",
-          "Info: … waiting 1.0 s before the same target is asked again",
-          "Info: → openai/m2#KEY_C, attempt 4",
+          "Info: → openai/m2#KEY_C, attempt 3 after 0.0 s: Auth (HTTP 401, rule code/key)",
+          "Warn: ✗ ServerError (HTTP 500): openai/m2#KEY_C, rule transport/crashed",
+          "Info: … waiting 1.0 s before the same target is asked again: openai/m2#KEY_C",
+          "Info: → openai/m2#KEY_C, attempt 4 after 1.0 s: ServerError (HTTP 500, rule transport/crashed)",
           "Info: ✓ m2"
         ])
       })

@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Random } from "effect"
 import { Failover, FailoverReason, Presets } from "@outlast/agent"
+import { CircuitBreaker } from "@outlast/resilience"
 import {
   failure,
   failureOf,
@@ -153,5 +154,19 @@ it.effect("its retries have jitter of at most ±20 %", () =>
       assert.isTrue(wait >= middle * 0.8 && wait <= middle * 1.2, `${wait}`)
     }
     assert.notDeepEqual(waits, [1_000, 2_000, 4_000, 8_000, 16_000])
+  })
+)
+
+it.effect("layer uses the circuits that it is given, which a program opens and closes by hand", () =>
+  Effect.gen(function* () {
+    const [first, second] = [yield* model("anthropic", "m1", []), yield* model("openai", "m2", [])]
+    const breaker = yield* CircuitBreaker.make(Presets.decision037.circuits)
+    yield* Effect.gen(function* () {
+      yield* breaker.trip("anthropic")
+      yield* ask
+      yield* breaker.reset("anthropic")
+      yield* ask
+    }).pipe(Effect.provide(Presets.decision037.layer([first, second], { breaker })))
+    assert.deepStrictEqual([(yield* times(first)).length, (yield* times(second)).length], [1, 1])
   })
 )

@@ -9,11 +9,8 @@ import * as Views from "./Views.ts"
 const said = ({ terminal }: State, ...lines: ReadonlyArray<string>) => Effect.as(terminal.lines(lines), true)
 const mistaken = ({ terminal }: State, message: string) => Effect.as(terminal.aside(message), false)
 
-/** The circuits of the model, or a sentence that says why there are none. */
 const noCircuits = ({ preset }: Model.Model): string =>
-  preset === "decision037"
-    ? "Preset decision037 makes its own circuits, which the chat does not see. /simulate-failure opens them."
-    : `Preset ${preset} has no circuits. /preset lists the presets that have some.`
+  `Preset ${preset} has no circuits. /preset lists the presets that have some.`
 
 const circuitLines = (model: Model.Model) => {
   const { breaker, circuits } = model
@@ -57,13 +54,14 @@ const simulate = (state: State, reason: string, times: number) =>
 const trip = (state: State, name: string) =>
   Effect.gen(function* () {
     const model = yield* Ref.get(state.model)
-    const { breaker, circuits } = model
+    const { breaker, circuits, circuitNamed } = model
     if (breaker === undefined) return yield* mistaken(state, noCircuits(model))
-    if (!circuits.includes(name)) {
+    const circuit = circuitNamed(name)
+    if (circuit === undefined) {
       return yield* mistaken(state, unknown("a circuit", name, circuits, "Circuits"))
     }
-    yield* breaker.trip(name)
-    return yield* said(state, ...Views.circuits([yield* breaker.state(name)]))
+    yield* breaker.trip(circuit)
+    return yield* said(state, ...Views.circuits([yield* breaker.state(circuit)]))
   })
 
 const reset = (state: State, name: string) =>

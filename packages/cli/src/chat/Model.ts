@@ -1,15 +1,15 @@
 /**
  * The model of the chat under one preset: its chain, its circuits and its compaction, built together.
  *
- * Circuits have short names, `anthropic` and `anthropic/claude-sonnet-4-5`, so that they can be typed. decision037
- * makes its own circuits.
+ * Circuits have short names, `anthropic` and `anthropic/claude-sonnet-4-5`, so that they can be typed. Those of
+ * decision037 are named after their endpoints; {@link circuitNamed} also finds one by its provider.
  */
 import { Cause, Context, Effect, Exit, Layer, Option, Scope } from "effect"
 import type { Config } from "effect"
 import { Agent, Compaction, Presets } from "@outlast/agent"
 import type { Failover, SafetyGuard } from "@outlast/agent"
-import { Targets } from "@outlast/agent/failover"
-import type { Chain as Chains, Permits } from "@outlast/agent/failover"
+import { Permits, Targets } from "@outlast/agent/failover"
+import type { Chain as Chains } from "@outlast/agent/failover"
 import type { TargetRef } from "@outlast/agent/conversation"
 import { CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
 import type { Preset } from "../explain/Preset.ts"
@@ -45,7 +45,11 @@ const shipped: Readonly<Record<Preset, Definition>> = {
     lines: codebuddy.lines,
     maxTurns: () => codebuddy.limits.turns
   },
-  decision037: { layer: (chain) => decision037.layer(chain), guard: {}, lines: decision037.lines },
+  decision037: {
+    layer: (chain, { breaker }) => decision037.layer(chain, { breaker }),
+    guard: {},
+    lines: decision037.lines
+  },
   s11: { layer: s11.layer, guard: {}, lines: s11.lines },
   nexo: { layer: (chain, parts) => nexo.layer(chain, parts), guard: {} },
   claw0: { layer: claw0.layer, guard: {}, lines: claw0.lines, maxTurns: claw0.runCap }
@@ -58,10 +62,12 @@ export interface Model {
   readonly targets: Context.Service.Shape<typeof Targets.Targets>
   /** Absent for a preset without compaction. */
   readonly compaction: Compaction.Service | undefined
-  /** Absent for a preset without circuits, and for one that makes its own. */
+  /** Absent for a preset without circuits. */
   readonly breaker: CircuitBreaker.Service | undefined
   /** Names of all circuits. */
   readonly circuits: ReadonlyArray<string>
+  /** The circuit of that name, or the one of all calls to the provider of that name. */
+  readonly circuitNamed: (name: string) => string | undefined
   readonly guard: SafetyGuard.Options
   readonly maxTurns: number
   readonly close: Effect.Effect<void>
@@ -72,7 +78,10 @@ const shortNames = ({ provider, model }: TargetRef.TargetRef): Permits.Circuits 
   model: `${provider}/${model}`
 })
 
-const namesOf = (preset: Preset) => (preset === "nexo" ? nexo.circuitsOf : shortNames)
+const namesOf: { readonly [P in Preset]?: (target: TargetRef.TargetRef) => Permits.Circuits } = {
+  nexo: nexo.circuitsOf,
+  decision037: Permits.circuitsOf
+}
 
 /** Says why a preset cannot be built over the chain. */
 export const problemOf = (preset: Preset, cause: Cause.Cause<unknown>): string => {
@@ -107,12 +116,9 @@ export const build = (
     const scope = yield* Scope.make()
     const { layer, guard, lines, maxTurns } = shipped[preset]
     const { circuits } = presets[preset]
-    const circuitsOf = namesOf(preset)
-    const hasOwn = preset === "decision037"
+    const circuitsOf = namesOf[preset] ?? shortNames
     const breaker =
-      circuits === false || hasOwn
-        ? undefined
-        : yield* CircuitBreaker.make(circuits).pipe(Scope.provide(scope))
+      circuits === false ? undefined : yield* CircuitBreaker.make(circuits).pipe(Scope.provide(scope))
     const parts = breaker === undefined ? { circuitsOf } : { circuitsOf, breaker }
     if (lines !== undefined) yield* Scope.provide(writing(lines, note), scope)
     const context = yield* Layer.buildWithScope(layer(chain, parts), scope).pipe(
@@ -120,7 +126,10 @@ export const build = (
     )
     const targets = Context.get(context, Targets.Targets)
     const refs = (yield* targets.list).map(({ target }) => target)
-    const names = refs.map(circuitsOf).flatMap(({ endpoint, model }) => [endpoint, model])
+    const names =
+      breaker === undefined
+        ? []
+        : [...new Set(refs.map(circuitsOf).flatMap(({ endpoint, model }) => [endpoint, model]))]
     const [first] = refs
     const keys = refs.filter(({ provider, model }) => provider === first?.provider && model === first.model)
     return {
@@ -129,7 +138,12 @@ export const build = (
       targets,
       compaction: Option.getOrUndefined(Context.getOption(context, Compaction.Compaction)),
       breaker,
-      circuits: breaker === undefined ? [] : [...new Set(names)],
+      circuits: names,
+      circuitNamed: (name) => {
+        if (breaker === undefined || names.includes(name)) return breaker && name
+        const ref = refs.find(({ provider }) => provider === name)
+        return ref && circuitsOf(ref).endpoint
+      },
       guard,
       maxTurns: maxTurns?.(keys.length) ?? Agent.defaults.maxTurns,
       close: Scope.close(scope, Exit.void)

@@ -40,7 +40,7 @@ const dimmed = (text: string): string => `\u001b[2m${text}\u001b[0m`
 /** Writes and waits until the text is handed over, so that no unbounded buffer grows. */
 const write = (stream: NodeJS.WriteStream, text: string): Effect.Effect<void> =>
   Effect.callback((resume) => {
-    // Errors of the stream are handled in `main.ts`.
+    // Errors of the stream are handled in `program.ts`.
     stream.write(text, () => resume(Effect.void))
   })
 

@@ -5,7 +5,7 @@
  * Lines end with LF or CRLF; the last one may end with the input. Empty lines are skipped, but counted.
  */
 import { createReadStream } from "node:fs"
-import { NodeStream } from "@effect/platform-node"
+import * as NodeStream from "@effect/platform-node/NodeStream"
 import { Effect, Option, PlatformError, Predicate, Stdio, Stream } from "effect"
 import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"

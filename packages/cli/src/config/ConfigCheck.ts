@@ -33,11 +33,8 @@ export class WrongSettings extends Data.TaggedError("WrongSettings")<{
 export const schemaOf = (kind: Kind): Readonly<Record<string, unknown>> =>
   kind === "outlast" ? OutlastConfig.jsonSchema() : Decision037Config.jsonSchema()
 
-export const check = ({
-  file,
-  kind,
-  json
-}: Options): Effect.Effect<void, UsageError | WrongSettings, FileSystem.FileSystem> =>
+/** Reads a file, with its settings still undecoded. */
+const read = (file: string) =>
   Effect.gen(function* () {
     const format = SettingsFile.formatOf(file)
     if (format === undefined) {
@@ -57,18 +54,49 @@ export const check = ({
         details: { line, column }
       })
     }
-    const decoded: Result.Result<unknown, OutlastConfig.ConfigInvalid> =
-      kind === "outlast" ? OutlastConfig.decode(parsed.success) : Decision037Config.decode(parsed.success)
-    if (Result.isFailure(decoded)) {
-      const { problems } = decoded.failure
-      const lines = problems.map(({ path, problem }) => `  ${path === "" ? "" : `${path}: `}${problem}`)
-      const many = problems.length === 1 ? "a problem" : `${problems.length} problems`
-      return yield* new WrongSettings({
-        message: [`The file ${file} has ${many}.`, ...lines].join("\n"),
-        details: { problems }
-      })
-    }
-    const settings = leavesOf(parsed.success)
+    return { format, content: parsed.success }
+  })
+
+const decoded = <A>(file: string, result: Result.Result<A, OutlastConfig.ConfigInvalid>) =>
+  Effect.mapError(Effect.fromResult(result), ({ problems }) => {
+    const lines = problems.map(({ path, problem }) => `  ${path === "" ? "" : `${path}: `}${problem}`)
+    const many = problems.length === 1 ? "a problem" : `${problems.length} problems`
+    return new WrongSettings({
+      message: [`The file ${file} has ${many}.`, ...lines].join("\n"),
+      details: { problems }
+    })
+  })
+
+/** The settings of a file. */
+export const settingsOf = (
+  file: string
+): Effect.Effect<OutlastConfig.OutlastConfig, UsageError | WrongSettings, FileSystem.FileSystem> =>
+  Effect.flatMap(read(file), ({ content }) => decoded(file, OutlastConfig.decode(content)))
+
+/** The settings that a file gives, by their paths, and its format. Fails as {@link check} does. */
+export const given = ({
+  file,
+  kind
+}: Pick<Options, "file" | "kind">): Effect.Effect<
+  { readonly format: SettingsFile.Format; readonly settings: ReadonlyArray<string> },
+  UsageError | WrongSettings,
+  FileSystem.FileSystem
+> =>
+  Effect.gen(function* () {
+    const { content, format } = yield* read(file)
+    const result: Result.Result<unknown, OutlastConfig.ConfigInvalid> =
+      kind === "outlast" ? OutlastConfig.decode(content) : Decision037Config.decode(content)
+    yield* decoded(file, result)
+    return { format, settings: leavesOf(content) }
+  })
+
+export const check = ({
+  file,
+  kind,
+  json
+}: Options): Effect.Effect<void, UsageError | WrongSettings, FileSystem.FileSystem> =>
+  Effect.gen(function* () {
+    const { format, settings } = yield* given({ file, kind })
     yield* Console.log(
       json
         ? JSON.stringify({ file, format, kind, settings })

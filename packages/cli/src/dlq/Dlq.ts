@@ -9,9 +9,9 @@ import { DeadLetters, DeliveryStore } from "@outlast/delivery"
 import type { Filter } from "@outlast/delivery"
 import type { StoreError } from "@outlast/resilience"
 import { Clock, Console, Effect, Layer, Option } from "effect"
-import * as StoreClient from "../StoreClient.ts"
 import { UsageError } from "../UsageError.ts"
 import * as Report from "./Report.ts"
+import { addressOf, clientOf, nameOf } from "./StoreClient.ts"
 import * as When from "./When.ts"
 
 export const reasons = ["rejected", "shed", "deliveries"] as const
@@ -44,9 +44,9 @@ const withStore = <A, E>(
   use: (letters: DeadLetters.Service) => Effect.Effect<A, E>
 ) =>
   Effect.gen(function* () {
-    const address = yield* StoreClient.addressOf(store, "outbox")
-    const file = StoreClient.shown(address)
-    const client = yield* StoreClient.clientOf(address, { store: "outbox", create: false, connections: 1 })
+    const address = yield* addressOf(store, "outbox")
+    const file = nameOf(address)
+    const client = yield* clientOf(address)
     return yield* Effect.flatMap(DeadLetters.DeadLetters, use).pipe(
       Effect.provide(
         DeadLetters.layer.pipe(

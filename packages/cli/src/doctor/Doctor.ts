@@ -1,7 +1,7 @@
 /**
- * `outlast doctor`: checks that the configuration is complete, and says what to do otherwise. Covers Node, the keys of
- * the providers, and the tools and extensions in the given modules and manifests. With `nats`, also the streams of the
- * given subjects.
+ * `outlast doctor`: checks that the configuration is complete, and says what to do otherwise. Covers Node, the clock, the
+ * keys of the providers, and what is named: modules and manifests with tools and extensions, a file of settings, stores,
+ * the streams of subjects, a lock, ports.
  *
  * | finding | level |
  * |---|---|
@@ -10,16 +10,25 @@
  * | no provider has a key, or one looks wrong | warning |
  * | a subject without a stream, a stream without acknowledgements, a server without an answer | error |
  * | a stream that can lose events in an outage | warning |
+ * | a wrong setting, a store that is missing or damaged, a port in use, a clock before the release | error |
+ * | a lock that is held, a store that others may open, clocks that differ | warning |
  *
  * Nothing is sent to a provider. Values of variables are never shown. Output of modules and checks goes to standard
  * error.
  */
-import { Console, Effect, Logger } from "effect"
+import { Clock, Console, Effect, Logger } from "effect"
 import { Registry } from "@outlast/providers"
+import type { Check } from "./Checks.ts"
+import * as Checks from "./Checks.ts"
+import * as Configuration from "./Configuration.ts"
 import * as EventStreams from "./EventStreams.ts"
 import * as SideEffects from "./SideEffects.ts"
 import * as Keys from "./Keys.ts"
 import * as Loading from "./Loading.ts"
+import * as Lock from "./Lock.ts"
+import * as Ports from "./Ports.ts"
+import * as Stores from "./Stores.ts"
+import * as SystemClock from "./SystemClock.ts"
 import * as NodeVersion from "./NodeVersion.ts"
 import * as Offer from "./Offer.ts"
 import type { Problem } from "./Problem.ts"
@@ -36,6 +45,14 @@ export interface Options {
   readonly nats?: string | undefined
   /** Subjects whose streams are examined. */
   readonly subjects?: ReadonlyArray<string> | undefined
+  /** A file of settings. */
+  readonly config?: string | undefined
+  /** SQLite files and `postgres://` addresses. */
+  readonly stores?: ReadonlyArray<string> | undefined
+  /** The lock of the program. */
+  readonly lock?: string | undefined
+  /** Ports that the program will open. */
+  readonly ports?: ReadonlyArray<Ports.Port> | undefined
   readonly node: NodeVersion.Versions
 }
 
@@ -47,7 +64,17 @@ export const run = (options: Options) =>
     return Report.isSound(report)
   })
 
-const examine = ({ files, strict, node, nats, subjects = [] }: Options) =>
+const examine = ({
+  files,
+  strict,
+  node,
+  nats,
+  subjects = [],
+  config,
+  stores = [],
+  lock,
+  ports = []
+}: Options) =>
   Effect.gen(function* () {
     const version = NodeVersion.of(node)
     const values = new Map(
@@ -57,7 +84,13 @@ const examine = ({ files, strict, node, nats, subjects = [] }: Options) =>
     )
     const secrets = Offer.secretsOf(values.values())
     const tools: Array<Report.Report["tools"][number]> = []
-    const problems: Array<Problem> = [...NodeVersion.problems(version), ...Keys.problems(values)]
+    const now = yield* Clock.currentTimeMillis
+    const checks: Array<Check> = [
+      ...Checks.of("node", NodeVersion.problems(version), `Node ${version.version}.`),
+      ...Checks.of("clock", SystemClock.problems(now), new Date(now).toISOString()),
+      ...Checks.of("keys", Keys.problems(values), "Every key that is set looks like one.")
+    ]
+    if (config !== undefined) checks.push(...(yield* Configuration.examine(config)))
     for (const file of files) {
       const { value, uncaught } = yield* SideEffects.watch(
         file,
@@ -67,15 +100,30 @@ const examine = ({ files, strict, node, nats, subjects = [] }: Options) =>
         })
       )
       const late = uncaught.map((error) => Loading.failedLater(error, secrets))
-      problems.push(...[...value.mistakes, ...late].map((mistake) => Problems.error(file, mistake)))
+      const problems: Array<Problem> = [...value.mistakes, ...late].map((mistake) =>
+        Problems.error(file, mistake)
+      )
       for (const offer of value.offers) {
         tools.push({ file, ...offer })
         if (strict && offer.reason !== null) {
           problems.push(Problems.error(file, `${offer.name} is skipped: ${offer.reason}.`))
         }
       }
+      checks.push(...Checks.of("tools", problems, "Its tools and extensions could be examined.", file))
     }
-    if (nats !== undefined) problems.push(...(yield* EventStreams.problems(nats, subjects)))
-    const report: Report.Report = { node: version, providers: Keys.examine(values), tools, problems }
+    for (const store of stores) checks.push(...(yield* Stores.examine(store)))
+    if (nats !== undefined) {
+      const problems = yield* EventStreams.problems(nats, subjects)
+      checks.push(...Checks.of("streams", problems, "The streams keep what is published."))
+    }
+    if (lock !== undefined) checks.push(...(yield* Lock.examine(lock)))
+    for (const port of ports) checks.push(...(yield* Ports.examine(port)))
+    const report: Report.Report = {
+      node: version,
+      providers: Keys.examine(values),
+      tools,
+      checks,
+      problems: Checks.problemsOf(checks)
+    }
     return report
   })

@@ -8,7 +8,7 @@ import type { TaskStatus, Verdict } from "@outlast/tasks"
 import { Tasks } from "@outlast/tasks"
 import { Clock, Console, Effect, Layer, Option, Stream } from "effect"
 import * as When from "../dlq/When.ts"
-import * as StoreClient from "../StoreClient.ts"
+import * as StoreClient from "../dlq/StoreClient.ts"
 import { UsageError } from "../UsageError.ts"
 import * as Report from "./Report.ts"
 
@@ -37,8 +37,8 @@ const usualLimit = 50
 const withTasks = <A, E>({ store, prefix }: StoreFlags, use: (tasks: Tasks.Service) => Effect.Effect<A, E>) =>
   Effect.gen(function* () {
     const address = yield* StoreClient.addressOf(store, "tasks")
-    const client = yield* StoreClient.clientOf(address, { store: "tasks", create: false, connections: 1 })
-    const file = StoreClient.shown(address)
+    const client = yield* StoreClient.clientOf(address, { store: "tasks" })
+    const file = StoreClient.nameOf(address)
     return yield* Effect.flatMap(Tasks.Tasks, use).pipe(
       Effect.provide(Tasks.layerClient({ prefix, file, create: false }).pipe(Layer.provide(client)))
     )

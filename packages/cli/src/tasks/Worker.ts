@@ -11,7 +11,7 @@ import { ClusterSockets } from "@outlast/node/cluster"
 import { StoreLock } from "@outlast/node/lock"
 import { Tasks } from "@outlast/tasks"
 import { Console, Effect, Layer, Option } from "effect"
-import * as StoreClient from "../StoreClient.ts"
+import * as StoreClient from "../dlq/StoreClient.ts"
 import { UsageError } from "../UsageError.ts"
 
 export interface Flags {
@@ -65,7 +65,7 @@ export const run = (flags: Flags): Effect.Effect<never, Failure | UsageError> =>
       return yield* new UsageError({ message: "--concurrency must be at least 1." })
     }
     const name = Option.getOrElse(flags.name, () => `${hostname()}-${process.pid}`)
-    const file = StoreClient.shown(address)
+    const file = StoreClient.nameOf(address)
     const options = { worker: name, prefix: flags.prefix, file, concurrency }
     const client = yield* StoreClient.clientOf(address, { store: "tasks", create: true, connections: 10 })
     const takeover = yield* takeoverOf(flags.takeover)

@@ -100,6 +100,23 @@ describe("outlast chat in a pipe", () => {
     assert.match(run.stdout, /\* +claw0 +no circuits/)
   })
 
+  it("trips and resets a circuit of each preset that has circuits", slow, async () => {
+    for (const preset of ["interactive", "background", "decision037", "nexo"]) {
+      const lines = ["/trip anthropic", "Hello!", "/reset all", "Hello!"]
+      const run = await chat(lines, ["--preset", preset])
+      assert.strictEqual(run.exitCode, 0, run.all)
+      assert.match(run.stdout, /^ +\S*anthropic\S* +open +probe in /)
+      assert.match(run.stdout, /\nEnded 0 cooldowns, closed \S*anthropic\S*\.\n/)
+      assert.match(run.stderr, /^→ openai\/gpt-4\.1[^]*\n→ anthropic\/claude-sonnet-4-5#main-key\n/)
+    }
+    for (const preset of ["codebuddy", "s11", "claw0"]) {
+      const run = await chat(["/trip anthropic", "/reset all"], ["--preset", preset])
+      assert.strictEqual(run.exitCode, 1, run.all)
+      assert.include(run.stderr, `Preset ${preset} has no circuits.`)
+      assert.include(run.stdout, "Ended 0 cooldowns")
+    }
+  })
+
   it("runs every preset", slow, async () => {
     for (const preset of ["background", "codebuddy", "decision037", "nexo"]) {
       const run = await chat(["/circuits", "Hello!", "/events", "/guard"], ["--preset", preset])

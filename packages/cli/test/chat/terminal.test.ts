@@ -146,6 +146,27 @@ describe("keys of a terminal", () => {
     assert.include(await chat.type("Hello"), "What shall we break today?")
   })
 
+  it(
+    "/trip and /reset open and close a circuit of every preset that has some",
+    { timeout: slow },
+    async () => {
+      for (const preset of ["interactive", "background", "decision037", "nexo"]) {
+        assert.include(await chat.type(`/preset ${preset}`), `Preset ${preset}.`)
+        assert.match(await chat.type("/trip anthropic"), /anthropic\S* +open +probe in /)
+        assert.match(await chat.type("/circuits"), /anthropic\S* +open/)
+        assert.match(await chat.type("Hello"), /→ openai\/gpt-4\.1/)
+        assert.match(await chat.type("/reset anthropic"), /closed \S*anthropic/)
+        assert.notMatch(await chat.type("/circuits"), / open /)
+        assert.match(await chat.type("Hello"), /→ anthropic\/claude-sonnet-4-5#main-key/)
+      }
+      for (const preset of ["codebuddy", "s11", "claw0"]) {
+        await chat.type(`/preset ${preset}`)
+        assert.include(await chat.type("/trip anthropic"), "has no circuits")
+      }
+      await chat.type("/preset interactive")
+    }
+  )
+
   it("Ctrl-C during a wait of the recovery cancels the message", { timeout: slow }, async () => {
     await chat.type("/preset background")
     await chat.type("/simulate-failure overloaded 90")

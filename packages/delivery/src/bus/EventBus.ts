@@ -22,6 +22,7 @@ import * as Backoff from "@outlast/resilience/retry/Backoff"
 import * as Options from "@outlast/resilience/Options"
 import { DeadLetters } from "../dead/DeadLetters.ts"
 import type { OutboxEvent } from "../Event.ts"
+import { isPattern } from "../Event.ts"
 import type { BusError } from "./BusError.ts"
 
 // -----------------------------------------------------------------------------
@@ -94,7 +95,14 @@ const provider = "MemoryBus.layer() or NatsBus.layer()"
 const { is } = Options
 
 export const sourceChecks: Options.Checks<Source> = {
-  subject: is.required(is.text),
+  subject: is.required(((module, field, value) =>
+    Options.check(
+      typeof value === "string" && isPattern(value),
+      module,
+      field,
+      value,
+      "parts separated by dots; * stands for one part, and > at the end for the rest"
+    )) as Options.Check),
   durable: is.required(((module, field, value) =>
     Options.check(
       typeof value === "string" && /^[\w-]{1,100}$/.test(value),

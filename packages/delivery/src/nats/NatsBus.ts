@@ -16,7 +16,7 @@ import { AckPolicy, DeliverPolicy } from "@nats-io/jetstream"
 import type { Consumer, JsMsg } from "@nats-io/jetstream"
 import { headers } from "@nats-io/transport-node"
 import type { MsgHdrs, NodeConnectionOptions } from "@nats-io/transport-node"
-import { Cause, Context, Duration, Effect, Exit, Layer, Option, Schedule, Stream } from "effect"
+import { Cause, Config, Context, Duration, Effect, Exit, Layer, Option, Schedule, Stream } from "effect"
 import * as Options from "@outlast/resilience/Options"
 import { BusError } from "../bus/BusError.ts"
 import type { Delivery, Service, Source } from "../bus/EventBus.ts"
@@ -101,6 +101,21 @@ export const layer = (options: NatsOptions): Layer.Layer<EventBus | NatsChecks> 
     )
   )
 }
+
+/**
+ * {@link layer} with settings from `effect/Config`, such as environment variables. A field that is not named keeps its
+ * default.
+ *
+ * **Example**
+ *
+ * ```ts
+ * NatsBus.layerConfig({ servers: Config.String("NATS_URL") })
+ * ```
+ */
+export const layerConfig = (
+  options: Config.Wrap<NatsOptions>
+): Layer.Layer<EventBus | NatsChecks, Config.ConfigError> =>
+  Layer.unwrap(Effect.map(Config.unwrap<NatsOptions>(options), layer))
 
 const timeoutOf = ({ timeout = defaults.timeout }: NatsOptions): number =>
   Duration.toMillis(Duration.fromInputUnsafe(timeout))

@@ -49,10 +49,7 @@ export const make = (core: Core) => {
       for (const row of rows) {
         // Its last rejection was counted, and the dead letter could not be written then.
         if (row.rejections >= settings.rejections) {
-          yield* bury(
-            row,
-            `The broker has rejected it ${row.rejections === 1 ? "once" : `${row.rejections} times`}.`
-          )
+          yield* bury(row, row.refusal)
           continue
         }
         const exit = yield* Effect.exit(send(row, row.brokerId))
@@ -81,12 +78,11 @@ export const make = (core: Core) => {
   const onRejected = (row: Row, error: BusError): Effect.Effect<Next, StoreError.StoreError> =>
     Effect.gen(function* () {
       const rejections = row.rejections + 1
+      yield* store.rejected(row.seq, rejections, error.message)
       if (error.permanent !== true && rejections < settings.rejections) {
-        yield* store.rejected(row.seq, rejections)
         const millis = () => Backoff.delay(settings.rejected, rejections, undefined, 0.5)
         return { _tag: "wait", millis, ownTime: true }
       }
-      yield* store.rejected(row.seq, rejections)
       yield* bury(row, error.message)
       return more
     })

@@ -21,8 +21,10 @@ export interface Pending {
   readonly row: NewRow
   readonly lane: LaneCell
   at: "new" | "waiting" | "granted" | "queued" | "writing" | "done"
-  /** Continues the fiber that waits. Set before it waits. */
-  resume: (next: Effect.Effect<Step, OutboxFull | StoreError.StoreError>) => void
+  /** Continues the fiber that waits, whose event is safe or refused. Set before it waits. */
+  resume: (next: Effect.Effect<Receipt, OutboxFull | StoreError.StoreError>) => void
+  /** Continues it when its turn has come. */
+  go: () => void
 }
 
 /** How a publish that waited goes on: its turn has come, or it is safe. */

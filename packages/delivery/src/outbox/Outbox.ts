@@ -23,7 +23,7 @@
  * program.pipe(Effect.provide(Outbox.layer().pipe(Layer.provide([MemoryBus.layer(), DeliveryStore.layerMemory()]))))
  * ```
  */
-import { Context, Effect, Layer, Option, Stream } from "effect"
+import { Config, Context, Effect, Layer, Option, Stream } from "effect"
 import type { Scope } from "effect"
 import type { StoreError } from "@outlast/resilience"
 import * as MissingService from "@outlast/resilience/MissingService"
@@ -76,6 +76,21 @@ export const layer = (
   options: OutboxOptions = {}
 ): Layer.Layer<Outbox, StoreError.StoreError, EventBus | DeliveryStore> => Layer.effect(Outbox, make(options))
 
+/**
+ * {@link layer} with settings from `effect/Config`, such as environment variables. A field that is not named keeps its
+ * default.
+ *
+ * **Example**
+ *
+ * ```ts
+ * Outbox.layerConfig({ publisher: Config.String("HOSTNAME") })
+ * ```
+ */
+export const layerConfig = (
+  options: Config.Wrap<OutboxOptions>
+): Layer.Layer<Outbox, Config.ConfigError | StoreError.StoreError, EventBus | DeliveryStore> =>
+  Layer.unwrap(Effect.map(Config.unwrap<OutboxOptions>(options), layer))
+
 /** A closing outbox waits so long for its last commit. */
 const closeWithin = "10 seconds"
 
@@ -89,11 +104,11 @@ export const make = (
     const { broker, lanes, queue, settled } = state
     const drain = Drain.make(core)
     const writer = Writer.make(core, drain)
-    const { begin, sweep } = Sweep.make(core, drain)
+    const { begin, periodic, sweep } = Sweep.make(core, drain)
 
     yield* begin
     yield* Effect.forkScoped(writer.loop)
-    yield* sweep.pipe(
+    yield* periodic.pipe(
       Effect.tap(() => Effect.sync(() => void (state.storeFailed = false))),
       Effect.catchCause(core.onStoreFailure),
       Effect.delay(settings.sweepEvery),

@@ -11,7 +11,7 @@ import { BusError } from "../bus/BusError.ts"
 import { EventBus } from "../bus/EventBus.ts"
 import type { OutboxEvent } from "../Event.ts"
 import { Signal } from "../Signal.ts"
-import { DeliveryStore, replayPublisher } from "../store/DeliveryStore.ts"
+import { DeliveryStore } from "../store/DeliveryStore.ts"
 import type { DeliveryEvent } from "../telemetry/DeliveryEvent.ts"
 import type { LaneCell, Pending } from "./Lanes.ts"
 import { isOfBroker, Lanes } from "./Lanes.ts"
@@ -69,10 +69,12 @@ class OutboxState {
   /** Publishers whose backlog this process drains, its own first. */
   owned: ReadonlyArray<string>
   /**
-   * Publishers of this process that another process took, while events may be stored under their names. Events of the
+   * Former names of this process that another process holds, while events may be stored under them. Events of the
    * same subjects wait for them, so the order holds also across a lost lease.
    */
   readonly lost = new Set<string>()
+  /** Names under which this process has stored events, without those whose events are gone. */
+  readonly #names: Set<string>
   /** The store may hold events of subjects that have no lane. */
   overflow = false
   closed = false
@@ -109,21 +111,35 @@ class OutboxState {
     this.#settings = settings
     this.publisher = publisher
     this.owned = [publisher]
+    this.#names = new Set([publisher])
   }
 
-  /** Sets the names that this process holds now. Events may still be stored under those that it held before. */
+  /** Sets the names that this process holds now. Events may still be stored under its own former names. */
   hold(publisher: string, others: ReadonlyArray<string>): void {
-    const before = this.owned
     this.publisher = publisher
     this.owned = [publisher, ...others]
-    for (const id of before) this.storedAs(id)
-    for (const id of this.owned) this.lost.delete(id)
+    this.#names.add(publisher)
+    this.#compare()
   }
 
   /** Events were stored under this name, which may be lost meanwhile. */
   storedAs(publisher: string): void {
-    // Replayed dead letters have no order with other events.
-    if (publisher !== replayPublisher && !this.owned.includes(publisher)) this.lost.add(publisher)
+    if (this.#names.has(publisher)) return
+    this.#names.add(publisher)
+    this.#compare()
+  }
+
+  /** No events are stored under a name that this process does not use anymore. */
+  forget(publisher: string): void {
+    this.owned = this.owned.filter((id) => id !== publisher)
+    this.#names.delete(publisher)
+    this.lost.delete(publisher)
+  }
+
+  /** A claimed backlog that another process takes back has no order with the events of this process. */
+  #compare(): void {
+    this.lost.clear()
+    for (const id of this.#names) if (!this.owned.includes(id)) this.lost.add(id)
   }
 
   storeFirst(): boolean {

@@ -48,7 +48,7 @@ export const make = (
       state.waiting--
       if (next === "go") {
         pending.at = "granted"
-        pending.resume(Effect.succeed("turn"))
+        pending.go()
         break
       }
       const full = enqueue(pending)
@@ -73,11 +73,11 @@ export const make = (
         endTurn(lane, "dropped")
         return Effect.andThen(undecided(pending), Effect.interrupt)
       }
-      const isRejected = exit.cause.reasons.some(
-        (reason) =>
-          Cause.isFailReason(reason) && reason.error instanceof BusError && reason.error.reason === "rejected"
-      )
-      const again: Pending = isRejected ? { ...pending, row: { ...row, rejections: 1 } } : pending
+      const error = exit.cause.reasons.find(Cause.isFailReason)?.error
+      const again: Pending =
+        error instanceof BusError && error.reason === "rejected"
+          ? { ...pending, row: { ...row, rejections: 1, refusal: error.message } }
+          : pending
       const refused = endTurn(lane, "failed", again)
       return refused === undefined ? wait(again, restore) : Effect.fail(refused)
     })
@@ -112,12 +112,17 @@ export const make = (
 
   const wait = (pending: Pending, restore: Restore): Effect.Effect<Receipt, PublishError> => {
     let early: Effect.Effect<Step, PublishError> | undefined
+    const turn = Effect.succeed<Step>("turn")
     pending.resume = (next) => {
       early = next
     }
+    pending.go = () => {
+      early = turn
+    }
     const step = Effect.callback<Step, PublishError>((resume) => {
-      if (early !== undefined) resume(early)
-      else pending.resume = resume
+      if (early !== undefined) return resume(early)
+      pending.resume = resume
+      pending.go = () => resume(turn)
     })
     return Effect.flatMap(
       Effect.onInterrupt(restore(step), () => abandon(pending)),
@@ -125,30 +130,40 @@ export const make = (
     )
   }
 
-  const enter = (row: NewRow): Effect.Effect<Receipt, PublishError> =>
+  /** A publish that may go straight to the broker: it has a turn to give back, however it ends. */
+  const inTurn = (row: NewRow): Effect.Effect<Receipt, PublishError> =>
     Effect.uninterruptibleMask((restore) =>
       Effect.suspend(() => {
-        if (state.closed) return Effect.fail(isClosed())
-        if (state.going + state.waiting + queue.size + state.commit >= maxInFlight) {
-          counts.refused++
-          return Effect.fail(new OutboxFull({ what: "inFlight", limit: maxInFlight }))
-        }
         const lane = lanes.of(row.subject)
         const [arrival, next] = Lane.arrive(lane.state, state.storeFirst())
+        if (arrival === "store") return restore(enter(row))
         lane.state = next
-        const pending: Pending = { row, lane, at: "new", resume: () => {} }
+        const pending: Pending = { row, lane, at: "new", resume: () => {}, go: () => {} }
         if (arrival === "go") return direct(pending, restore)
-        if (arrival === "wait") {
-          pending.at = "waiting"
-          lane.waiters.add(pending)
-          state.waiting++
-          return wait(pending, restore)
-        }
-        const waits = wait(pending, restore)
-        const refused = enqueue(pending)
-        return refused === undefined ? waits : Effect.fail(refused)
+        pending.at = "waiting"
+        lane.waiters.add(pending)
+        state.waiting++
+        return wait(pending, restore)
       })
     )
+
+  /** Takes one step up to the commit: in an outage all events of the program come this way. */
+  const enter = (row: NewRow): Effect.Effect<Receipt, PublishError> =>
+    Effect.callback<Receipt, PublishError>((resume) => {
+      if (state.closed) return resume(Effect.fail(isClosed()))
+      if (state.going + state.waiting + queue.size + state.commit >= maxInFlight) {
+        counts.refused++
+        return resume(Effect.fail(new OutboxFull({ what: "inFlight", limit: maxInFlight })))
+      }
+      const lane = lanes.of(row.subject)
+      const [arrival, next] = Lane.arrive(lane.state, state.storeFirst())
+      if (arrival !== "store") return resume(inTurn(row))
+      lane.state = next
+      const pending: Pending = { row, lane, at: "new", resume, go: () => {} }
+      const refused = enqueue(pending)
+      if (refused !== undefined) return resume(Effect.fail(refused))
+      return Effect.suspend(() => abandon(pending))
+    })
 
   const isTight = (row: NewRow): boolean =>
     (state.storeFirst() || (lanes.has(row.subject) && Lane.mustStore(lanes.of(row.subject).state))) &&
@@ -156,37 +171,46 @@ export const make = (
 
   const untilRoom = (row: NewRow): Effect.Effect<void> => room.until(() => !isTight(row))
 
-  const rowOf = (event: OutboxEvent): Effect.Effect<NewRow, TooLarge> =>
-    Effect.flatMap(maxBytes, (limit) => {
+  /** The event as a row, and what is done with it. */
+  const withRow = <A, E, R>(
+    event: OutboxEvent,
+    use: (row: NewRow) => Effect.Effect<A, E, R>
+  ): Effect.Effect<A, E | TooLarge, R> =>
+    Effect.flatMap(maxBytes, (limit): Effect.Effect<A, E | TooLarge, R> => {
       const bytes = Event.sizeOf(event)
       if (bytes > limit) return Effect.fail(new TooLarge({ subject: event.subject, bytes, limit }))
-      return Effect.map(Clock.currentTimeMillis, (at) => ({
-        ...event,
-        brokerId: event.id,
-        bytes,
-        at,
-        rejections: 0
-      }))
+      return Clock.clockWith((clock) =>
+        use({
+          id: event.id,
+          subject: event.subject,
+          body: event.body,
+          headers: event.headers,
+          brokerId: event.id,
+          bytes,
+          at: clock.currentTimeMillisUnsafe(),
+          rejections: 0,
+          refusal: ""
+        })
+      )
     })
+
+  const enterWithRoom = (row: NewRow): Effect.Effect<Receipt, PublishError> =>
+    isTight(row)
+      ? Effect.andThen(Effect.timeoutOption(untilRoom(row), settings.waitForRoom), enter(row))
+      : enter(row)
 
   return {
     publish: (given) =>
       Effect.suspend(() => {
         const event = Event.make(given)
         return Effect.flatMap(store.inTransaction, (inside) =>
-          inside
-            ? Effect.die(new InsideTransaction())
-            : Effect.flatMap(rowOf(event), (row) =>
-                isTight(row)
-                  ? Effect.andThen(Effect.timeoutOption(untilRoom(row), settings.waitForRoom), enter(row))
-                  : enter(row)
-              )
+          inside ? Effect.die(new InsideTransaction()) : withRow(event, enterWithRoom)
         )
       }),
     publishIn: (given) =>
       Effect.suspend(() => {
         const event = Event.make(given)
-        return Effect.flatMap(rowOf(event), (row): ReturnType<Service["publishIn"]> => {
+        return withRow(event, (row): ReturnType<Service["publishIn"]> => {
           if (state.closed) return Effect.fail(isClosed())
           const what = state.refusal(row.bytes)
           if (what !== undefined) return Effect.fail(new OutboxFull({ what, limit: cap[what] }))

@@ -6,11 +6,13 @@ import type { Drain } from "./Drain.ts"
 import * as Growth from "./Growth.ts"
 import type { Core } from "./OutboxCore.ts"
 
-/** Sweeps between two counts of everything. */
+/** Sweeps between two counts of everything, where the backlog is large. */
 const sweepsPerCount = 12
+/** A backlog that is counted at each sweep: it costs milliseconds. */
+const smallBacklog = 10_000
 
 export const make = (core: Core, { found }: Drain) => {
-  const { holder, settings, state, store, tell } = core
+  const { breaker, holder, settings, state, store, tell } = core
   const { maxSubjects } = settings
   const { counts, lanes, queue } = state
   let claims = Claims.none
@@ -37,15 +39,18 @@ export const make = (core: Core, { found }: Drain) => {
     yield* tell({ _tag: "LeaseLost", at: yield* Clock.currentTimeMillis, publisher: name })
   })
 
+  /** Takes over the backlogs whose processes are gone; true if there were any. */
   const claim = Effect.gen(function* () {
     const others = yield* store.others(holder)
     const [lapsed, next] = Claims.observe(claims, others, yield* monotonic, settings.lease)
     claims = next
+    const before = state.owned.length
     for (const seen of lapsed) {
       if (!(yield* store.claim(seen, holder))) continue
       state.hold(state.publisher, [...state.owned.slice(1), seen.id])
       yield* tell({ _tag: "BacklogClaimed", at: yield* Clock.currentTimeMillis, publisher: seen.id })
     }
+    return state.owned.length > before
   })
 
   const look = Effect.gen(function* () {
@@ -63,12 +68,12 @@ export const make = (core: Core, { found }: Drain) => {
       }
       if (subjects.length === 0 && id !== state.publisher && id !== replayPublisher) {
         yield* store.forget(id, holder)
-        state.owned = state.owned.filter((one) => one !== id)
+        state.forget(id)
       }
     }
     state.overflow = isOver || known > maxSubjects
     for (const id of state.lost) {
-      if ((yield* store.subjects(id, 1)).length === 0) state.lost.delete(id)
+      if ((yield* store.subjects(id, 1)).length === 0) state.forget(id)
     }
   })
 
@@ -102,19 +107,23 @@ export const make = (core: Core, { found }: Drain) => {
     }
   })
 
-  const once = Effect.gen(function* () {
-    yield* renew
-    yield* claim
-    yield* look
-    if (++sweeps % sweepsPerCount === 0) {
-      yield* count
-      yield* core.trimDead
-    }
-    yield* report
-  })
+  const once = (looks: Effect.Effect<boolean>) =>
+    Effect.gen(function* () {
+      yield* renew
+      // New events of a subject must know of a claimed backlog, or they overtake it.
+      const isClaimed = yield* claim
+      if (isClaimed || (yield* looks)) yield* look
+      const isDue = ++sweeps % sweepsPerCount === 0
+      if (isDue || state.load.events <= smallBacklog) yield* count
+      if (isDue) yield* core.trimDead
+      yield* report
+    })
 
+  const { withPermit } = Semaphore.makeUnsafe(1)
   /** One at a time: a program may ask for a sweep during another one. */
-  const sweep = Semaphore.makeUnsafe(1).withPermit(once)
+  const sweep = withPermit(once(Effect.succeed(true)))
+  /** Looks for stored events only while they can be published: that moves them from the groups of their commits. */
+  const periodic = withPermit(once(breaker.available(settings.circuitName)))
 
   /** What a new outbox does first: it takes its name, and finds what is stored. */
   const begin = Effect.gen(function* () {
@@ -124,5 +133,5 @@ export const make = (core: Core, { found }: Drain) => {
     yield* look
   })
 
-  return { begin, sweep }
+  return { begin, periodic, sweep }
 }

@@ -6,7 +6,7 @@
  */
 import { Clock, Effect, Exit } from "effect"
 import type { Drain } from "./Drain.ts"
-import type { LaneCell, Pending, Step } from "./Lanes.ts"
+import type { LaneCell, Pending } from "./Lanes.ts"
 import * as Lane from "./LaneState.ts"
 import type { StoreError } from "@outlast/resilience"
 import type { Core } from "./OutboxCore.ts"
@@ -87,6 +87,7 @@ export const make = (core: Core, { drain }: Drain) => {
       ),
       (exit) =>
         Effect.sync(() => {
+          state.commit = 0
           const perLane = new Map<LaneCell, number>()
           for (const pending of batch) {
             pending.at = "done"
@@ -118,7 +119,7 @@ export const make = (core: Core, { drain }: Drain) => {
           for (const pending of batch) {
             pending.resume(
               Exit.isSuccess(exit)
-                ? Effect.succeed<Step>({ id: pending.row.id, safe: "store" })
+                ? Effect.succeed({ id: pending.row.id, safe: "store" })
                 : Effect.failCause(exit.cause)
             )
           }
@@ -143,7 +144,6 @@ export const make = (core: Core, { drain }: Drain) => {
           return Effect.ensuring(
             writeBatch(batch),
             Effect.sync(() => {
-              state.commit = 0
               if (queue.size === 0) settled.pulse()
             })
           )

@@ -26,6 +26,8 @@ export interface NewRow extends OutboxEvent {
   readonly at: number
   /** Rejections that were counted before it was stored. */
   readonly rejections: number
+  /** The broker's words at the last rejection; empty without one. */
+  readonly refusal: string
 }
 
 /** A stored event. `seq` gives the order within a publisher and subject. */
@@ -92,8 +94,12 @@ export interface Service {
     limit: number
   ) => Effect.Effect<ReadonlyArray<Row>, StoreError.StoreError>
   readonly remove: (seqs: ReadonlyArray<number>) => Effect.Effect<void, StoreError.StoreError>
-  /** Notes the number of rejections of an event. */
-  readonly rejected: (seq: number, rejections: number) => Effect.Effect<void, StoreError.StoreError>
+  /** Notes the number of rejections of an event, and the broker's words at the last one. */
+  readonly rejected: (
+    seq: number,
+    rejections: number,
+    refusal: string
+  ) => Effect.Effect<void, StoreError.StoreError>
   /** Makes stored events dead letters: those named, or the oldest. */
   readonly bury: (
     which: { readonly seqs: ReadonlyArray<number> } | { readonly oldest: number },
@@ -104,7 +110,10 @@ export interface Service {
     publisher: string,
     limit: number
   ) => Effect.Effect<ReadonlyArray<string>, StoreError.StoreError>
-  /** Counts everything. Costs time in a large store. */
+  /**
+   * Counts everything. Costs time in a large store. A repeated event counts until something reads its subject, where the
+   * store recognises repetitions only then (SQLite).
+   */
   readonly totals: Effect.Effect<Totals, StoreError.StoreError>
   /** When the oldest stored event was published, in Unix milliseconds. */
   readonly oldest: Effect.Effect<Option.Option<number>, StoreError.StoreError>

@@ -136,10 +136,10 @@ const make = (options: MemoryOptions = {}): Service => {
         return found.sort((a, b) => a.seq - b.seq).slice(0, limit)
       }),
     remove: (seqs) => Effect.sync(() => remove(seqs)),
-    rejected: (seq, rejections) =>
+    rejected: (seq, rejections, refusal) =>
       Effect.sync(() => {
         const row = rows.get(seq)
-        if (row !== undefined) rows.set(seq, { ...row, rejections })
+        if (row !== undefined) rows.set(seq, { ...row, rejections, refusal })
       }),
     bury: (which, { reason, detail, at }) =>
       Effect.sync(() => {
@@ -227,7 +227,17 @@ const make = (options: MemoryOptions = {}): Service => {
           const { number, id, subject, body, headers } = letter
           const brokerId = Letter.replayId(letter)
           insert(replayPublisher, [
-            { id, subject, body, headers, brokerId, bytes: Event.sizeOf(letter), at, rejections: 0 }
+            {
+              id,
+              subject,
+              body,
+              headers,
+              brokerId,
+              bytes: Event.sizeOf(letter),
+              at,
+              rejections: 0,
+              refusal: ""
+            }
           ])
           letters.set(number, {
             ...letter,

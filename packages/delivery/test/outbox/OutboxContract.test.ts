@@ -35,6 +35,15 @@ const holds = (wanted: ReadonlyArray<string>) =>
   Effect.map(onBus, (bodies) => bodies.join() === wanted.join())
 
 const backlog = Effect.flatMap(Outbox.Outbox, ({ status }) => Effect.map(status, ({ backlog }) => backlog))
+/** The stored events of `orders-1`, of which the first has this id. */
+const stored = (id: string) =>
+  Effect.map(
+    Effect.flatMap(DeliveryStore.DeliveryStore, ({ head }) => head(["orders-1"], "orders", 10)),
+    (rows) => {
+      assert.strictEqual(rows[0]?.id, id)
+      return rows
+    }
+  )
 const totals = Effect.flatMap(DeliveryStore.DeliveryStore, ({ totals }) => totals)
 
 onEach((subject) => {
@@ -59,7 +68,9 @@ onEach((subject) => {
         yield* setBus("up")
         yield* until(holds(["1", "2", "3"]))
         yield* until(Effect.map(totals, ({ events }) => events === 0))
-        yield* until(Effect.map(Outbox.publish(event("4")), ({ safe }) => safe === "broker"))
+        const { flush } = yield* Outbox.Outbox
+        assert.deepStrictEqual(yield* flush("1 minute"), { left: 0 })
+        assert.strictEqual((yield* Outbox.publish(event("4"))).safe, "broker")
         assert.strictEqual((yield* onBus).at(-1), "4")
       }).pipe(Effect.provide(layer()))
     )
@@ -113,6 +124,15 @@ onEach((subject) => {
         yield* until(holds(["0", "1", "2"]))
         yield* turns
         assert.deepStrictEqual(yield* onBus, ["0", "1", "2"])
+      }).pipe(Effect.provide(layer()))
+    )
+    it.effect("counts a repeated id once from the next sweep on", () =>
+      Effect.gen(function* () {
+        yield* setBus("down")
+        for (const id of ["1", "1", "1", "2"]) yield* Outbox.publish(event(id))
+        const { sweep } = yield* Outbox.Outbox
+        yield* sweep
+        assert.strictEqual(yield* backlog, 2)
       }).pipe(Effect.provide(layer()))
     )
     it.effect("publishes nothing twice when an acknowledgement is lost within the dedupe window", () =>
@@ -327,6 +347,22 @@ onEach((subject) => {
         // No time passes, so no sweep finds what a drain has left.
         yield* until(holds(["1", "2", "3"]))
       }).pipe(Effect.provide(layer()))
+    )
+    it.effect("keep the broker's words when one rejection is enough", () =>
+      Effect.gen(function* () {
+        let sent = 0
+        yield* answer(() => {
+          sent++
+          return { error: rejected() }
+        })
+        yield* Outbox.publish(event("bad"))
+        const { list } = yield* DeadLetters.DeadLetters
+        yield* passing(Effect.map(list(), ({ length }) => length === 1))
+        const [letter] = yield* list()
+        assert.include(letter?.detail, "not wanted")
+        assert.strictEqual(letter?.attempts, 1)
+        assert.strictEqual(sent, 1)
+      }).pipe(Effect.provide(layer({ rejections: 1 })))
     )
     it.effect("that are permanent make a dead letter at once", () =>
       Effect.gen(function* () {
@@ -587,6 +623,28 @@ onEach((subject) => {
         yield* one.run(Outbox.publish(event("2")))
         yield* setBus("up")
         yield* passing(holds(["1", "2"]), "5 seconds")
+        yield* one.stop
+      }).pipe(Effect.scoped, Effect.provide(ground(subject)))
+    )
+    it.effect("an outbox does not wait for a claimed backlog that its owner took back", () =>
+      Effect.gen(function* () {
+        const events = yield* recorded
+        const { hold, insert } = yield* DeliveryStore.DeliveryStore
+        yield* setBus("down")
+        const killed = yield* start({ publisher: "orders-1" }, true)
+        yield* killed.run(Outbox.publish(event("1")))
+        yield* killed.stop
+        const one = yield* start({ publisher: "orders-2", mode: "alwaysStore" })
+        const isClaimed = Effect.sync(() => events.some(({ _tag }) => _tag === "BacklogClaimed"))
+        yield* passing(isClaimed, "5 seconds")
+        // The owner is back. It stores events of the same subject, and publishes none of them.
+        yield* hold("orders-1", "owner")
+        const [row] = yield* stored("1")
+        if (row !== undefined) yield* insert("orders-1", [{ ...row, id: "2", brokerId: "2" }])
+        yield* one.run(Effect.flatMap(Outbox.Outbox, ({ sweep }) => sweep))
+        yield* one.run(Outbox.publish(event("3")))
+        yield* setBus("up")
+        yield* passing(holds(["3"]), "5 seconds")
         yield* one.stop
       }).pipe(Effect.scoped, Effect.provide(ground(subject)))
     )

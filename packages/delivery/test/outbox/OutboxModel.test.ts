@@ -9,7 +9,7 @@ import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
 import { DeadLetters, DeliveryStore, Outbox } from "@outlast/delivery"
 import * as Lane from "#delivery/outbox/LaneState"
-import { answer, event, ground, onBus, passing, rejected, setBus, turns, until } from "../support/outboxes.ts"
+import { answer, event, ground, onBus, passing, rejected, setBus, turn, until } from "../support/outboxes.ts"
 import { onEach } from "../support/Stores.ts"
 
 /** `good` is taken, `bad` is rejected for good, `poor` is rejected each time. */
@@ -54,10 +54,35 @@ const start = (publisher: string | undefined) =>
     const scope = yield* Scope.make()
     const store = yield* DeliveryStore.DeliveryStore
     let isKilled = false
+    let busy = 0
+    const watched = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+      Effect.suspend(() => {
+        busy++
+        return Effect.ensuring(
+          effect,
+          Effect.sync(() => busy--)
+        )
+      })
     const own: DeliveryStore.Service = {
       ...store,
+      head: (owned, subject, limit) => watched(store.head(owned, subject, limit)),
+      remove: (seqs) => watched(store.remove(seqs)),
+      rejected: (seq, rejections, refusal) => watched(store.rejected(seq, rejections, refusal)),
+      bury: (which, why) => watched(store.bury(which, why)),
+      trimDead: (at) => watched(store.trimDead(at)),
+      beat: (holder) => watched(store.beat(holder)),
+      others: (holder) => watched(store.others(holder)),
+      claim: (seen, holder) => watched(store.claim(seen, holder)),
+      subjects: (publisher, limit) => watched(store.subjects(publisher, limit)),
+      forget: (publisher, holder) => watched(store.forget(publisher, holder)),
+      totals: watched(store.totals),
+      oldest: watched(store.oldest),
       release: (holder) => Effect.suspend(() => (isKilled ? Effect.void : store.release(holder)))
     }
+    /** Waits until the outbox has nothing to do before time passes or a command comes. */
+    const isQuiet: Effect.Effect<void> = Effect.gen(function* () {
+      for (let quiet = 0; quiet < 10; quiet = busy === 0 ? quiet + 1 : 0) yield* turn
+    })
     const context = yield* Layer.buildWithScope(Outbox.layer({ publisher }), scope).pipe(
       Effect.provideService(DeliveryStore.DeliveryStore, own)
     )
@@ -66,7 +91,7 @@ const start = (publisher: string | undefined) =>
         isKilled = how === "crash"
         return Scope.close(scope, Exit.void)
       })
-    return { context, end }
+    return { context, end, isQuiet }
   })
 
 const live = (commands: ReadonlyArray<Command>, publisher: string | undefined) =>
@@ -116,12 +141,8 @@ const live = (commands: ReadonlyArray<Command>, publisher: string | undefined) =
       if (!isUp) return Effect.void
       drain(false)
       const isStored = until(Effect.map(totals, ({ events }) => events === left()))
-      const flush = Effect.flatMap(Outbox.Outbox, ({ flush }) => flush("1 minute"))
-      return Effect.andThen(
-        isStored,
-        // A lane whose last event was removed reads once more.
-        left() === 0 ? Effect.provide(flush, outbox.context) : turns
-      )
+      // A lane whose last event was removed reads once more.
+      return Effect.andThen(isStored, outbox.isQuiet)
     })
     const settle = Effect.suspend(() => {
       if (!isUp) return Effect.void
@@ -174,7 +195,9 @@ const live = (commands: ReadonlyArray<Command>, publisher: string | undefined) =
           lanes.clear()
           // Another name finds a killed process's backlog only after its lease.
           if (command.do === "crash") {
-            for (let i = 0; i < 6; i++) yield* Effect.andThen(TestClock.adjust("5 seconds"), turns)
+            for (let i = 0; i < 6; i++) {
+              yield* Effect.andThen(TestClock.adjust("5 seconds"), outbox.isQuiet)
+            }
           }
           for (const subject of stored.keys()) lanes.set(subject, Lane.found(Lane.empty)[1])
           break

@@ -17,6 +17,7 @@ const row = (id: string, subject = "a", rest: { readonly at?: number; readonly b
   bytes: 10,
   at: 1_000,
   rejections: 0,
+  refusal: "",
   ...rest
 })
 
@@ -82,10 +83,11 @@ onEach((subject) => {
         assert.deepStrictEqual(yield* oldest, Option.some(1_000))
         const [one, two] = yield* head(["p"], "a", 10)
         yield* remove([one?.seq ?? -1, 1_000_000])
-        yield* rejected(two?.seq ?? -1, 2)
+        yield* rejected(two?.seq ?? -1, 2, "no")
         const [next] = yield* head(["p"], "a", 1)
         assert.strictEqual(next?.id, "2")
         assert.strictEqual(next?.rejections, 2)
+        assert.strictEqual(next?.refusal, "no")
         assert.deepStrictEqual(yield* oldest, Option.some(2_000))
       })
     )
@@ -257,6 +259,8 @@ onEach((subject) => {
         assert.deepStrictEqual(yield* keys({ ids: ["id-1", "id-3"] }), ["3", "1"])
         assert.deepStrictEqual(yield* keys({ ids: [] }), [])
         assert.strictEqual(yield* countDead({ subject: "orders.>" }), 3)
+        const many = Array.from({ length: 40_000 }, (_, n) => String(n + 100))
+        assert.deepStrictEqual(yield* keys({ ids: [...many, "id-1", "id-3"] }), ["3", "1"])
         const [newest] = yield* listDead({}, { limit: 1 })
         const rest = yield* listDead({}, { limit: 2, below: newest?.number ?? 0 })
         assert.deepStrictEqual(

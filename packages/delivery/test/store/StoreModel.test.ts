@@ -118,7 +118,7 @@ const carryOut = (commands: ReadonlyArray<Command>, { isSql }: Subject, prefix: 
           model = Model.remove(model, idsOf(rows))
           break
         case "reject":
-          yield* store.rejected(first.seq, first.rejections + 1)
+          yield* store.rejected(first.seq, first.rejections + 1, "no")
           model = Model.rejected(model, first.id)
           break
         case "bury": {
@@ -131,6 +131,8 @@ const carryOut = (commands: ReadonlyArray<Command>, { isSql }: Subject, prefix: 
       }
     })
     const look = Effect.gen(function* () {
+      // Repetitions are recognised when something reads.
+      yield* store.subjects("p", 1)
       const { events, bytes, dead } = yield* store.totals
       same(
         { events, bytes, dead },
@@ -256,6 +258,7 @@ const carryOut = (commands: ReadonlyArray<Command>, { isSql }: Subject, prefix: 
           break
         }
         case "totals":
+          yield* store.subjects("p", 1)
           same((yield* store.totals).events, model.rows.length, "totals")
           break
         case "oldest":

@@ -48,7 +48,8 @@ export const newRow = (id: string): Parameters<DeliveryStore.Service["insert"]>[
   brokerId: id,
   bytes: 11,
   at: 1_000,
-  rejections: 0
+  rejections: 0,
+  refusal: ""
 })
 
 export const insert = (

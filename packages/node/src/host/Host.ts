@@ -39,7 +39,7 @@
  * Host.runMain(Layer.launch(Service.pipe(Layer.provide(Delivery))))
  * ```
  */
-import { Duration, Effect, Fiber, Layer } from "effect"
+import { Config, Duration, Effect, Fiber, Layer } from "effect"
 import type { Context, Scope } from "effect"
 import * as Check from "@outlast/resilience/Options"
 import type { HostOptions } from "./HostOptions.ts"
@@ -56,7 +56,7 @@ export { defaults } from "./HostOptions.ts"
 export type { HostOptions } from "./HostOptions.ts"
 export { definitions } from "./HostEvent.ts"
 export type { HostEvent, ShutdownEnded, ShutdownStarted, ShutdownStepEnded } from "./HostEvent.ts"
-export { exitCodes, repeatWindow, runMain } from "./RunMain.ts"
+export { exitCodes, repeatWindow, runMain, runMainConfig } from "./RunMain.ts"
 export type { RunMainOptions } from "./RunMain.ts"
 export { phases } from "./ShutdownState.ts"
 export type { Phase, Result, StepEnd } from "./ShutdownState.ts"
@@ -181,3 +181,16 @@ export const layer = (options: HostOptions = {}): Layer.Layer<Host> => {
   const checkLimit = Duration.toMillis(options.checkLimit ?? defaults.checkLimit)
   return Layer.effect(Host, HostService.make(planOf(options, false), checkLimit))
 }
+
+/**
+ * {@link layer} with settings from `effect/Config`, such as environment variables. A field that is not named keeps its
+ * default. {@link runMainConfig} does the same for {@link runMain}.
+ *
+ * **Example**
+ *
+ * ```ts
+ * Host.layerConfig({ total: Config.Duration("SHUTDOWN_TOTAL") })
+ * ```
+ */
+export const layerConfig = (options: Config.Wrap<HostOptions>): Layer.Layer<Host, Config.ConfigError> =>
+  Layer.unwrap(Effect.map(Config.unwrap<HostOptions>(options), layer))

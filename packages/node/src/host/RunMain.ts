@@ -1,5 +1,5 @@
 /** Runs a program as the main program of its process, with its signals and exit codes. See `Host.runMain`. */
-import { Cause, Clock, Duration, Effect, Exit, Fiber, Option, Runtime } from "effect"
+import { Cause, Clock, Config, Duration, Effect, Exit, Fiber, Option, Runtime } from "effect"
 import { writeSync } from "node:fs"
 import { constants } from "node:os"
 import * as Check from "@outlast/resilience/Options"
@@ -96,6 +96,25 @@ export const runMain = <A, E>(main: Effect.Effect<A, E, Host>, options: RunMainO
     // Open timers and sockets may end first, as in a program without `runMain`.
     if (mustExit || code !== 0) process.exit(code)
   })
+}
+
+/**
+ * {@link runMain} with settings from `effect/Config`: by default from environment variables. A field that is not named
+ * keeps its default. Ends with 1 when a setting is wrong.
+ */
+export const runMainConfig = <A, E>(
+  main: Effect.Effect<A, E, Host>,
+  options: Config.Wrap<RunMainOptions>
+): void => {
+  const settings = Effect.runSyncExit(
+    Effect.gen(function* () {
+      return yield* Config.unwrap<RunMainOptions>(options)
+    })
+  )
+  if (Exit.isSuccess(settings)) return runMain(main, settings.value)
+  const error = Cause.squash(settings.cause)
+  say(`The settings of the host are wrong. ${error instanceof Error ? error.message : String(error)}`)
+  process.exit(exitCodes.failed)
 }
 
 interface Ended {

@@ -20,7 +20,7 @@
  * const Instance = SingleInstance.layer("data/agent.lock", { whenHeld: SingleInstance.wait("30 seconds") })
  * ```
  */
-import { Clock, Duration, Effect, Layer } from "effect"
+import { Clock, Config, Duration, Effect, Layer } from "effect"
 import type { Scope } from "effect"
 import { InvalidOption, StoreError } from "@outlast/resilience"
 import * as Check from "@outlast/resilience/Options"
@@ -107,6 +107,28 @@ export const layer = (
   path: string,
   options: Options = {}
 ): Layer.Layer<never, AlreadyRunning | StoreError.StoreError> => Layer.effectDiscard(acquire(path, options))
+
+/** Settings of {@link layerConfig}: the options, and the path of the lock. */
+export interface ConfigOptions extends Options {
+  readonly path: string
+}
+
+/**
+ * {@link layer} with settings from `effect/Config`, such as environment variables. A field that is not named keeps its
+ * default.
+ *
+ * **Example**
+ *
+ * ```ts
+ * SingleInstance.layerConfig({ path: Config.String("LOCK_FILE") })
+ * ```
+ */
+export const layerConfig = (
+  options: Config.Wrap<ConfigOptions>
+): Layer.Layer<never, AlreadyRunning | Config.ConfigError | StoreError.StoreError> =>
+  Layer.unwrap(
+    Effect.map(Config.unwrap<ConfigOptions>(options), ({ path, ...options }) => layer(path, options))
+  )
 
 /** A new holder writes its pid file right after it gets the lock. */
 const settle = Duration.seconds(1)

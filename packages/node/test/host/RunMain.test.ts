@@ -179,3 +179,26 @@ describe("a program", () => {
     assert.throws(() => Host.runMain(Effect.void, { total: -1 }), /total must be/)
   })
 })
+
+describe("runMainConfig", () => {
+  it.live("takes its settings from the environment", () =>
+    Effect.gen(function* () {
+      const child = yield* Child.start(program, ["configured", "0 seconds"])
+      yield* child.line("up")
+      yield* child.signal("SIGTERM")
+      const { code, output } = yield* child.end
+      assert.strictEqual(code, 0)
+      assert.include(output, "released")
+    })
+  )
+
+  it.live("says what is wrong with a setting, and ends with 1", () =>
+    Effect.gen(function* () {
+      const child = yield* Child.start(program, ["configured", "soon"])
+      const { code, output } = yield* child.end
+      assert.strictEqual(code, 1)
+      assert.match(output, /The settings of the host are wrong\. [^]*SHUTDOWN_WAIT/)
+      assert.notInclude(output, "up")
+    })
+  )
+})

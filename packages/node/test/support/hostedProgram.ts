@@ -2,7 +2,7 @@
  * A program under `Host.runMain`: `hostedProgram.ts <kind> <options as JSON> <file>`. Prints `up` when it runs, and what its
  * steps do.
  */
-import { Effect } from "effect"
+import { Config, Effect } from "effect"
 import { writeFileSync } from "node:fs"
 import { Host } from "@outlast/node/host"
 
@@ -53,4 +53,9 @@ const main = Effect.gen(function* () {
   return yield* Effect.never
 }).pipe(Effect.scoped)
 
-Host.runMain(main, JSON.parse(options))
+if (kind === "configured") {
+  process.env["SHUTDOWN_WAIT"] = options
+  Host.runMainConfig(main, { wait: Config.Duration("SHUTDOWN_WAIT"), signals: Config.succeed(["SIGTERM"]) })
+} else {
+  Host.runMain(main, JSON.parse(options))
+}

@@ -45,7 +45,7 @@ interface Base {
   readonly backoff: number
   /** Length of the last opening, in milliseconds. */
   readonly lasted: number
-  /** End of the latest `retryAfter` of a failure. No opening ends earlier. */
+  /** End of the latest `retryAfter` of a failure. An opening that begins later does not end earlier. */
   readonly notBefore: number
 }
 

@@ -66,7 +66,13 @@ const name = (event: RetryEvent): string | undefined => textOf(event, "name")
 export const definitions: EventDefinitions<RetryEvent> = {
   Retrying: {
     doc: "An attempt failed or was refused. Another follows after `delay`.",
-    line: named(),
+    line: (event) => ({
+      ...named("Warn")(event),
+      detail:
+        event.because === "refused"
+          ? ": a circuit refused the call"
+          : `: attempt ${event.attempt} failed${event.class === undefined ? "" : ` (${event.class})`}`
+    }),
     // A refusal by a circuit is not an attempt, so the wait after it is not a retry.
     metrics: [
       {
@@ -83,7 +89,10 @@ export const definitions: EventDefinitions<RetryEvent> = {
   },
   RetriesExhausted: {
     doc: "A call failed and is not retried any more. Not published for defects and interruptions.",
-    line: named(),
+    line: (event) => ({
+      ...named("Warn")(event),
+      detail: `: ${event.stopped}, after ${event.attempts === 1 ? "1 attempt" : `${event.attempts} attempts`}`
+    }),
     metrics: [{ metric: retriesExhausted, names: { name } }]
   }
 }

@@ -3,7 +3,7 @@
  *
  * Each union of events has one record of definitions, in the file of the union. The record is exhaustive by type: an event
  * without a definition, or a definition without a part, does not compile. `Metrics`, `EventLine` of `@outlast/agent`, the
- * printed timeline of `outlast demo` and `docs/events.md` read the records. They have no list of events of their own.
+ * printed timeline of `outlast demo`, `docs/events.md` and `docs/metrics.md` read the records. They have no list of events of their own.
  *
  * Definitions are read by those who listen: publishing an event reads none.
  *

@@ -23,6 +23,11 @@ export const Warnings: Context.Reference<boolean> = Context.Reference<boolean>(
 export interface Line {
   readonly level: "Info" | "Warn" | "Error"
   readonly text: string
+  /**
+   * What a log has behind the text, and a printed timeline of one call has not: facts that the lines around it have in a
+   * timeline. In a log the lines of many calls are mixed.
+   */
+  readonly detail?: string | undefined
 }
 
 /** Writes the line, unless {@link Warnings} is off. A logger that dies changes nothing for the caller. */
@@ -30,8 +35,8 @@ export const write = (line: Line): Effect.Effect<void> =>
   Effect.flatMap(Warnings, (isOn) => (isOn ? log(line) : Effect.void))
 
 /** Writes the line even when {@link Warnings} is off. */
-export const log = ({ level, text }: Line): Effect.Effect<void> =>
-  Effect.ignoreCause(Effect.logWithLevel(level)(text))
+export const log = ({ level, text, detail = "" }: Line): Effect.Effect<void> =>
+  Effect.ignoreCause(Effect.logWithLevel(level)(`${text}${detail}`))
 
 /** No warnings, for programs that print events themselves. */
 export const layerOff: Layer.Layer<never> = Layer.succeed(Warnings, false)

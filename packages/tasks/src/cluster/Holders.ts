@@ -22,9 +22,9 @@ export interface Service {
   readonly beat: (boot: string) => Effect.Effect<void, StoreError.StoreError>
   /** This process has ended in good order. */
   readonly leave: (boot: string) => Effect.Effect<void, StoreError.StoreError>
-  /** Stores the reply of a handler of this process for the worker that has its task now. */
+  /** Stores the reply of a handler of this process for the worker that has its task now. `key` names the attempt, too. */
   readonly answer: (
-    effect: Pick<EffectRecord, "key" | "task" | "boot">,
+    handler: { readonly key: string; readonly task: string; readonly boot: string },
     reply: Reply
   ) => Effect.Effect<void, StoreError.StoreError>
   /** The reply of an effect's handler, waiting while its holder lives. `own`: the process that asks. */
@@ -89,10 +89,10 @@ export const layer = (
           return silent > term && since !== undefined && at - since > term
         })
 
-      const stored = ({ key, boot }: EffectRecord) =>
+      const stored = ({ key, attempt, boot }: EffectRecord) =>
         Effect.gen(function* () {
           const [row] = yield* sql<{ readonly reply: string }>`SELECT reply FROM ${replies}
-            WHERE effect_key = ${key} AND boot = ${boot}`
+            WHERE effect_key = ${`${key}/${attempt}`} AND boot = ${boot}`
           return row === undefined
             ? Option.none<Reply>()
             : Option.some(yield* Effect.orDie(Schema.decodeUnknownEffect(replyJson)(row.reply)))
@@ -104,7 +104,7 @@ export const layer = (
             yield* run(sql`INSERT INTO ${workers} (boot, seen) VALUES (${boot}, ${now})
               ON CONFLICT (boot) DO UPDATE SET seen = EXCLUDED.seen`)
             const at = yield* Clock.currentTimeMillis
-            if (since === undefined || at - last > term / 2) since = at
+            if (since === undefined || at - last > term) since = at
             last = at
           }),
         leave: (boot) => Effect.asVoid(run(sql`DELETE FROM ${workers} WHERE boot = ${boot}`)),

@@ -31,6 +31,29 @@ export type Decision =
   /** Waits for a person. */
   | { readonly _tag: "Stop"; readonly record: EffectRecord }
 
+/** This attempt at an effect. */
+export interface Attempt {
+  /** Counts from 1. A person has decided that every earlier one has not happened. */
+  readonly attempt: number
+  /** The start of this process. */
+  readonly boot: string
+  /** True when this process may have forgotten handlers that it began. */
+  readonly hasForgotten: boolean
+}
+
+/**
+ * What a record says to an attempt whose handler does not run in this process. A record of this process without a handler
+ * was written by an activity that was interrupted before its handler began.
+ */
+export const knownOf = (
+  record: EffectRecord | undefined,
+  { attempt, boot, hasForgotten }: Attempt
+): Known => {
+  if (record === undefined) return { _tag: "New" }
+  if (record.attempt < attempt) return { _tag: "DidNot" }
+  return record.boot === boot && !hasForgotten ? { _tag: "New" } : { _tag: "Begun", record }
+}
+
 export const decide = (kind: "idempotent" | "once", known: Known, canReconcile: boolean): Decision => {
   if (known._tag === "New") return { _tag: "Run", takesOver: false }
   if (known._tag === "DidNot" || kind === "idempotent") return { _tag: "Run", takesOver: true }

@@ -133,7 +133,8 @@ const make = (): Service => {
     woken: (id, generation, name) =>
       Effect.sync(() => {
         const row = live(id, generation)
-        if (row?.wait === name) Object.assign(row, { wait: undefined, dueAt: undefined, verdict: undefined, state: queued })
+        if (row?.wait === name)
+          Object.assign(row, { wait: undefined, dueAt: undefined, verdict: undefined, state: queued })
       }),
     park: (id, generation) =>
       Effect.sync(() => {

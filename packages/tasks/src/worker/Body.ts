@@ -41,7 +41,12 @@ export const body =
       const control = new Control(row)
       running.set(row.id, control)
       yield* Effect.ensuring(
-        run(worker, payload, row, control),
+        Effect.catchCause(run(worker, payload, row, control), (cause) =>
+          // A mistake beside the run: the task must not stay open with nothing that runs it.
+          Cause.hasInterruptsOnly(cause)
+            ? Effect.failCause(cause)
+            : finish(worker, row, control, Exit.failCause(cause))
+        ),
         Effect.sync(() => {
           if (running.get(row.id) === control) running.delete(row.id)
         })

@@ -18,6 +18,7 @@ interface Entry<A> {
   readonly task: string
   readonly fiber: Fiber.Fiber<A>
   ended: { readonly at: number; readonly reply: A } | undefined
+  isStored: boolean
 }
 
 /** An activity stores a reply within this many milliseconds, unless its worker has lost the task. */
@@ -29,6 +30,7 @@ const maxEnded = 10_000
 export class Handlers<A> {
   readonly #scope: Scope.Scope
   readonly #entries = new Map<string, Entry<A>>()
+  #hasForgotten = false
 
   constructor(scope: Scope.Scope) {
     this.#scope = scope
@@ -38,6 +40,11 @@ export class Handlers<A> {
   get(key: string): Effect.Effect<A> | undefined {
     const entry = this.#entries.get(key)
     return entry === undefined ? undefined : Fiber.join(entry.fiber)
+  }
+
+  /** True when a handler was forgotten whose reply may not be stored. */
+  get hasForgotten(): boolean {
+    return this.#hasForgotten
   }
 
   /** Starts the handler of an effect, and waits for it. */
@@ -52,7 +59,8 @@ export class Handlers<A> {
             entry.ended = { at, reply }
           })
         )
-        const entry: Entry<A> = { task, fiber: yield* Effect.forkIn(noted, this.#scope), ended: undefined }
+        const fiber = yield* Effect.forkIn(noted, this.#scope)
+        const entry: Entry<A> = { task, fiber, ended: undefined, isStored: false }
         this.#entries.set(key, entry)
         this.#trim()
         return yield* restore(Fiber.join(entry.fiber))
@@ -63,11 +71,17 @@ export class Handlers<A> {
   /** Handlers that have ended, and whose reply was not taken. `isLast`: no activity takes one any more. */
   left(now: number, isLast: boolean): ReadonlyArray<Left<A>> {
     const all: Array<Left<A>> = []
-    for (const [key, { task, ended }] of this.#entries) {
-      if (ended === undefined || (!isLast && now - ended.at < grace)) continue
+    for (const [key, { task, ended, isStored }] of this.#entries) {
+      if (ended === undefined || isStored || (!isLast && now - ended.at < grace)) continue
       all.push({ key, task, reply: ended.reply })
     }
     return all
+  }
+
+  /** The reply of a handler is stored for other workers. It stays here, too, in case the task comes back. */
+  stored(key: string): void {
+    const entry = this.#entries.get(key)
+    if (entry !== undefined) entry.isStored = true
   }
 
   /** The reply of the effect is stored. */
@@ -81,6 +95,7 @@ export class Handlers<A> {
     for (const [key, { fiber }] of this.#entries) {
       if (fiber.pollUnsafe() === undefined) continue
       this.#entries.delete(key)
+      this.#hasForgotten = true
       return
     }
   }

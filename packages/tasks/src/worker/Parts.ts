@@ -8,6 +8,8 @@ const capacity = 1_024
 interface Watched {
   readonly parts: PubSub.PubSub<Agent.Part>
   readers: number
+  /** Characters of the answer under way; `undefined` between answers. */
+  shown: number | undefined
 }
 
 export class Parts {
@@ -20,7 +22,27 @@ export class Parts {
   emit(id: string, part: Agent.Part): Effect.Effect<void> {
     return Effect.suspend(() => {
       const watched = this.#watched.get(id)
-      return watched === undefined ? Effect.void : Effect.asVoid(PubSub.publish(watched.parts, part))
+      if (watched === undefined) return Effect.void
+      if (part.type === "rewind") watched.shown = 0
+      else if (watched.shown !== undefined && part.type === "text-delta") watched.shown += part.delta.length
+      return Effect.asVoid(PubSub.publish(watched.parts, part))
+    })
+  }
+
+  /** Runs a question. What an earlier one showed that was cut off is taken back. */
+  answering<A, E, R>(id: string, run: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    const at = (shown: number | undefined): void => {
+      const watched = this.#watched.get(id)
+      if (watched !== undefined) watched.shown = shown
+    }
+    return Effect.suspend(() => {
+      const before = this.#watched.get(id)?.shown
+      const taken = before === undefined ? Effect.void : this.emit(id, { type: "rewind", characters: before })
+      at(0)
+      return Effect.andThen(
+        taken,
+        Effect.tap(run, () => Effect.sync(() => at(undefined)))
+      )
     })
   }
 
@@ -32,7 +54,8 @@ export class Parts {
           Effect.gen({ self: this }, function* () {
             const known = this.#watched.get(id) ?? {
               parts: yield* PubSub.sliding<Agent.Part>(capacity),
-              readers: 0
+              readers: 0,
+              shown: undefined
             }
             known.readers++
             this.#watched.set(id, known)

@@ -108,17 +108,25 @@ export const make = (
       })
     )
 
-  const waitForPerson = (name: string, state: TaskState): Effect.Effect<Wake> =>
+  const waitForPerson = (
+    name: string,
+    state: TaskState,
+    said: Effect.Effect<void> = Effect.void
+  ): Effect.Effect<Wake> =>
     waitFor(
       name,
-      Effect.flatMap(Clock.currentTimeMillis, (at) => kept(store.wait({ id, generation, name, state, at })))
+      Effect.gen(function* () {
+        const at = yield* Clock.currentTimeMillis
+        yield* kept(store.wait({ id, generation, name, state, at }))
+        yield* said
+      })
     )
 
   // ---------------------------------------------------------------------------
   // Effects
   // ---------------------------------------------------------------------------
 
-  /** Runs a handler under the journal. `isDecided`: a person has said that it has not happened. */
+  /** Runs a handler under the journal. A person has decided about the attempts before this one. */
   const journaled = <R>(
     effect: {
       readonly name: string
@@ -127,16 +135,18 @@ export const make = (
       readonly kind: "idempotent" | "once"
       readonly ask: ReturnType<typeof Journal.askOf>
     },
-    isDecided: boolean,
+    attempt: number,
     happened: (result: unknown) => Reply,
     run: Effect.Effect<Reply, never, R>
   ): Effect.Effect<Reply, never, R> =>
     Effect.gen(function* () {
       const { name, turn, call, kind, ask } = effect
       const key = `${runOf(row)}/${name}`
-      const joined = worker.handlers.get(key)
-      if (joined !== undefined && !isDecided) return yield* joined
+      const handlerKey = `${key}/${attempt}`
+      const joined = worker.handlers.get(handlerKey)
+      if (joined !== undefined) return yield* joined
       const at = yield* Clock.currentTimeMillis
+      const { boot } = worker
       const record: EffectRecord = {
         key,
         task: id,
@@ -145,64 +155,57 @@ export const make = (
         turn,
         callId: call.id,
         params: call.params,
+        attempt,
         holder: worker.name,
-        boot: worker.boot,
+        boot,
         at
       }
-      const found = isDecided ? Option.none() : yield* kept(store.intend(record))
-      if (Option.isSome(found) && worker.holders !== undefined) {
-        const reply = yield* worker.holders.replyOf(found.value, worker.boot)
+      const found = yield* kept(store.intend(record))
+      if (Option.isSome(found) && found.value.attempt === attempt && worker.holders !== undefined) {
+        const reply = yield* worker.holders.replyOf(found.value, boot)
         if (Option.isSome(reply)) return reply.value
       }
-      const known: JournalState.Known = isDecided
-        ? { _tag: "DidNot" }
-        : Option.match(found, {
-            onNone: () => ({ _tag: "New" }),
-            onSome: (record) => ({ _tag: "Begun", record })
-          })
+      const { hasForgotten } = worker.handlers
+      const known = JournalState.knownOf(Option.getOrUndefined(found), { attempt, boot, hasForgotten })
       let decision = JournalState.decide(kind, known, ask !== undefined)
       if (decision._tag === "Ask" && ask !== undefined) {
-        const answer = yield* Effect.catchCause(ask(decision.record), (cause) =>
-          Cause.hasInterruptsOnly(cause)
-            ? Effect.failCause(cause)
-            : Effect.as(
-                Effect.logWarning(
-                  `Journal: reconcile of ${call.tool} died, so the effect stays in doubt.`,
-                  cause
-                ),
-                { _tag: "Unknown" } as const
-              )
-        )
+        const answer = yield* answerOf(ask, decision.record)
         if (answer._tag === "Happened") return happened(answer.result)
         decision = JournalState.reconciled(answer._tag, decision.record)
       }
       if (decision._tag !== "Run") return { _tag: "InDoubt", effect: decision.record }
       if (decision.takesOver) yield* kept(store.takeOver(record))
-      const handler = Effect.map(
-        Effect.provideService(run, Journal.CurrentEffect, { key }),
-        (reply): Reply => {
-          const isLate = reply._tag === "Tool" && reply.step._tag === "Ran" && reply.step.timedOut === true
-          return isLate && kind === "once" ? { _tag: "InDoubt", effect: record } : reply
-        }
-      )
-      return yield* worker.handlers.start(record, handler)
+      const handler = Effect.gen(function* () {
+        const reply = yield* Effect.provideService(run, Journal.CurrentEffect, { key })
+        const isLate = reply._tag === "Tool" && reply.step._tag === "Ran" && reply.step.timedOut === true
+        if (!isLate || kind === "idempotent") return reply
+        const answer: Journal.Reconciled<unknown> =
+          ask === undefined ? { _tag: "Unknown" } : yield* answerOf(ask, record)
+        if (answer._tag === "Happened") return happened(answer.result)
+        // It did not happen: the model reads that the time was up.
+        return answer._tag === "DidNot" ? reply : { _tag: "InDoubt" as const, effect: record }
+      })
+      return yield* worker.handlers.start({ key: handlerKey, task: id }, handler)
     })
 
   /** A step with an effect, until its outcome is known. */
   const settled = <R>(
     step: { readonly name: string; readonly turn: number; readonly tool: string },
-    attempt: (isDecided: boolean) => Effect.Effect<Reply, never, R>,
+    carryOut: (attempt: number) => Effect.Effect<Reply, never, R>,
     happened: (result: unknown) => Reply
   ): Effect.Effect<Reply, never, R> =>
     Effect.gen(function* () {
       let name = step.name
       for (let n = 1; ; n++) {
-        const reply = yield* activity(name, Reply, attempt(n > 1))
-        worker.handlers.forget(`${runOf(row)}/${step.name}`)
+        const reply = yield* activity(name, Reply, carryOut(n))
+        worker.handlers.forget(`${runOf(row)}/${step.name}/${n}`)
         if (reply._tag !== "InDoubt") return reply
         const { effect } = reply
-        yield* publish({ _tag: "TaskInDoubt", task: row.task, tool: effect.tool })
-        const wake = yield* waitForPerson(`${name}/doubt`, { _tag: "InDoubt", effect })
+        const wake = yield* waitForPerson(
+          `${name}/doubt`,
+          { _tag: "InDoubt", effect },
+          publish({ _tag: "TaskInDoubt", task: row.task, tool: effect.tool })
+        )
         if (wake._tag !== "Decided") return cancelledReply
         if (wake.verdict._tag === "Happened") return happened(wake.verdict.result)
         name = `${step.name}/again/${n}`
@@ -289,11 +292,11 @@ export const make = (
     Effect.gen(function* () {
       const reply = yield* settled(
         { name: step.name, turn: step.turn, tool: "ask" },
-        (isDecided) => {
+        (attempt) => {
           const own = Effect.map(run, (event): Reply => ({ _tag: "Event", event }))
           const call = { id: step.name, tool: "ask", params: {} }
           return askIsOnce
-            ? journaled({ ...step, call, kind: "once", ask: undefined }, isDecided, lost, own)
+            ? journaled({ ...step, call, kind: "once", ask: undefined }, attempt, lost, own)
             : own
         },
         lost
@@ -316,7 +319,8 @@ export const make = (
         if (step.kind !== "ask") {
           return yield* activity(step.name, RunEvent.RunEvent, unlessCancelled(control, run))
         }
-        const watched = retrying(unlessCancelled(control, run), (attempt, reason, nextIn) =>
+        const asks = worker.parts.answering(id, unlessCancelled(control, run))
+        const watched = retrying(asks, (attempt, reason, nextIn) =>
           attempt === undefined
             ? running(step.turn)
             : says({ _tag: "Retrying", attempt, reason, nextIn, turn: step.turn, worker: worker.name })
@@ -347,10 +351,10 @@ export const make = (
         const kind = Journal.kindOf(tool)
         const reply = yield* settled(
           { name, turn, tool: call.tool },
-          (isDecided) =>
+          (attempt) =>
             kind === "none"
               ? own
-              : journaled({ name, turn, call, kind, ask: Journal.askOf(tool) }, isDecided, happened, own),
+              : journaled({ name, turn, call, kind, ask: Journal.askOf(tool) }, attempt, happened, own),
           happened
         )
         if (reply._tag === "Tool") return reply.step
@@ -370,6 +374,23 @@ export const make = (
     }
   }
 }
+
+/** What the other side says about an effect. One that dies knows nothing. */
+const answerOf = (
+  ask: NonNullable<ReturnType<typeof Journal.askOf>>,
+  record: EffectRecord
+): Effect.Effect<Journal.Reconciled<unknown>> =>
+  Effect.catchCause(ask(record), (cause) =>
+    Cause.hasInterruptsOnly(cause)
+      ? Effect.failCause(cause)
+      : Effect.as(
+          Effect.logWarning(
+            `Journal: reconcile of ${record.tool} died, so the effect stays in doubt.`,
+            cause
+          ),
+          { _tag: "Unknown" }
+        )
+  )
 
 /** A cancelled step does not begin. */
 const unlessCancelled = <R>(

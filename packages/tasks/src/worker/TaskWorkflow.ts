@@ -5,8 +5,11 @@ import type { Row } from "../store/TaskStore.ts"
 import { Verdict } from "../TaskState.ts"
 
 /** Identifies a generation of a task: a key that is used again after a `prune` is another task. */
-export const runOf = ({ id, submittedAt, generation }: Pick<Row, "id" | "submittedAt" | "generation">): string =>
-  `${id}#${submittedAt}.${generation}`
+export const runOf = ({
+  id,
+  submittedAt,
+  generation
+}: Pick<Row, "id" | "submittedAt" | "generation">): string => `${id}#${submittedAt}.${generation}`
 
 /** Version of the body. A worker refuses a task whose body it does not know. */
 export const body = 1

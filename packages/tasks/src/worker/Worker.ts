@@ -145,7 +145,7 @@ const handOver = (core: WorkerCore, holders: HolderService, isLast = false) =>
     const now = yield* Clock.currentTimeMillis
     for (const { key, task, reply } of handlers.left(now, isLast)) {
       yield* holders.answer({ key, task, boot }, reply)
-      handlers.forget(key)
+      handlers.stored(key)
     }
   })
 

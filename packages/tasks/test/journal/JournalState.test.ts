@@ -15,6 +15,7 @@ const record: EffectRecord = {
   turn: 1,
   callId: "c",
   params: {},
+  attempt: 1,
   holder: "w",
   boot: "b",
   at: 0
@@ -76,6 +77,24 @@ describe("JournalState", () => {
         assert.isAtLeast(happened, 1)
       })
     )
+  })
+})
+
+describe("JournalState.knownOf", () => {
+  const here = { attempt: 1, boot: "b", hasForgotten: false }
+
+  it("runs what only this process has intended, and holds all else for begun", () => {
+    assert.strictEqual(JournalState.knownOf(undefined, here)._tag, "New")
+    // The activity was interrupted between its intent and its handler.
+    assert.strictEqual(JournalState.knownOf(record, here)._tag, "New")
+    assert.strictEqual(JournalState.knownOf(record, { ...here, hasForgotten: true })._tag, "Begun")
+    assert.strictEqual(JournalState.knownOf(record, { ...here, boot: "other" })._tag, "Begun")
+  })
+
+  it("takes a decision for the attempts before it, and not for its own", () => {
+    const second = { ...here, attempt: 2, boot: "other" }
+    assert.strictEqual(JournalState.knownOf(record, second)._tag, "DidNot")
+    assert.strictEqual(JournalState.knownOf({ ...record, attempt: 2 }, second)._tag, "Begun")
   })
 })
 

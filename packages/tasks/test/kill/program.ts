@@ -13,7 +13,7 @@ import { Toolkit } from "effect/ai"
 import { StoreLock } from "@outlast/node/lock"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Journal, Task, Tasks } from "@outlast/tasks"
-import { Look, model, Order, Pay, world } from "../support/Agents.ts"
+import { Look, model, Order, Pay, world } from "../../../../test/tasks/Agents.ts"
 
 const [folder = ".", point = "never", mode = ""] = process.argv.slice(2)
 const file = join(folder, "effects.log")
@@ -38,13 +38,13 @@ const reached = (name: string): void => {
 }
 
 const Paying = Journal.reconcile(Pay, ({ key }) =>
-    Effect.sync(() =>
-      mode !== "ask"
-        ? { _tag: "Unknown" }
-        : effectsOf().includes(`pay ${key}`)
-          ? { _tag: "Happened", result: "paid" }
-          : { _tag: "DidNot" }
-    )
+  Effect.sync(() =>
+    mode !== "ask"
+      ? { _tag: "Unknown" }
+      : effectsOf().includes(`pay ${key}`)
+        ? { _tag: "Happened", result: "paid" }
+        : { _tag: "DidNot" }
+  )
 )
 const Shop = Toolkit.make(Look, Paying)
 const Buy = Task.make("buy", { version: 1, params: Order, toolkit: Shop })

@@ -13,8 +13,8 @@ const failureOf = (reason: FailoverReason.FailoverReason) =>
 
 const network = failureOf(new FailoverReason.Network())
 
-const samples = FailoverReason.reasonTags.flatMap((tag): ReadonlyArray<FailoverReason.FailoverReason> =>
-  FailoverReason.definitions[tag].samples
+const samples = FailoverReason.reasonTags.flatMap(
+  (tag): ReadonlyArray<FailoverReason.FailoverReason> => FailoverReason.definitions[tag].samples
 )
 
 describe("Restart", () => {
@@ -48,7 +48,10 @@ describe("Restart", () => {
     const out = (soonest: Duration.Input) =>
       new CallFailure.AllTargetsOut({
         targets: [
-          { target: { id: "a/b#k", provider: "a", model: "b", endpoint: "https://a", key: "k" }, failure: network }
+          {
+            target: { id: "a/b#k", provider: "a", model: "b", endpoint: "https://a", key: "k" },
+            failure: network
+          }
         ],
         attempts: 3,
         soonest: Duration.fromInputUnsafe(soonest)

@@ -1,6 +1,7 @@
 /**
  * One attempt of a call, as `CallRun` hands it to whoever makes it.
  */
+import type { Tracer } from "effect"
 import * as Provenance from "../../conversation/Provenance.ts"
 import type { Unpriced } from "../../conversation/Answered.ts"
 import type { CallState } from "../decide/CallModel.ts"
@@ -24,6 +25,8 @@ export interface Attempt {
   /** The user message that goes with it. */
   readonly nudge: string | undefined
   readonly outputLimit: number | undefined
+  /** Its span, where the program has a tracer. */
+  readonly span?: Tracer.Span | undefined
 }
 
 interface Surroundings extends Pick<CallContext, "raised" | "range"> {

@@ -1,7 +1,7 @@
 /**
  * The request of an attempt: the options of the call, made fit for a target, and the way back.
  */
-import { Effect, Redacted, Stream } from "effect"
+import { Effect, Redacted, Stream, Tracer } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
 import * as CallIds from "../../conversation/CallIds.ts"
 import * as Dialect from "../../conversation/Dialect.ts"
@@ -12,8 +12,10 @@ import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Wording } from "../../conversation/Wording.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { Target } from "../chain/Chain.ts"
+import * as CallTrace from "./CallTrace.ts"
 import * as Conversation from "./Conversation.ts"
 import * as OutputLimit from "../decide/OutputLimit.ts"
+import * as Spans from "../../telemetry/Spans.ts"
 import type { ProviderRequest } from "../target/ProviderModel.ts"
 
 export interface AttemptRequest extends ProviderRequest {
@@ -21,6 +23,8 @@ export interface AttemptRequest extends ProviderRequest {
   readonly names: ToolNames.ToolNames | undefined
   /** Of the calls in the answer. */
   readonly ids: CallIds.Answered
+  /** The span of the attempt, where the program has a tracer. */
+  readonly attemptSpan: Tracer.Span | undefined
 }
 
 /**
@@ -33,7 +37,7 @@ export interface AttemptRequest extends ProviderRequest {
 export const requestOf = (
   options: LanguageModel.ProviderOptions,
   { ref, key, info, model }: Target,
-  { outputLimit, wording, refuses, limits, heard }: Asked
+  { outputLimit, wording, refuses, limits, heard, span }: Asked
 ): AttemptRequest => {
   const { prompt, tools, toolChoice } = options
   const dialect = model.info.dialect ?? Dialect.defaults
@@ -51,7 +55,9 @@ export const requestOf = (
     key: key?.current,
     maxOutputTokens: OutputLimit.within(outputLimit, info),
     limits,
-    heard
+    heard,
+    span: span ?? options.span,
+    attemptSpan: span
   }
 }
 
@@ -73,6 +79,7 @@ export interface Asked extends Pick<ProviderRequest, "limits" | "heard"> {
   readonly wording?: Wording | undefined
   /** Whether the target has refused an image or a file; `undefined`: none. */
   readonly refuses?: Portable.Options["refuses"]
+  readonly span?: Tracer.Span | undefined
 }
 
 /** The target's answer, its calls under the program's names and with ids of their own. */
@@ -80,7 +87,7 @@ export const generateText = (
   { model }: Target,
   request: AttemptRequest
 ): Effect.Effect<Array<Response.PartEncoded>, ProviderFailure, IdGenerator.IdGenerator> => {
-  const answer = model.generateText(request)
+  const answer = tracedAnswer(model.generateText(request), request)
   return mayCall(request) ? Effect.map(answer, (parts) => parts.map((part) => back(part, request))) : answer
 }
 
@@ -89,9 +96,31 @@ export const streamText = (
   { model }: Target,
   request: AttemptRequest
 ): Stream.Stream<Response.StreamPartEncoded, ProviderFailure, IdGenerator.IdGenerator> => {
-  const answer = model.streamText(request)
+  const answer = tracedStream(model.streamText(request), request)
   return mayCall(request) ? Stream.map(answer, (part) => back(part, request)) : answer
 }
+
+const tracedAnswer = <E, R>(
+  answer: Effect.Effect<Array<Response.PartEncoded>, E, R>,
+  { attemptSpan: span }: AttemptRequest
+): Effect.Effect<Array<Response.PartEncoded>, E, R> =>
+  span === undefined
+    ? answer
+    : Effect.map(Spans.inside(span, answer), (parts) => {
+        for (const part of parts) CallTrace.part(span, part)
+        return parts
+      })
+
+const tracedStream = <E, R>(
+  answer: Stream.Stream<Response.StreamPartEncoded, E, R>,
+  { attemptSpan: span }: AttemptRequest
+): Stream.Stream<Response.StreamPartEncoded, E, R> =>
+  span === undefined
+    ? answer
+    : (Stream.map(Stream.provideService(answer, Tracer.ParentSpan, span), (part) => {
+        CallTrace.part(span, part)
+        return part
+      }) as Stream.Stream<Response.StreamPartEncoded, E, R>)
 
 /** A map costs each pull of a stream: without tools there is nothing to name back. */
 const mayCall = ({ tools }: AttemptRequest): boolean => tools.length > 0

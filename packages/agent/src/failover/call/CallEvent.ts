@@ -27,6 +27,9 @@ export interface AttemptStarted extends OfCall {
   readonly waited: number
   /** The failure that made another attempt necessary; `undefined` for the first, and behind a cut answer. */
   readonly after: ReasonTag | undefined
+  /** The rule of the classifier that decided about that failure, and its HTTP status. */
+  readonly rule: string | undefined
+  readonly status: number | undefined
 }
 
 export interface TargetSwitched extends OfCall {
@@ -261,12 +264,18 @@ const waitsFor: Readonly<Record<WaitReason, string>> = {
 
 const { seconds, silent } = EventDefinition
 
+const evidence = (rule: string | undefined, status: number | undefined): string =>
+  [status === undefined ? [] : `HTTP ${status}`, rule === undefined ? [] : `rule ${rule}`].flat().join(", ")
+
 /** When each event is published, its line and its metrics. */
 export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
   AttemptStarted: {
     doc: "A request is sent: nothing keeps it away any more. One for each attempt.",
-    line: ({ target, after, attempt }) =>
-      info(`→ ${target.id}${after === undefined ? "" : `, attempt ${attempt}`}`),
+    line: ({ target, after, attempt, waited, rule, status }) => ({
+      ...info(`→ ${target.id}${after === undefined ? "" : `, attempt ${attempt}`}`),
+      detail:
+        after === undefined ? undefined : ` after ${seconds(waited)}: ${after} (${evidence(rule, status)})`
+    }),
     metrics: [
       { metric: attempts, names: of },
       {
@@ -348,13 +357,18 @@ export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
   },
   CallWaiting: {
     doc: "The call waits on our side. A check or a refresh that ends at once is no wait.",
-    line: ({ delay, reason }) =>
-      info(`… waiting${delay === undefined ? "" : ` ${seconds(delay)}`} ${waitsFor[reason]}`),
+    line: ({ delay, reason, target, by }) => ({
+      ...info(`… waiting${delay === undefined ? "" : ` ${seconds(delay)}`} ${waitsFor[reason]}`),
+      detail: `: ${target.id}${by === undefined ? "" : `, ${by}`}`
+    }),
     metrics: [{ metric: waits, words: { reason } }]
   },
   CallStillWaiting: {
     doc: "A long wait goes on. Published at the interval of `RecoveryPolicy.heartbeat`, where it is set.",
-    line: ({ elapsed, reason }) => info(`… still waiting after ${seconds(elapsed)} ${waitsFor[reason]}`),
+    line: ({ elapsed, reason, target }) => ({
+      ...info(`… still waiting after ${seconds(elapsed)} ${waitsFor[reason]}`),
+      detail: `: ${target.id}`
+    }),
     metrics: []
   },
   CallWaited: {
@@ -379,11 +393,12 @@ export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
   },
   AttemptFailed: {
     doc: "A request failed.",
-    line: ({ reason, status, retryAfter }) => ({
+    line: ({ reason, rule, status, retryAfter, target }) => ({
       level: needsPerson.has(reason) ? "Error" : "Warn",
       text: `✗ ${reason}${status === undefined ? "" : ` (HTTP ${status})`}${
         retryAfter === undefined ? "" : `, retry after ${seconds(retryAfter)}`
-      }`
+      }`,
+      detail: `: ${target.id}, rule ${rule}`
     }),
     metrics: [{ metric: attemptFailures, names: of, words: { reason } }]
   },

@@ -28,6 +28,7 @@ import { eventOf } from "./ActionEvent.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { CallContext } from "./CallContext.ts"
 import type { CallEvent } from "./CallEvent.ts"
+import type { CallTrace } from "./CallTrace.ts"
 import * as Waits from "./Waits.ts"
 
 /** Tells it. `undefined`: there is nothing to tell. */
@@ -45,16 +46,20 @@ export class CallReport {
   /** The reason of the first failure. */
   #firstFailure: ReasonTag | undefined
 
-  constructor(context: CallContext) {
+  constructor(context: CallContext, trace: CallTrace | undefined) {
     this.#context = context
     this.#events = context.fiber.getRef(ResilienceEvents.ResilienceEvents)
-    this.waits = this.#isSilent
-      ? Waits.none
-      : Waits.make(
-          (event) => this.#publish({ ...event, ...this.#numbers() }) ?? Effect.void,
-          () => context.now(),
-          context.chain.policy.heartbeat
-        )
+    this.waits =
+      this.#isSilent && trace === undefined
+        ? Waits.none
+        : Waits.make(
+            (event) => {
+              if (event._tag === "CallWaited") trace?.waited(event)
+              return this.#publish({ ...event, ...this.#numbers() }) ?? Effect.void
+            },
+            () => context.now(),
+            context.chain.policy.heartbeat
+          )
   }
 
   /** True when nothing listens to events, as in most programs. Then a successful call publishes none. */
@@ -108,8 +113,16 @@ export class CallReport {
 
   #started({ target }: Sending): Told {
     const waited = this.waits.take()
-    const after = wasCut(this.#state) ? undefined : this.#state.lastFailure?.reason._tag
-    return this.#publish({ _tag: "AttemptStarted", ...this.#numbers(), target, waited, after })
+    const failure = wasCut(this.#state) ? undefined : this.#state.lastFailure
+    return this.#publish({
+      _tag: "AttemptStarted",
+      ...this.#numbers(),
+      target,
+      waited,
+      after: failure?.reason._tag,
+      rule: failure?.evidence.rule,
+      status: failure?.evidence.status
+    })
   }
 
   failed({ target }: Attempt, { failure, elapsed }: Failed): Told {

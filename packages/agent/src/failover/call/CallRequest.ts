@@ -44,7 +44,7 @@ export class CallRequest {
 
   /** The request of an attempt. `partial` is the answer so far; `heard` is called with the response's headers. */
   of(
-    { target, continues, nudge, outputLimit }: Attempt,
+    { target, continues, nudge, outputLimit, span }: Attempt,
     partial: string,
     heard: AttemptRequest["heard"]
   ): AttemptRequest {
@@ -54,7 +54,8 @@ export class CallRequest {
       wording: policy.wording,
       refuses: memory.refusedMedia.test(target.ref),
       limits: policy.limits,
-      heard
+      heard,
+      span
     })
     // An answer of blanks has nothing to continue.
     const blank = continues === "interrupted" && partial.trim() === ""

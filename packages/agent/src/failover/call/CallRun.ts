@@ -38,6 +38,7 @@ import type { CutAnswer } from "./CallOutcome.ts"
 import { CallOutcome } from "./CallOutcome.ts"
 import { CallReport } from "./CallReport.ts"
 import { CallRequest } from "./CallRequest.ts"
+import { CallTrace } from "./CallTrace.ts"
 import type { Surface } from "./Surface.ts"
 import * as Waits from "./Waits.ts"
 
@@ -52,6 +53,7 @@ export class CallRun {
   readonly #context: CallContext
   readonly #request: CallRequest
   readonly #report: CallReport
+  readonly #trace: CallTrace | undefined
   readonly #admission: CallAdmission
   readonly #outcome: CallOutcome
   readonly #started: Extract<Event, { readonly _tag: "Started" }>
@@ -73,7 +75,8 @@ export class CallRun {
     const context = new CallContext(chain, options, streams, fiber)
     this.#context = context
     this.#request = new CallRequest(context, options)
-    this.#report = new CallReport(context)
+    this.#trace = CallTrace.of(context, options)
+    this.#report = new CallReport(context, this.#trace)
     this.#admission = new CallAdmission(context, this.#report.waits)
     this.#outcome = new CallOutcome(context, this.#admission)
     this.#started = {
@@ -150,6 +153,7 @@ export class CallRun {
   /** The attempt failed; `usage` is what it is known to have taken. Returns the next attempt. */
   failed(attempt: Attempt, failure: ProviderFailure, commit: Commit, usage?: Usage): Next {
     return Effect.suspend(() => {
+      this.#trace?.failed(failure)
       const event = this.#outcome.failed(attempt, failure, commit, usage)
       return after(this.#report.failed(attempt, event), this.#fed(event))
     })
@@ -157,7 +161,10 @@ export class CallRun {
 
   /** The output limit cut the answer. Returns the next attempt; `undefined`: deliver it, and report {@link succeeded}. */
   cut(attempt: Attempt, answer: CutAnswer): Next {
-    return Effect.suspend(() => this.#advance(this.#outcome.cut(attempt, answer)))
+    return Effect.suspend(() => {
+      this.#trace?.answered()
+      return this.#advance(this.#outcome.cut(attempt, answer))
+    })
   }
 
   /** Reports how the text of an attempt was joined to what had been shown, if there is something to say. */
@@ -176,6 +183,7 @@ export class CallRun {
     const own = usage !== undefined ? costOf(price, usage) : price === undefined ? undefined : 0
     const costUsd = own === undefined ? undefined : own + this.#state.ledger.cost
     this.#outcome.succeeded(attempt, usage)
+    this.#trace?.succeeded(attempt.target.ref, costUsd)
     const told = this.#report.succeeded(attempt, usage, costUsd)
     return told === undefined ? Effect.succeed(costUsd) : Effect.as(told, costUsd)
   }
@@ -183,6 +191,7 @@ export class CallRun {
   /** Gives back what the call holds, and reports that its answer is not wanted any more if it has not ended. */
   readonly abandoned: Effect.Effect<void> = Effect.suspend(() => {
     this.#outcome.abandoned()
+    if (!this.#ended) this.#trace?.abandoned()
     return (this.#ended ? undefined : this.#report.abandoned()) ?? Effect.void
   })
 
@@ -235,6 +244,7 @@ export class CallRun {
     switch (action._tag) {
       case "GiveUp":
         this.#ended = true
+        this.#trace?.gaveUp(action.failure)
         return Effect.fail(action.failure)
       case "Deliver":
         return Effect.undefined
@@ -340,7 +350,8 @@ export class CallRun {
       this.#admission.giveBack()
       return this.#fed({ _tag: "TakenAway" })
     }
-    const attempt = Effect.succeed(this.#attempt(action))
+    const made = this.#attempt(action)
+    const attempt = this.#trace === undefined ? Effect.succeed(made) : this.#trace.begin(made)
     return after(this.#report.sent(action), attempt)
   }
 

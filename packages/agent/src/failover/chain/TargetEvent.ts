@@ -36,12 +36,14 @@ export const cooldowns = Metric.counter("outlast_cooldowns_total", {
 export const outLine = ({
   scope,
   target,
-  length
-}: Pick<CooldownOpened, "scope" | "target" | "length">): Warnings.Line => ({
+  length,
+  reason
+}: Pick<CooldownOpened, "scope" | "target" | "length" | "reason">): Warnings.Line => ({
   level: "Info",
   text: `  ${scope} of ${target.id} is out${
     length === undefined ? " until it is reset" : ` for ${EventDefinition.seconds(length)}`
-  }`
+  }`,
+  detail: `: ${reason}`
 })
 
 /** When each event is published, its line and its metrics. */

@@ -69,9 +69,6 @@ export const isFree = (state: CallState, target: TargetRef | undefined, at: numb
   return isSweep(state, target) || at >= (state.tries.get(target.id)?.notBefore ?? Infinity)
 }
 
-/** Milliseconds for which an answer shows that the chain works. */
-const worksFor = 20_000
-
 /**
  * True when the chain works although this call failed: a target has answered lately, or an attempt is in flight for
  * longer than this call's failure took. A call without retry budget then waits for it.
@@ -80,5 +77,5 @@ export const isWorking = (
   { failedAfter }: CallState,
   { now, answered, flying }: Pick<Snapshot, "now" | "answered" | "flying">
 ): boolean =>
-  Iterable.some(answered.values(), (at) => now - at < worksFor) ||
+  Iterable.some(answered.values(), (at) => now - at < Choice.worksFor) ||
   Iterable.some(flying.values(), ({ startedAt }) => now - startedAt >= failedAfter)

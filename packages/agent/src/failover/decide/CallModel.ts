@@ -263,6 +263,8 @@ export interface Tries {
   readonly released: number
   readonly delay: number | undefined
   readonly failure: ProviderFailure | undefined
+  /** Time of the first failure there. */
+  readonly firstFailedAt?: number | undefined
   /** Failures by class. */
   readonly classes: ReadonlyMap<string, number>
   /** End of the wait that the target's last failure named; `undefined` when it named none, or 0. */

@@ -281,6 +281,7 @@ const afterFailure = (
       released: (tries?.released ?? 0) + (state.isReleased ? 1 : 0),
       delay: tries?.delay,
       failure,
+      firstFailedAt: tries?.firstFailedAt ?? snapshot.now,
       classes,
       notBefore: isNamed ? snapshot.now + Duration.toMillis(retryAfter) : undefined
     })
@@ -497,8 +498,9 @@ const repeatDelay = (
 ): number | undefined => {
   const { target } = state
   const { used, delay, released } = Choice.usedHere(policy, row, state, failure, snapshot)
-  if (row.then !== "retry" || used - released >= row.attempts || failure.evidence.shouldRetry === false)
-    return undefined
+  const isSpent =
+    used - released >= row.attempts && !Choice.mayGoOn(policy, state, target?.id ?? "", snapshot)
+  if (row.then !== "retry" || isSpent || failure.evidence.shouldRetry === false) return undefined
   const wait = waitOf(policy, row, failure, Backoff.delay(row.backoff, used, delay, draw), draw)
   // Stryker disable next-line ConditionalExpression,StringLiteral: the first is for the types; what is too long has no `millis`.
   if (wait._tag === "TooLong" || wait.millis > timeLeft(policy, state, snapshot)) return undefined

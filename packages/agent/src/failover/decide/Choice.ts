@@ -25,18 +25,20 @@ export const viewOf = ({ targets }: Snapshot, id: string): TargetView | undefine
 export const ready = (
   policy: Policy,
   state: CallState,
-  { now, targets }: Snapshot,
+  snapshot: Snapshot,
   cooldowns: Cooldowns
-): ReadonlyArray<TargetView> =>
-  cooldowns.size === 0 && state.tries.size === 0 && state.refused.size === 0
+): ReadonlyArray<TargetView> => {
+  const { now, targets } = snapshot
+  return cooldowns.size === 0 && state.tries.size === 0 && state.refused.size === 0
     ? targets
     : targets.filter(
         (target) =>
           !isOut(policy, cooldowns, target.ref, now) &&
           !((state.refused.get(target.ref.id)?.until ?? now) > now) &&
           !isWaitedFor(state, target.ref, now) &&
-          !isExhausted(policy, state, target)
+          !isExhausted(policy, state, target, snapshot)
       )
+}
 
 /**
  * Returns the first of `targets`, or an equivalent one instead. When a key was refused, a key that has never answered
@@ -120,13 +122,36 @@ export const failedTargets = ({ tries }: CallState, of: string): number =>
   [...tries.values()].filter(({ classes }) => classes.has(of)).length
 
 /** True when this target cannot help the call: its attempts are used up, or its window is too small. */
-const isExhausted = (policy: Policy, state: CallState, { ref, info }: TargetView): boolean => {
+const isExhausted = (
+  policy: Policy,
+  state: CallState,
+  { ref, info }: TargetView,
+  snapshot: Snapshot
+): boolean => {
   if (state.overflowed !== undefined && (info.contextWindow ?? 0) <= state.overflowed) return true
   const tries = state.tries.get(ref.id)
   if (tries?.failure === undefined) return false
   const row = rowOf(policy, tries.failure)
   const used = row.pool === "own" ? (tries.classes.get(policy.classOf(tries.failure)) ?? 0) : tries.count
-  return used - tries.released >= row.attempts
+  return used - tries.released >= row.attempts && !mayGoOn(policy, state, ref.id, snapshot)
+}
+
+/** Milliseconds for which an answer shows that its target works. */
+export const worksFor = 20_000
+
+/**
+ * True when a call that has used up the attempts of its row at a target may repeat there all the same: successes pay
+ * for its repeats, and the target has lately answered other calls that began to fail no earlier.
+ */
+export const mayGoOn = (policy: Policy, { tries }: CallState, id: string, snapshot: Snapshot): boolean => {
+  const { failure, firstFailedAt = Infinity } = tries.get(id) ?? {}
+  if (failure === undefined || failure.evidence.shouldRetry === false) return false
+  if (policy.retryBudget === false || policy.retryBudget.paidBy !== "successes") return false
+  const { then, worthWaiting } = rowOf(policy, failure)
+  const answeredAt = snapshot.answered.get(id) ?? -Infinity
+  return (
+    then === "retry" && worthWaiting && answeredAt >= firstFailedAt && snapshot.now - answeredAt < worksFor
+  )
 }
 
 /** Returns the number of attempts that count at the current target, and the last delay there in milliseconds. */
@@ -188,14 +213,15 @@ export const cooldownFor = (
 export const soonest = (
   policy: Policy,
   state: CallState,
-  { now, targets, cooldowns }: Snapshot,
+  snapshot: Snapshot,
   /** True when the call may go to the target at all. */
   isMeant: (target: TargetView) => boolean
 ): Soonest | undefined => {
+  const { now, targets, cooldowns } = snapshot
   let first: Soonest | undefined
   for (const target of targets) {
     const { ref } = target
-    if (!isMeant(target) || isExhausted(policy, state, target)) continue
+    if (!isMeant(target) || isExhausted(policy, state, target, snapshot)) continue
     const out = outOf(state, cooldowns, ref, now)
     if (out === undefined || out.until === Infinity || !rowOf(policy, out.failure).worthWaiting) continue
     if (out.until < (first?.until ?? Infinity)) {
@@ -221,7 +247,7 @@ export const lastResort = (policy: Policy, state: CallState, snapshot: Snapshot)
           refused.until > now &&
           Cool.outOf(cooldowns, target.ref, now) === undefined &&
           !isWaitedFor(state, target.ref, now) &&
-          !isExhausted(policy, state, target) &&
+          !isExhausted(policy, state, target, snapshot) &&
           mayGoTo(policy, state, target, snapshot)
         )
       })?.ref

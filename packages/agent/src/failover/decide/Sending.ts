@@ -28,6 +28,7 @@ export const sent = (state: CallState, target: TargetRef, delay: number): CallSt
       released: tries?.released ?? 0,
       delay: tries === undefined ? undefined : delay,
       failure: tries?.failure,
+      firstFailedAt: tries?.firstFailedAt,
       classes: tries?.classes ?? noClasses,
       notBefore: tries?.notBefore,
       backAt: tries?.backAt

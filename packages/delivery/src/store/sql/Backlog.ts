@@ -4,9 +4,9 @@ import { SqlClient } from "effect/sql"
 import type { Statement } from "effect/sql"
 import * as Letter from "../../dead/DeadLetter.ts"
 import type { Burial, Service } from "../DeliveryStore.ts"
-import { insertWith, maxRows, unpack } from "./Insert.ts"
+import { insertWith, maxRows, unpack, unpacking } from "./Insert.ts"
 import type { DeadRecord, OutboxRecord } from "./Records.ts"
-import { deadRecord, letterOf, rowOf } from "./Records.ts"
+import { deadRecord, letterOf, maxDetail, rowOf } from "./Records.ts"
 import type { Tables } from "./Tables.ts"
 import { chunks, inChunks, nonEmpty } from "./Tables.ts"
 
@@ -40,6 +40,10 @@ export const make = (tables: Tables): Backlog => {
     groups === undefined
       ? firstOf(sql`NULL`)
       : firstOf(sql`(SELECT fields ->> '$[0][5]' FROM ${groups} ORDER BY seq LIMIT 1)`)
+
+  /** The sum of a column of the packed groups. */
+  const packedOf = (column: "events" | "bytes") =>
+    groups === undefined ? sql`0` : sql`(SELECT coalesce(sum(${sql(column)}), 0) FROM ${groups})`
 
   /** The first rows of a subject. Each publisher is read from the index: a list of them would sort all rows. */
   const read = (owned: ReadonlyArray<string>, subject: string, limit: number) => {
@@ -91,13 +95,18 @@ export const make = (tables: Tables): Backlog => {
     ),
     head: (owned, subject, limit) =>
       run(
-        Effect.flatMap(read(owned, subject, limit), (rows) =>
-          // Packed events are younger than these rows. A short read is repeated even when nothing was left to unpack:
-          // another fiber may have unpacked events since the first read.
-          rows.length === limit
-            ? Effect.succeed(rows)
-            : Effect.andThen(unpack(tables), read(owned, subject, limit))
-        )
+        Effect.gen(function* () {
+          const first = yield* read(owned, subject, limit)
+          // Packed events are younger than these rows.
+          if (first.length === limit) return first
+          const { some } = yield* unpacking(tables)
+          while (true) {
+            const isMoved = yield* some
+            // Read again even when nothing was left to unpack: another fiber may have unpacked events meanwhile.
+            const rows = yield* read(owned, subject, limit)
+            if (rows.length === limit || !isMoved) return rows
+          }
+        })
       ),
     remove: (seqs) =>
       Effect.asVoid(
@@ -109,8 +118,13 @@ export const make = (tables: Tables): Backlog => {
           )
         )
       ),
-    rejected: (seq, rejections) =>
-      Effect.asVoid(run(sql`UPDATE ${outbox} SET rejections = ${rejections} WHERE seq = ${seq}`)),
+    rejected: (seq, rejections, refusal) =>
+      Effect.asVoid(
+        run(
+          sql`UPDATE ${outbox} SET rejections = ${rejections}, refusal = ${refusal.slice(0, maxDetail)}
+          WHERE seq = ${seq}`
+        )
+      ),
     bury: (which, why) => atomic(bury(tables, which, why)),
     subjects: (publisher, limit) =>
       // Jumps from one subject to the next in the index: a plain DISTINCT would read every row.
@@ -130,16 +144,14 @@ export const make = (tables: Tables): Backlog => {
       ),
     totals: run(
       Effect.map(
-        Effect.andThen(
-          unpack(tables),
-          sql<Record<"events" | "bytes" | "dead", number | string>>`SELECT
+        sql<Record<"events" | "bytes" | "packed" | "packed_bytes" | "dead", number | string>>`SELECT
           (SELECT count(*) FROM ${outbox}) AS events,
           (SELECT coalesce(sum(bytes), 0) FROM ${outbox}) AS bytes,
-          (SELECT count(*) FROM ${dead} WHERE state = 'dead') AS dead`
-        ),
+          ${packedOf("events")} AS packed, ${packedOf("bytes")} AS packed_bytes,
+          (SELECT count(*) FROM ${dead} WHERE state = 'dead') AS dead`,
         ([row]) => ({
-          events: Number(row?.events ?? 0),
-          bytes: Number(row?.bytes ?? 0),
+          events: Number(row?.events ?? 0) + Number(row?.packed ?? 0),
+          bytes: Number(row?.bytes ?? 0) + Number(row?.packed_bytes ?? 0),
           dead: Number(row?.dead ?? 0)
         })
       )

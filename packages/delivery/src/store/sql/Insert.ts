@@ -9,11 +9,11 @@
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { NewRow } from "../DeliveryStore.ts"
-import { recordOf } from "./Records.ts"
+import { maxDetail, recordOf } from "./Records.ts"
 import type { Tables } from "./Tables.ts"
 import { nonEmpty } from "./Tables.ts"
 
-/** Rows in one insert, at most: PostgreSQL takes 65,535 parameters, and each row has nine. */
+/** Rows in one insert, at most: PostgreSQL takes 65,535 parameters, and each row has ten. */
 export const maxRows = 3_000
 
 /** Events in a row of `groups`, at most. Each event copies the bodies of its group when it is unpacked. */
@@ -50,9 +50,12 @@ const packed = (publisher: string, rows: ReadonlyArray<NewRow>) => {
       const at = start + 1
       start += byteLength
       const headers = JSON.stringify(row.headers)
-      return [row.id, row.subject, headers, row.brokerId, row.bytes, row.at, row.rejections, at, byteLength]
+      const { brokerId, bytes, id, rejections, subject } = row
+      const refusal = row.refusal.slice(0, maxDetail)
+      return [id, subject, headers, brokerId, bytes, row.at, rejections, at, byteLength, refusal]
     })
-    groups.push({ publisher, events: part.length, fields: JSON.stringify(fields), bodies })
+    const bytes = part.reduce((sum, row) => sum + row.bytes, 0)
+    groups.push({ publisher, events: part.length, bytes, fields: JSON.stringify(fields), bodies })
   }
   return groups
 }
@@ -62,38 +65,55 @@ interface GroupRecord {
   readonly events: number
 }
 
-/** Moves the events of all groups that are there now to the outbox table. Several fibers and processes may do it at once. */
-export const unpack = ({ groups, outbox, sql }: Tables): Effect.Effect<void, SqlError.SqlError> => {
-  if (groups === undefined) return Effect.void
-  const page = (after: number) =>
-    sql<GroupRecord>`SELECT seq, events FROM ${groups} WHERE seq > ${after} ORDER BY seq LIMIT ${pageEvents}`
+/** Moves packed events in order, up to the last one that was there when it was made. */
+export interface Unpacking {
+  /** Moves the next events; false when none is left. Others may move the same events at the same time. */
+  readonly some: Effect.Effect<boolean, SqlError.SqlError>
+}
+
+export const unpacking = ({ groups, outbox, sql }: Tables): Effect.Effect<Unpacking, SqlError.SqlError> => {
+  if (groups === undefined) return Effect.succeed({ some: Effect.succeed(false) })
+  // Numbers begin again when all groups are gone. So a move takes all groups up to a number, and never those between
+  // two numbers: older ones would stay behind.
   const move = (last: number) =>
     sql.withTransaction(
       Effect.andThen(
-        sql`INSERT INTO ${outbox} (id, publisher, subject, body, headers, broker_id, bytes, born, rejections)
+        sql`INSERT INTO ${outbox} (id, publisher, subject, body, headers, broker_id, bytes, born, rejections, refusal)
           SELECT value ->> 0, publisher, value ->> 1, substr(bodies, value ->> 7, value ->> 8), value ->> 2,
-            value ->> 3, value ->> 4, value ->> 5, value ->> 6
+            value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 9
           FROM ${groups} CROSS JOIN json_each(fields) WHERE seq <= ${last} ORDER BY seq, key
           ON CONFLICT (id) DO NOTHING`,
         sql`DELETE FROM ${groups} WHERE seq <= ${last}`
       )
     )
-  return Effect.gen(function* () {
-    let first = yield* page(0)
-    if (first.length === 0) return
-    const [newest] = yield* sql<{ readonly seq: number }>`SELECT max(seq) AS seq FROM ${groups}`
-    const end = newest?.seq ?? 0
-    while (first.length > 0) {
-      let last = 0
-      let events = 0
-      for (const group of first) {
-        if (group.seq > end || (events > 0 && events + group.events > pageEvents)) break
-        events += group.events
-        last = group.seq
+  return Effect.map(
+    sql<{ readonly seq: number | null }>`SELECT max(seq) AS seq FROM ${groups}`,
+    ([newest]): Unpacking => {
+      const end = newest?.seq ?? 0
+      let done = 0
+      return {
+        some: Effect.gen(function* () {
+          if (done >= end) return false
+          const page = yield* sql<GroupRecord>`SELECT seq, events FROM ${groups}
+            WHERE seq > ${done} AND seq <= ${end} ORDER BY seq LIMIT ${pageEvents}`
+          let events = 0
+          for (const group of page) {
+            if (events > 0 && events + group.events > pageEvents) break
+            events += group.events
+            done = group.seq
+          }
+          if (events === 0) return false
+          yield* move(done)
+          return true
+        })
       }
-      if (last === 0) break
-      yield* move(last)
-      first = yield* page(last)
     }
-  })
+  )
 }
+
+/** Moves the events of all groups that are there now to the outbox table. */
+export const unpack = (tables: Tables): Effect.Effect<void, SqlError.SqlError> =>
+  Effect.gen(function* () {
+    const { some } = yield* unpacking(tables)
+    while (yield* some);
+  })

@@ -28,8 +28,7 @@ export const make = (tables: Tables, cap: number, ttl: number): Letters => {
     const { ids, subject, reason, since, before, replayed } = filter
     if (ids !== undefined) {
       const numbers = ids.filter((id) => /^\d{1,15}$/.test(id)).map(Number)
-      const byId = sql.in("id", ids.length === 0 ? [""] : ids)
-      all.push(numbers.length === 0 ? byId : sql`(${byId} OR ${sql.in("num", numbers)})`)
+      all.push(sql`(id IN ${tables.texts(ids)} OR num IN ${tables.integers(numbers)})`)
     }
     if (subject !== undefined && isPattern(subject)) all.push(sql`subject LIKE ${likeOf(subject)} ESCAPE '!'`)
     else if (subject !== undefined) all.push(sql`subject = ${subject}`)
@@ -115,7 +114,8 @@ export const make = (tables: Tables, cap: number, ttl: number): Letters => {
                 brokerId: Letter.replayId(letter),
                 bytes: Event.sizeOf(letter),
                 at,
-                rejections: 0
+                rejections: 0,
+                refusal: ""
               }))
               if (rows.length > 0) yield* insertWith(tables, sql, replayPublisher, rows)
               for (const letter of letters) {

@@ -5,7 +5,6 @@ import { released } from "../../outbox/Claims.ts"
 import type { Statement } from "effect/sql"
 import type { Service } from "../DeliveryStore.ts"
 import { replayPublisher } from "../DeliveryStore.ts"
-import { unpack } from "./Insert.ts"
 import type { Tables } from "./Tables.ts"
 import { nonEmpty } from "./Tables.ts"
 
@@ -23,6 +22,7 @@ export const make = (
       ? stored
       : sql`(${stored} OR EXISTS (SELECT 1 FROM ${groups} WHERE publisher = ${publisher}))`
   }
+  const ofGroups = groups === undefined ? sql`` : sql`UNION SELECT publisher FROM ${groups}`
   return {
     hold: (publisher, holder) =>
       Effect.asVoid(
@@ -43,14 +43,13 @@ export const make = (
     others: (holder) =>
       run(
         Effect.gen(function* () {
-          yield* unpack(tables)
           // Events whose publisher is not known: its row went while it still wrote.
           const orphans = yield* sql<{ readonly publisher: string }>`WITH RECURSIVE seen(publisher) AS (
           SELECT min(publisher) FROM ${outbox}
           UNION ALL
           SELECT (SELECT min(publisher) FROM ${outbox} WHERE publisher > seen.publisher)
           FROM seen WHERE seen.publisher IS NOT NULL
-        ) SELECT publisher FROM seen
+        ) SELECT publisher FROM (SELECT publisher FROM seen ${ofGroups}) AS all_seen
           WHERE publisher IS NOT NULL AND publisher NOT IN (SELECT id FROM ${publishers}) LIMIT ${maxPublishers}`
           if (orphans.length > 0) {
             yield* sql`INSERT INTO ${publishers} ${sql.insert(

@@ -13,6 +13,7 @@ export interface OutboxRecord {
   readonly bytes: number | string
   readonly born: number | string
   readonly rejections: number | string
+  readonly refusal: string
 }
 
 export interface DeadRecord {
@@ -42,7 +43,8 @@ export const rowOf = (record: OutboxRecord): Row => ({
   brokerId: record.broker_id,
   bytes: Number(record.bytes),
   at: Number(record.born),
-  rejections: Number(record.rejections)
+  rejections: Number(record.rejections),
+  refusal: record.refusal
 })
 
 export const letterOf = (record: DeadRecord): DeadLetter => ({
@@ -71,7 +73,8 @@ export const recordOf = (publisher: string, row: NewRow) => ({
   broker_id: row.brokerId,
   bytes: row.bytes,
   born: row.at,
-  rejections: row.rejections
+  rejections: row.rejections,
+  refusal: row.refusal.slice(0, maxDetail)
 })
 
 /** A letter as a row; `before` is the same letter from an earlier death, whose history goes on. */
@@ -98,4 +101,4 @@ export const deadRecord = (letter: NewDeadLetter, before: DeadLetter | undefined
   )
 })
 /** Longest detail that is kept, in characters. */
-const maxDetail = 1_000
+export const maxDetail = 1_000

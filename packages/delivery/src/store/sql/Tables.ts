@@ -11,6 +11,15 @@ export const make = (sql: SqlClient.SqlClient, prefix: string, where: StoreError
   const names = namesOf(prefix)
   /** Errors of the store become `StoreError`s. Others are defects. */
   const run = StoreError.mapSqlError(where)
+  /** The values of a list of any length as a subquery with one parameter. */
+  const values = (type: "TEXT" | "BIGINT") => (list: ReadonlyArray<string | number>) => {
+    const json = JSON.stringify(list)
+    return sql.onDialectOrElse({
+      sqlite: () => sql`(SELECT value FROM json_each(${json}))`,
+      orElse: () =>
+        sql`(SELECT value::${sql.literal(type)} FROM json_array_elements_text(${json}::json) AS list(value))`
+    })
+  }
   return {
     sql,
     outbox: sql(names.outbox),
@@ -18,6 +27,8 @@ export const make = (sql: SqlClient.SqlClient, prefix: string, where: StoreError
     groups: sql.onDialectOrElse({ sqlite: () => sql(names.groups), orElse: () => undefined }),
     publishers: sql(names.publishers),
     dead: sql(names.dead),
+    texts: values("TEXT"),
+    integers: values("BIGINT"),
     run,
     /** As `run`, in one transaction. */
     atomic: <A, E>(effect: Effect.Effect<A, E | SqlError.SqlError>) => run(sql.withTransaction(effect))
@@ -52,14 +63,14 @@ export const migrate = (sql: SqlClient.SqlClient, prefix: string): Effect.Effect
     }
   })
   const groups = `CREATE TABLE IF NOT EXISTS ${table.groups} (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, publisher TEXT NOT NULL, events INTEGER NOT NULL, fields TEXT NOT NULL,
-    bodies BLOB NOT NULL)`
+    seq INTEGER PRIMARY KEY, publisher TEXT NOT NULL, events INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    fields TEXT NOT NULL, bodies BLOB NOT NULL)`
   const statements = [
     ...sql.onDialectOrElse({ sqlite: () => [groups], orElse: () => [] }),
     `CREATE TABLE IF NOT EXISTS ${table.outbox} (
       seq ${types.key}, id TEXT NOT NULL UNIQUE, publisher TEXT NOT NULL, subject TEXT NOT NULL,
       body ${types.bytes} NOT NULL, headers TEXT NOT NULL, broker_id TEXT NOT NULL, bytes INTEGER NOT NULL,
-      born ${types.number} NOT NULL, rejections INTEGER NOT NULL)`,
+      born ${types.number} NOT NULL, rejections INTEGER NOT NULL, refusal TEXT NOT NULL)`,
     `CREATE INDEX IF NOT EXISTS ${table.outbox}_lane ON ${table.outbox} (publisher, subject, seq, bytes)`,
     `CREATE TABLE IF NOT EXISTS ${table.publishers} (
       id TEXT NOT NULL PRIMARY KEY, holder TEXT NOT NULL, beat ${types.number} NOT NULL)`,

@@ -66,6 +66,18 @@ export const answer = (turn: number): ReadonlyArray<Response.PartEncoded> =>
       ? [call("pay-1", "pay", { cents: 100 }), finish("tool-calls")]
       : [{ type: "text", text: "bought" }, finish()]
 
+/** The parts of a stream for a part of a whole answer. */
+const streamed = (part: Response.PartEncoded): ReadonlyArray<Response.StreamPartEncoded> => {
+  if (part.type === "text") {
+    return [
+      { type: "text-start", id: "t" },
+      { type: "text-delta", id: "t", delta: part.text },
+      { type: "text-end", id: "t" }
+    ]
+  }
+  return part.type === "tool-call" || part.type === "finish" ? [part] : []
+}
+
 /** A model that answers by the number of answers in the conversation, or fails. */
 export const model = (
   own: World,
@@ -86,7 +98,8 @@ export const model = (
     LanguageModel.LanguageModel,
     LanguageModel.make({
       generateText: ({ prompt }) => generate(prompt),
-      streamText: ({ prompt }) => Stream.unwrap(Effect.map(generate(prompt), () => Stream.empty))
+      streamText: ({ prompt }) =>
+        Stream.unwrap(Effect.map(generate(prompt), (parts) => Stream.fromIterable(parts.flatMap(streamed))))
     })
   )
 }
@@ -117,7 +130,7 @@ export const handlers = (own: World, before: Effect.Effect<void> = Effect.void) 
 /** The same agent, with a shop that can be asked whether a payment has happened. */
 export const reconciling = (own: World) => {
   const asking = Journal.reconcile(Pay, ({ key }) =>
-      Effect.sync(() => (own.paid.includes(key) ? { _tag: "Happened", result: "paid" } : { _tag: "DidNot" }))
+    Effect.sync(() => (own.paid.includes(key) ? { _tag: "Happened", result: "paid" } : { _tag: "DidNot" }))
   )
   const Asking = Task.make("buy", { version: 1, params: Order, toolkit: Toolkit.make(Look, asking) })
   return Asking.toLayer(({ item }) => ({ prompt: `Buy ${item}.` }))

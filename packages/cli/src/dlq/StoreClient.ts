@@ -1,23 +1,14 @@
-/** Opens the store that a command names: a SQLite file, or a `postgres://` address. */
+/** The database of a store: a SQLite file, which must exist, or a `postgres://` address. */
 import { SqliteClient } from "@outlast/node/sqlite"
 import type { StoreError } from "@outlast/resilience"
 import { Config, Effect, Layer, Option, Redacted } from "effect"
-import type { Config as ConfigModule } from "effect"
 import type { SqlClient } from "effect/sql"
-import { UsageError } from "./UsageError.ts"
+import { UsageError } from "../UsageError.ts"
 
 export const isPostgres = (address: string): boolean => /^postgres(?:ql)?:\/\//.test(address)
 
-/** The host of an address, without its credentials; a file as it is. */
-export const shown = (address: string): string => (isPostgres(address) ? host(address) : address)
-
-const host = (address: string): string => (URL.canParse(address) ? new URL(address).host : "that address")
-
 /** The address of `--store`, or of the environment. `what` is what the store holds. */
-export const addressOf = (
-  given: Option.Option<string>,
-  what: string
-): Effect.Effect<string, UsageError | ConfigModule.ConfigError> =>
+export const addressOf = (given: Option.Option<string>, what: string) =>
   Effect.gen(function* () {
     const address = Option.isSome(given)
       ? given.value
@@ -29,29 +20,33 @@ export const addressOf = (
   })
 
 export interface ClientOptions {
-  /** Name of the store in errors. */
-  readonly store: string
-  /** Makes a SQLite file that is missing. */
-  readonly create: boolean
-  /** Connections to PostgreSQL. */
-  readonly connections: number
+  /** Name of the store in errors. Default "outbox". */
+  readonly store?: string
+  /** Makes a SQLite file that is missing. Default false. */
+  readonly create?: boolean
+  /** Connections to PostgreSQL, at most. Default 1. */
+  readonly connections?: number
 }
 
-/** A client of the store. SQLite files are opened as they are; the driver of PostgreSQL is loaded only here. */
 export const clientOf = (
   address: string,
-  { store, create, connections }: ClientOptions
+  { store = "outbox", create = false, connections = 1 }: ClientOptions = {}
 ): Effect.Effect<Layer.Layer<SqlClient.SqlClient, StoreError.StoreError | UsageError>> => {
   if (!isPostgres(address)) {
     return Effect.succeed(SqliteClient.layer({ filename: address, store, create }))
   }
+  // Loaded only here: most stores are files.
   return Effect.map(
     Effect.promise(() => import("@effect/sql-pg")),
     ({ PgClient }) =>
       Layer.catchCause(PgClient.layer({ url: Redacted.make(address), maxConnections: connections }), () =>
         Layer.effectContext(
-          Effect.fail(new UsageError({ message: `PostgreSQL at ${host(address)} cannot be reached.` }))
+          Effect.fail(new UsageError({ message: `PostgreSQL at ${nameOf(address)} cannot be reached.` }))
         )
       )
   )
 }
+
+/** What may be shown of an address: a path, or the host without user and password. */
+export const nameOf = (address: string): string =>
+  !isPostgres(address) ? address : URL.canParse(address) ? new URL(address).host : "that address"

@@ -1,0 +1,353 @@
+/**
+ * What a program does right now, as a fold of its events: calls with their whole chain of attempts and waits, circuits,
+ * cooldowns, alerts, and the figures of the last minutes. Deterministic: the only time is that of the events and of
+ * {@link ActivityState.view}.
+ *
+ * Everything is bounded, see {@link bounds}: the oldest leaves first. Events of unknown tags change nothing.
+ *
+ * **Limits.** A call is known by its number, which is unique in one chain. Calls of two chains in one process that have
+ * the same number at the same time are shown as one.
+ */
+import type { ResilienceEvents } from "@outlast/resilience"
+import * as EventLine from "./EventLine.ts"
+
+// -----------------------------------------------------------------------------
+// Model
+// -----------------------------------------------------------------------------
+
+/** One line in the chain of a call. */
+export interface Step {
+  /** Unix time in milliseconds. */
+  readonly at: number
+  readonly kind: "attempt" | "wait" | "note"
+  /** The target, or for a note what happened. */
+  readonly text: string
+  /** An attempt is `running` until it is `failed` or `answered`; a wait is `running` or `over`. */
+  readonly state: "running" | "failed" | "answered" | "over" | "note"
+  /** Why an attempt failed, or why a call waits. */
+  readonly reason: string | undefined
+  /** HTTP status of a failure. */
+  readonly status: number | undefined
+  /** Unix time at which a wait ends, as far as that is known. */
+  readonly until: number | undefined
+  /** Milliseconds that it took. */
+  readonly elapsed: number | undefined
+}
+
+export interface Call {
+  readonly call: number
+  readonly startedAt: number
+  readonly endedAt: number | undefined
+  readonly outcome: "running" | "answered" | "recovered" | "failed" | "abandoned"
+  /** Requests that were sent. */
+  readonly attempts: number
+  readonly steps: ReadonlyArray<Step>
+  /** Steps that are not shown, because there are too many. */
+  readonly omitted: number
+  /** The message of a call that failed. */
+  readonly message: string | undefined
+}
+
+export interface Circuit {
+  readonly circuit: string
+  readonly phase: string
+  readonly since: number
+  /** Unix time at which an open circuit lets a probe through. */
+  readonly until: number | undefined
+}
+
+export interface Cooldown {
+  readonly target: string
+  readonly scope: string
+  readonly reason: string
+  readonly since: number
+  /** `undefined`: until it is reset. */
+  readonly until: number | undefined
+}
+
+export interface Alert {
+  readonly key: string
+  readonly failures: number
+  readonly since: number
+}
+
+/** What happened in one minute. */
+export interface Minute {
+  /** Unix time of its begin. */
+  readonly at: number
+  readonly attempts: number
+  readonly failedAttempts: number
+  readonly calls: number
+  readonly answered: number
+  readonly failed: number
+}
+
+export interface Notice {
+  readonly at: number
+  readonly level: string
+  readonly text: string
+}
+
+export interface View {
+  /** Calls under way, the oldest first. */
+  readonly running: ReadonlyArray<Call>
+  /** Calls that have ended, the newest first. */
+  readonly recent: ReadonlyArray<Call>
+  readonly circuits: ReadonlyArray<Circuit>
+  readonly cooldowns: ReadonlyArray<Cooldown>
+  readonly alerts: ReadonlyArray<Alert>
+  /** The last minutes, the oldest first. Minutes without events are left out. */
+  readonly minutes: ReadonlyArray<Minute>
+  /** Attempts for each call of these minutes; 1 is best. `undefined` without calls. */
+  readonly amplification: number | undefined
+  /** Share of the calls that ended in these minutes with an answer. `undefined` without any. */
+  readonly goodput: number | undefined
+  /** Guard, compaction and other notes, the newest first. */
+  readonly notices: ReadonlyArray<Notice>
+}
+
+export const bounds = {
+  running: 200,
+  recent: 50,
+  steps: 40,
+  names: 200,
+  minutes: 15,
+  notices: 50,
+  text: 300
+} as const
+
+const minute = 60_000
+
+type Mutable<A> = { -readonly [K in keyof A]: A[K] }
+interface OpenCall extends Mutable<Omit<Call, "steps">> {
+  readonly steps: Array<Mutable<Step>>
+}
+
+/** Tags whose line is kept as a notice. Other events are part of a call, a circuit or a cooldown. */
+const noticed: ReadonlySet<string> = new Set([
+  "CompactionGaveUp",
+  "CompactionTierFailed",
+  "ContextCompacted",
+  "ContextFilling",
+  "GuardBlocked",
+  "GuardExtended",
+  "GuardNudged",
+  "GuardStopped",
+  "ModelChanged",
+  "TargetDead"
+])
+
+// -----------------------------------------------------------------------------
+// Fold
+// -----------------------------------------------------------------------------
+
+export class ActivityState {
+  readonly #running = new Map<number, OpenCall>()
+  #recent: Array<OpenCall> = []
+  readonly #circuits = new Map<string, Circuit>()
+  readonly #cooldowns = new Map<string, Cooldown & { readonly id: string }>()
+  readonly #alerts = new Map<string, Alert>()
+  readonly #minutes: Array<Mutable<Minute>> = []
+  #notices: Array<Notice> = []
+
+  apply(published: ResilienceEvents.ResilienceEvent): void {
+    // An event of another package has an unknown tag and matches no case.
+    const event = published as unknown as EventLine.Event
+    switch (event._tag) {
+      case "AttemptStarted":
+        this.#minute(event.at).attempts++
+        this.#step(event, { kind: "attempt", text: event.target.id, state: "running" })
+        this.#call(event).attempts = event.attempt
+        break
+      case "AttemptFailed": {
+        this.#minute(event.at).failedAttempts++
+        const { elapsed, reason, status } = event
+        this.#close(this.#running.get(event.call), "attempt", { state: "failed", reason, status, elapsed })
+        break
+      }
+      case "CallWaiting":
+        this.#step(event, {
+          kind: "wait",
+          text: event.by === undefined ? event.target.id : `${event.target.id} (${event.by})`,
+          state: "running",
+          reason: event.reason,
+          until: event.delay === undefined ? undefined : event.at + event.delay
+        })
+        break
+      case "CallWaited":
+        // It may arrive after the end of a call that was interrupted.
+        this.#close(this.#running.get(event.call), "wait", { state: "over", elapsed: event.elapsed })
+        break
+      case "TargetSwitched":
+      case "AnswerContinued":
+      case "OutputLimitRaised":
+      case "OutputLimitLowered":
+      case "CallCompacting":
+      case "MediaDropped":
+      case "KeyRenewing":
+      case "CutAnswerDelivered":
+        this.#step(event, { kind: "note", text: noteOf(published), state: "note" })
+        break
+      case "CallSucceeded": {
+        this.#minute(event.at).answered++
+        const call = this.#call(event)
+        this.#close(call, "attempt", { state: "answered", elapsed: event.elapsed })
+        this.#end(call, event.at, event.recoveredFrom === undefined ? "answered" : "recovered")
+        // An answer ends what kept its target out.
+        for (const [key, { id }] of this.#cooldowns) if (id === event.target.id) this.#cooldowns.delete(key)
+        break
+      }
+      case "CallGaveUp": {
+        this.#minute(event.at).failed++
+        const call = this.#call(event)
+        call.message = event.message.slice(0, bounds.text)
+        this.#end(call, event.at, "failed")
+        break
+      }
+      case "CallAbandoned":
+        this.#end(this.#call(event), event.at, "abandoned")
+        break
+      case "CircuitTransition": {
+        const { at, circuit, openFor, to } = event
+        if (to === "closed") this.#circuits.delete(circuit)
+        else {
+          const until = openFor === undefined ? undefined : at + openFor
+          keep(this.#circuits, circuit, { circuit, phase: to, since: at, until })
+        }
+        break
+      }
+      case "CooldownOpened":
+      case "CooldownLearned": {
+        const { at, length, reason, scope, target } = event
+        const until = length === undefined ? undefined : at + length
+        const { id } = target
+        keep(this.#cooldowns, `${scope} ${id}`, { id, target: id, scope, reason, since: at, until })
+        break
+      }
+      case "CooldownLifted":
+        this.#cooldowns.delete(`${event.scope} ${event.target.id}`)
+        break
+      case "AlertRaised":
+        keep(this.#alerts, event.key, { key: event.key, failures: event.failures, since: event.at })
+        break
+      case "AlertCleared":
+        this.#alerts.delete(event.key)
+        break
+      default:
+        break
+    }
+    if (noticed.has(published._tag)) this.#notice(published)
+  }
+
+  /** The state as plain data. Cooldowns that are over are left out. */
+  view(now: number): View {
+    const minutes = this.#minutes.filter(({ at }) => at > now - bounds.minutes * minute)
+    const sum = (field: keyof Minute): number => minutes.reduce((total, one) => total + one[field], 0)
+    const calls = sum("calls")
+    const ended = sum("answered") + sum("failed")
+    return {
+      running: [...this.#running.values()].map(shown),
+      recent: this.#recent.map(shown),
+      circuits: [...this.#circuits.values()],
+      cooldowns: [...this.#cooldowns.values()]
+        .filter(({ until }) => until === undefined || until > now)
+        .map(({ id: _, ...cooldown }) => cooldown),
+      alerts: [...this.#alerts.values()],
+      minutes: minutes.map((one) => ({ ...one })),
+      amplification: calls === 0 ? undefined : sum("attempts") / calls,
+      goodput: ended === 0 ? undefined : sum("answered") / ended,
+      notices: [...this.#notices]
+    }
+  }
+
+  #call({ at, call }: { readonly at: number; readonly call: number }): OpenCall {
+    let found = this.#running.get(call)
+    if (found === undefined) {
+      found = {
+        call,
+        startedAt: at,
+        endedAt: undefined,
+        outcome: "running",
+        attempts: 0,
+        steps: [],
+        omitted: 0,
+        message: undefined
+      }
+      this.#minute(at).calls++
+      keep(this.#running, call, found, bounds.running)
+    }
+    return found
+  }
+
+  #step(
+    event: { readonly at: number; readonly call: number },
+    step: Pick<Step, "kind" | "text" | "state"> & Partial<Step>
+  ): void {
+    const { steps } = this.#call(event)
+    steps.push({
+      at: event.at,
+      reason: undefined,
+      status: undefined,
+      until: undefined,
+      elapsed: undefined,
+      ...step,
+      text: step.text.slice(0, bounds.text)
+    })
+    if (steps.length <= bounds.steps) return
+    // The first steps say how it began, the last ones where it is.
+    steps.splice(bounds.steps / 2, 1)
+    this.#call(event).omitted++
+  }
+
+  #close(call: OpenCall | undefined, kind: Step["kind"], change: Partial<Step>): void {
+    const open = call?.steps.findLast((step) => step.kind === kind && step.state === "running")
+    if (open !== undefined) Object.assign(open, change)
+  }
+
+  #end(call: OpenCall, at: number, outcome: Call["outcome"]): void {
+    call.endedAt = at
+    call.outcome = outcome
+    // Nothing of a call that has ended still runs.
+    for (const step of call.steps) if (step.state === "running") step.state = "over"
+    this.#running.delete(call.call)
+    this.#recent = [call, ...this.#recent].slice(0, bounds.recent)
+  }
+
+  #minute(at: number): Mutable<Minute> {
+    const start = Math.floor(at / minute) * minute
+    // Events of several fibers may arrive slightly out of order.
+    let found = this.#minutes.findLast((one) => one.at === start)
+    if (found === undefined) {
+      found = { at: start, attempts: 0, failedAttempts: 0, calls: 0, answered: 0, failed: 0 }
+      this.#minutes.push(found)
+      if (this.#minutes.length > bounds.minutes) this.#minutes.shift()
+    }
+    return found
+  }
+
+  #notice(event: ResilienceEvents.ResilienceEvent): void {
+    const line = EventLine.of(event)
+    if (line === undefined) return
+    const text = line.text.trim().slice(0, bounds.text)
+    this.#notices = [{ at: event.at, level: line.level, text }, ...this.#notices].slice(0, bounds.notices)
+  }
+}
+
+/** Sets an entry, and drops the oldest beyond the bound. */
+const keep = <K, V>(map: Map<K, V>, key: K, value: V, max: number = bounds.names): void => {
+  map.delete(key)
+  map.set(key, value)
+  if (map.size <= max) return
+  const [oldest] = map.keys()
+  // The map is not empty.
+  if (oldest !== undefined) map.delete(oldest)
+}
+
+const shown = ({ steps, ...call }: OpenCall): Call => ({ ...call, steps: steps.map((step) => ({ ...step })) })
+
+const noteOf = (event: ResilienceEvents.ResilienceEvent): string => {
+  const text = EventLine.of(event)?.text.trim()
+  if (text !== undefined) return text
+  const { target } = event as unknown as { readonly target?: { readonly id: string } }
+  return target === undefined ? event._tag : `switched to ${target.id}`
+}

@@ -1,0 +1,147 @@
+/**
+ * The spans of one call, where the program has a tracer.
+ *
+ * The span of the call is the one that effect/ai makes. It gets the outcome of the call, and an event for each wait on
+ * our side. Each attempt is a child of it: a `chat MODEL` span with the `gen_ai.*` attributes. Tokens stand at attempts
+ * alone, so that a sum over all spans counts them once.
+ */
+import { Effect, Exit } from "effect"
+import type { Tracer } from "effect"
+import type { LanguageModel, Response } from "effect/ai"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
+import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
+import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import { whatHappened } from "../../failure/reasons/ProviderFailure.ts"
+import * as Spans from "../../telemetry/Spans.ts"
+import * as OutputLimit from "../decide/OutputLimit.ts"
+import type { Attempt } from "./Attempt.ts"
+import type { CallWaited } from "./CallEvent.ts"
+import type { CallContext } from "./CallContext.ts"
+
+/** How a call ended. The counter `outlast_calls_total` has the same words. */
+export type Outcome = "answered" | "recovered" | "failed" | "abandoned"
+
+export class CallTrace {
+  readonly #context: CallContext
+  readonly #call: Tracer.Span
+  #attempt: Tracer.Span | undefined
+  #attempts = 0
+  #failed = 0
+
+  private constructor(context: CallContext, call: Tracer.Span) {
+    this.#context = context
+    this.#call = call
+  }
+
+  /** `undefined` for a program without a tracer. */
+  static of(context: CallContext, { span }: LanguageModel.ProviderOptions): CallTrace | undefined {
+    return Spans.isTraced(context.fiber) ? new CallTrace(context, span) : undefined
+  }
+
+  /** Begins the span of an attempt, and returns the attempt with it. */
+  begin(attempt: Attempt): Effect.Effect<Attempt> {
+    const { ref, info } = attempt.target
+    const span = Spans.make(`chat ${ref.model}`, {
+      kind: "client",
+      parent: this.#call,
+      attributes: {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": providerOf(ref),
+        "gen_ai.request.model": ref.model,
+        "gen_ai.request.max_tokens": OutputLimit.within(attempt.outputLimit, info),
+        "server.address": hostOf(ref),
+        "outlast.attempt": ++this.#attempts,
+        "outlast.target": ref.id
+      }
+    })
+    return Effect.map(span, (span) => {
+      this.#attempt = span
+      return { ...attempt, span }
+    })
+  }
+
+  /** The attempt failed. The provider's own sentence is left out: it may quote the request. */
+  failed(failure: ProviderFailure): void {
+    this.#failed++
+    if (this.#attempt === undefined) return
+    const { evidence, reason } = failure
+    Spans.annotate(this.#attempt, {
+      "error.type": reason._tag,
+      "http.response.status_code": evidence.status,
+      "outlast.evidence.rule": evidence.rule
+    })
+    this.#end(Exit.fail(failure), `${failure.target?.id}: ${whatHappened(failure)}.`)
+  }
+
+  /** The attempt gave an answer, or a part of one that the output limit cut. */
+  answered(): void {
+    this.#end(Exit.void)
+  }
+
+  /** A wait on our side is over. */
+  waited({ reason, target, elapsed }: Pick<CallWaited, "elapsed" | "reason" | "target">): void {
+    const now = this.#context.clock.currentTimeNanosUnsafe()
+    this.#call.event("outlast.waited", now, { reason, target: target.id, seconds: elapsed / 1_000 })
+  }
+
+  /** The call is answered by `target`. */
+  succeeded({ id }: TargetRef, costUsd: number | undefined): void {
+    this.answered()
+    this.#outcome(this.#failed === 0 ? "answered" : "recovered", {
+      "outlast.target": id,
+      "outlast.cost_usd": costUsd
+    })
+  }
+
+  gaveUp(failure: CallFailure): void {
+    this.#outcome("failed", { "error.type": Spans.kindOf(failure) })
+  }
+
+  /** The program stopped waiting for the answer. */
+  abandoned(): void {
+    this.#end(Exit.interrupt())
+    this.#outcome("abandoned", {})
+  }
+
+  #outcome(outcome: Outcome, attributes: Spans.Attributes): void {
+    Spans.annotate(this.#call, {
+      "outlast.outcome": outcome,
+      "outlast.attempts": this.#attempts,
+      ...attributes
+    })
+  }
+
+  #end(exit: Exit.Exit<unknown, unknown>, message?: string): void {
+    const span = this.#attempt
+    if (span === undefined) return
+    this.#attempt = undefined
+    Spans.end(this.#context.fiber, span, exit, () => message)
+  }
+}
+
+/** Writes what an answer says of itself into the span of its attempt. */
+export const part = (span: Tracer.Span, part: Response.AllPartsEncoded): void => {
+  if (part.type === "response-metadata") {
+    Spans.annotate(span, { "gen_ai.response.id": part.id, "gen_ai.response.model": part.modelId })
+  } else if (part.type === "finish") {
+    span.attribute("gen_ai.response.finish_reasons", [part.reason])
+    Spans.annotate(span, {
+      "gen_ai.usage.input_tokens": part.usage.inputTokens.total,
+      "gen_ai.usage.output_tokens": part.usage.outputTokens.total,
+      "gen_ai.usage.cache_read.input_tokens": part.usage.inputTokens.cacheRead,
+      "gen_ai.usage.cache_creation.input_tokens": part.usage.inputTokens.cacheWrite
+    })
+  }
+}
+
+/** The name of a provider in OpenTelemetry's conventions, where it differs from ours. */
+const conventional: ReadonlyMap<string, string> = new Map([
+  ["google", "gcp.gemini"],
+  ["bedrock", "aws.bedrock"]
+])
+
+const providerOf = ({ provider }: TargetRef): string => conventional.get(provider) ?? provider
+
+/** The host alone: an address may have a path, or a user. */
+const hostOf = ({ endpoint }: TargetRef): string | undefined =>
+  URL.canParse(endpoint) ? new URL(endpoint).hostname : undefined

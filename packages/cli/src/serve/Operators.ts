@@ -1,0 +1,69 @@
+/** What operators of the service may change while it runs. */
+import { Effect, Schema } from "effect"
+import type { Context } from "effect"
+import type { LiveConfig } from "@outlast/agent/config"
+import type { Targets } from "@outlast/agent/failover"
+import { Ops } from "@outlast/node/ops"
+import type { CircuitBreaker } from "@outlast/resilience"
+
+export interface Parts {
+  readonly targets: Context.Service.Shape<typeof Targets.Targets>
+  readonly breaker: CircuitBreaker.Service
+  /** Names of all circuits. */
+  readonly circuits: ReadonlyArray<string>
+  readonly live: LiveConfig.Service
+}
+
+interface Refused {
+  readonly message: string
+}
+
+const Circuit = Schema.Struct({ circuit: Schema.String })
+
+/** Actions by name. `docs/operations.md` lists them. */
+export const make = ({ breaker, circuits, live, targets }: Parts): Readonly<Record<string, Ops.Action>> => {
+  const known = (circuit: string): Effect.Effect<void, Refused> =>
+    circuits.includes(circuit)
+      ? Effect.void
+      : Effect.fail({ message: `There is no such circuit. Circuits: ${circuits.join(", ")}.` })
+  return {
+    trip: Ops.action({
+      doc: 'Opens a circuit: { "circuit": NAME }.',
+      params: Circuit,
+      subject: ({ circuit }) => circuit,
+      run: ({ circuit }) => Effect.as(Effect.andThen(known(circuit), breaker.trip(circuit)), null)
+    }),
+    reset: Ops.action({
+      doc: 'Closes a circuit: { "circuit": NAME }.',
+      params: Circuit,
+      subject: ({ circuit }) => circuit,
+      run: ({ circuit }) => Effect.as(Effect.andThen(known(circuit), breaker.reset(circuit)), null)
+    }),
+    lift: Ops.action({
+      doc: 'Ends cooldowns: of a target, a key or a provider, or all: { "target"?, "key"?, "provider"? }.',
+      params: Schema.Struct({
+        target: Schema.optionalKey(Schema.String),
+        key: Schema.optionalKey(Schema.String),
+        provider: Schema.optionalKey(Schema.String)
+      }),
+      subject: ({ key, provider, target }) => target ?? key ?? provider ?? "all",
+      run: (which) =>
+        Effect.map(targets.reset(which), ({ circuits, cooldowns }) => ({ cooldowns, circuits })).pipe(
+          // A name that the chain does not have.
+          Effect.catchDefect((defect) =>
+            Effect.fail({ message: defect instanceof RangeError ? defect.message : "It could not be done." })
+          )
+        )
+    }),
+    protection: Ops.action({
+      doc: 'The kill switch: with { "enabled": false } each call goes once to the first target.',
+      params: Schema.Struct({ enabled: Schema.Boolean }),
+      subject: ({ enabled }) => (enabled ? "on" : "off"),
+      run: ({ enabled }) =>
+        Effect.as(
+          live.update((settings) => ({ ...settings, enabled })),
+          { enabled }
+        )
+    })
+  }
+}

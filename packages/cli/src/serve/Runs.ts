@@ -1,0 +1,122 @@
+/** The runs of the service: started by a request, shown as server-sent events, listed on the status page. */
+import { Cause, Clock, Effect, Queue, Stream } from "effect"
+import { Sse } from "effect/encoding"
+import { Agent, SafetyGuard } from "@outlast/agent"
+import { Host } from "@outlast/node"
+import * as Workspace from "../chat/Workspace.ts"
+
+/** Runs at a time. Further ones are refused. */
+export const maxRunning = 20
+
+/** Runs that have ended, and are still listed. */
+const maxEnded = 50
+
+/** Events of one run that wait for its reader. Then the run waits, too. */
+const bufferSize = 64
+
+interface Run {
+  readonly id: number
+  readonly startedAt: number
+  readonly state: string
+  readonly turns: number
+  readonly tools: number
+  readonly endedAt: number | undefined
+}
+
+export interface Runs {
+  /** The events of a new run; `undefined` when too many run. A reader that leaves ends the run. */
+  readonly start: (prompt: string) => Effect.Effect<Stream.Stream<string, never, Needed> | undefined>
+  readonly list: Effect.Effect<ReadonlyArray<Run>>
+}
+
+/** What a run needs. */
+export type Needed = Host.Host | Agent.Services<typeof Workspace.kit.tools>
+
+/** One frame of the stream. */
+export const frame = (event: string, data: unknown): string =>
+  Sse.encoder.write({ _tag: "Event", event, id: undefined, data: JSON.stringify(data) })
+
+export const make = (limits: Effect.Effect<SafetyGuard.Options>): Effect.Effect<Runs> =>
+  Effect.sync(() => {
+    const running = new Map<number, Run>()
+    let ended: ReadonlyArray<Run> = []
+    let count = 0
+    const change = (id: number, of: (run: Run) => Partial<Run>): void => {
+      const run = running.get(id)
+      if (run !== undefined) running.set(id, { ...run, ...of(run) })
+    }
+    const end = (id: number) =>
+      Effect.map(Clock.currentTimeMillis, (endedAt) => {
+        const run = running.get(id)
+        running.delete(id)
+        if (run !== undefined) ended = [{ ...run, endedAt }, ...ended].slice(0, maxEnded)
+      })
+
+    const carryOut = (
+      id: number,
+      prompt: string,
+      emit: (event: string, data: unknown) => Effect.Effect<unknown>
+    ) =>
+      Effect.gen(function* () {
+        const guard = yield* SafetyGuard.make(yield* limits)
+        yield* guard.runStream(Agent.stream({ prompt, toolkit: Workspace.kit })).pipe(
+          Stream.runForEach((part) => {
+            switch (part.type) {
+              case "text-delta":
+                return emit("text", { delta: part.delta })
+              case "rewind":
+                return emit("rewind", {})
+              case "tool-call":
+                change(id, ({ tools }) => ({ tools: tools + 1 }))
+                return emit("tool", { name: part.name })
+              case "transition":
+                change(id, () => ({ turns: part.turn }))
+                return emit("transition", { turn: part.turn, transition: part.transition })
+              case "outcome":
+                change(id, () => ({ state: part.outcome.status }))
+                return emit("outcome", { status: part.outcome.status, text: part.outcome.text })
+              default:
+                return Effect.void
+            }
+          }),
+          Effect.catch((failure) => {
+            change(id, () => ({ state: "failed" }))
+            const { message } = failure._tag === "AgentFailed" ? failure.reason : failure
+            return emit("failed", { message })
+          })
+        )
+      })
+
+    return {
+      start: (prompt) =>
+        Effect.map(Clock.currentTimeMillis, (startedAt) => {
+          if (running.size >= maxRunning) return undefined
+          const id = ++count
+          return Stream.callback<string, never, Needed>(
+            (queue) => {
+              // Only now: a reader that has left before never starts the run.
+              running.set(id, { id, startedAt, state: "running", turns: 0, tools: 0, endedAt: undefined })
+              const emit = (event: string, data: unknown) => Queue.offer(queue, frame(event, data))
+              return emit("run", { id }).pipe(
+                Effect.andThen(carryOut(id, prompt, emit)),
+                // The shutdown lets runs end by themselves for a while.
+                Host.run("runs", { name: `run ${id}`, drain: "5 seconds" }),
+                Effect.onInterrupt(() => Effect.sync(() => change(id, () => ({ state: "interrupted" })))),
+                Effect.catchCause((cause) =>
+                  Cause.hasInterrupts(cause)
+                    ? emit("failed", { message: "The service is shutting down. Send the prompt again." })
+                    : Effect.andThen(
+                        Effect.logError("A run ended with a defect.", cause),
+                        emit("failed", { message: "This should not happen. The log has the cause." })
+                      )
+                ),
+                Effect.ensuring(end(id)),
+                Effect.andThen(Queue.end(queue))
+              )
+            },
+            { bufferSize, strategy: "suspend" }
+          )
+        }),
+      list: Effect.sync(() => [...running.values(), ...ended])
+    }
+  })

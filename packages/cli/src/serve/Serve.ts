@@ -1,0 +1,229 @@
+/**
+ * `outlast serve`: a small agent service that can be seen and operated. `POST /api/runs` takes a prompt and streams the
+ * events of its run; the status page, `/events`, `/live`, `/ready` and `/metrics` show what happens meanwhile.
+ *
+ * It shows how a service is put together: one instance at a time, an orderly shutdown, settings that change while it
+ * runs, and the endpoints of `@outlast/node/ops`.
+ */
+import { mkdir } from "node:fs/promises"
+import { join } from "node:path"
+import {
+  Clock,
+  Config,
+  Console,
+  Context,
+  Effect,
+  FileSystem,
+  Layer,
+  Option,
+  Result,
+  Schema,
+  Stream
+} from "effect"
+import type { Redacted } from "effect"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { Activity, Compaction, Outlast } from "@outlast/agent"
+import { LiveConfig, OutlastConfig } from "@outlast/agent/config"
+import type { TargetRef } from "@outlast/agent/conversation"
+import { Targets } from "@outlast/agent/failover"
+import type { Permits } from "@outlast/agent/failover"
+import { Inbound } from "@outlast/agent/guard"
+import { Host, SingleInstance } from "@outlast/node"
+import { Ops } from "@outlast/node/ops"
+import { Registry } from "@outlast/providers"
+import { Alerts, CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
+import * as FakeChain from "../chat/FakeChain.ts"
+import type { Chain } from "../chat/FakeChain.ts"
+import * as Workspace from "../chat/Workspace.ts"
+import * as ConfigCheck from "../config/ConfigCheck.ts"
+import { unreadable } from "../Unreadable.ts"
+import { UsageError } from "../UsageError.ts"
+import * as Operators from "./Operators.ts"
+import * as Runs from "./Runs.ts"
+import * as Sections from "./Sections.ts"
+
+export interface Options {
+  /** Of the page and of `POST /api/runs`. */
+  readonly port: number
+  readonly probes: number
+  readonly metrics: number
+  readonly host: string
+  /** Names under which the service is reached, beside addresses and `localhost`. */
+  readonly names: ReadonlyArray<string>
+  readonly config: Option.Option<string>
+  readonly folder: Option.Option<string>
+  /** Folder of the lock. */
+  readonly data: string
+  /** Use fake providers, also where a key is set. */
+  readonly fake: boolean
+  readonly version: string
+}
+
+/** Milliseconds before each word of a fake answer. */
+const pace = 30
+
+const tokenName = "OUTLAST_OPS_TOKEN"
+
+const Prompt = Schema.Struct({ prompt: Schema.NullishOr(Schema.String) })
+
+/** Short names that a person can type. */
+const circuitsOf = ({ model, provider }: TargetRef.TargetRef): Permits.Circuits => ({
+  endpoint: provider,
+  model: `${provider}/${model}`
+})
+
+const json = (status: number, body: unknown) => HttpServerResponse.jsonUnsafe(body, { status })
+
+const chainOf = (fake: boolean) =>
+  Effect.gen(function* () {
+    const found = fake ? Option.none<Chain>() : yield* Effect.option(Registry.detect)
+    return Option.isSome(found)
+      ? { chain: found.value, isFake: false }
+      : { chain: yield* FakeChain.make(pace), isFake: true }
+  })
+
+const folderOf = ({ folder }: Options, isFake: boolean) =>
+  Effect.gen(function* () {
+    if (Option.isNone(folder)) return isFake ? yield* Workspace.sample : undefined
+    const fs = yield* FileSystem.FileSystem
+    return yield* fs.realPath(folder.value).pipe(
+      Effect.tap(fs.readDirectory),
+      Effect.mapError((error) => unreadable(`The folder ${folder.value}`, error))
+    )
+  })
+
+/** `POST /api/runs`. */
+const taking = (runs: Runs.Runs, inbound: Inbound.Inbound) =>
+  Effect.gen(function* () {
+    const status = yield* Host.status
+    if (status !== "running" && status !== "draining")
+      return json(503, { error: "The service is shutting down." })
+    const request = yield* HttpServerRequest.HttpServerRequest
+    const body = yield* Effect.result(Effect.flatMap(request.json, Schema.decodeUnknownEffect(Prompt)))
+    if (Result.isFailure(body)) return json(400, { error: 'Send { "prompt": TEXT } of at most 64 KiB.' })
+    const { prompt } = body.success
+    if (!(yield* inbound.accept({ text: prompt }))) return HttpServerResponse.empty({ status: 204 })
+    const events = yield* runs.start(prompt ?? "")
+    if (events === undefined) return json(503, { error: "Too many runs. Try again when one has ended." })
+    const context = yield* Effect.context<Runs.Needed>()
+    return HttpServerResponse.stream(events.pipe(Stream.provideContext(context), Stream.encodeText), {
+      contentType: "text/event-stream; charset=utf-8"
+    })
+  })
+
+/** Serves until the program is ended. */
+export const run = (options: Options) =>
+  Effect.gen(function* () {
+    const settings = Option.isSome(options.config) ? yield* ConfigCheck.settingsOf(options.config.value) : {}
+    const token = yield* Config.option(Config.Redacted(tokenName))
+    yield* Effect.tryPromise({
+      try: () => mkdir(options.data, { recursive: true }),
+      catch: (error) =>
+        new UsageError({ message: `The folder ${options.data} cannot be made: ${codeOf(error)}.` })
+    })
+    const lock = yield* SingleInstance.acquire(join(options.data, "serve.lock"))
+    yield* Host.ready("lock", lock.isHeld)
+
+    const { chain, isFake } = yield* chainOf(options.fake)
+    const live = yield* LiveConfig.make(settings)
+    const { circuits } = OutlastConfig.policyOf(settings)
+    const breaker = yield* CircuitBreaker.make(circuits === false ? {} : circuits)
+    const parts = Layer.mergeAll(
+      LiveConfig.layerFailover(chain, live, { breaker, circuitsOf }),
+      Workspace.layer(yield* folderOf(options, isFake))
+    )
+    const model = Compaction.layerModel({ policy: OutlastConfig.compactionOf(settings) }).pipe(
+      Layer.provideMerge(parts)
+    )
+    return yield* Effect.provide(
+      serving(options, { breaker, isFake, live, token: Option.getOrUndefined(token) }),
+      model
+    )
+  }).pipe(Effect.scoped, Effect.provide(Telemetry))
+
+const Telemetry = Alerts.layer().pipe(
+  Layer.provideMerge(Outlast.layerMetrics()),
+  Layer.provideMerge(ResilienceEvents.layer())
+)
+
+const codeOf = (error: unknown): string =>
+  error instanceof Error && "code" in error ? String(error.code) : "unknown error"
+
+interface Parts {
+  readonly breaker: CircuitBreaker.Service
+  readonly isFake: boolean
+  readonly live: LiveConfig.Service
+  readonly token: Redacted.Redacted | undefined
+}
+
+const serving = (options: Options, { breaker, isFake, live, token }: Parts) =>
+  Effect.gen(function* () {
+    const targets = yield* Targets.Targets
+    const refs = (yield* targets.list).map(({ target }) => target)
+    const circuits = [...new Set(refs.map(circuitsOf).flatMap(({ endpoint, model }) => [endpoint, model]))]
+    const runs = yield* Runs.make(Effect.map(live.get, OutlastConfig.limitsOf))
+    const inbound = yield* Inbound.make
+    const activity = yield* Activity.make
+
+    yield* Host.section("activity", Effect.map(activity.view, plain))
+    yield* Host.section(
+      "targets",
+      Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        Effect.map(targets.list, (list) => Sections.targets(list, now))
+      )
+    )
+    yield* Host.section(
+      "circuits",
+      Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        Effect.map(Effect.forEach(circuits, breaker.state), (list) => Sections.circuits(list, now))
+      )
+    )
+    yield* Host.section("runs", Effect.map(runs.list, plain))
+    yield* Host.section("settings", Effect.map(live.get, plain))
+    yield* Host.ready(
+      "targets",
+      Effect.map(targets.list, (list) => list.some(({ state }) => state !== "dead") || "every target is dead")
+    )
+
+    // Routes need what this effect has.
+    const context = yield* Effect.context<Runs.Needed>()
+    const routes = HttpRouter.add("POST", "/api/runs", Effect.provideContext(taking(runs, inbound), context))
+    const ops = yield* Layer.build(
+      Ops.layer({
+        name: "outlast serve",
+        version: options.version,
+        probes: { host: options.host, port: options.probes },
+        metrics: { host: options.host, port: options.metrics },
+        page: {
+          host: options.host,
+          port: options.port,
+          hosts: options.names,
+          token,
+          actions: token === undefined ? {} : Operators.make({ breaker, circuits, live, targets }),
+          routes
+        }
+      })
+    )
+    const ports = Context.get(ops, Ops.Ops)
+    yield* Console.log(
+      [
+        isFake
+          ? "Fake providers on this machine: no key is set, or --fake is given."
+          : `Targets: ${refs.map(({ id }) => id).join(", ")}`,
+        `status page  http://${urlHost(options.host)}:${ports.page}/`,
+        `prompts      curl -N -H 'content-type: application/json' -d '{"prompt":"tell me a joke"}' http://${urlHost(options.host)}:${ports.page}/api/runs`,
+        `probes       http://${urlHost(options.host)}:${ports.probes}/ready`,
+        `metrics      http://${urlHost(options.host)}:${ports.metrics}/metrics`,
+        token === undefined
+          ? `actions      off: set ${tokenName} to turn them on`
+          : "actions      on, with the token"
+      ].join("\n")
+    )
+    return yield* Effect.never
+  })
+
+const urlHost = (host: string): string =>
+  host === "0.0.0.0" || host === "::" ? "localhost" : host.includes(":") ? `[${host}]` : host
+
+/** Data as JSON has it, without what is undefined. */
+const plain = (value: unknown): Host.Json => JSON.parse(JSON.stringify(value))

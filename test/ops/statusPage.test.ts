@@ -1,0 +1,171 @@
+/** The status page in a real browser. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Redacted, Scope, Exit } from "effect"
+import { Host } from "@outlast/node"
+import { Ops } from "@outlast/node/ops"
+import type { Alerts } from "@outlast/resilience"
+import { ResilienceEvents } from "@outlast/resilience"
+import type { Page } from "playwright-core"
+import * as Chromium from "./Chromium.ts"
+import * as World from "./World.ts"
+
+const page = { port: 0 } as const
+const promise = <A>(run: () => Promise<A>) => Effect.promise(run)
+
+interface Opened {
+  readonly page: Page
+  /** What the console calls an error. */
+  readonly errors: Array<string>
+}
+
+const open = (port: number | undefined, viewport = { width: 1_200, height: 900 }) =>
+  Effect.gen(function* () {
+    const browser = yield* Chromium.launch
+    const page = yield* promise(() => browser.newPage({ viewport }))
+    page.setDefaultTimeout(10_000)
+    const errors: Array<string> = []
+    page.on("console", (message) => {
+      if (message.type() === "error" || message.type() === "warning") errors.push(message.text())
+    })
+    page.on("pageerror", (error) => errors.push(String(error)))
+    yield* promise(() => page.goto(`http://127.0.0.1:${port}/`))
+    yield* shows(page, "#connection", "live")
+    return { page, errors } satisfies Opened
+  })
+
+/** Waits until an element has the text. */
+const shows = (page: Page, selector: string, text: string, timeout = 10_000) =>
+  promise(() =>
+    page.locator(selector).filter({ hasText: text }).first().waitFor({ timeout, state: "attached" })
+  )
+
+describe.skipIf(Chromium.isMissing())("the status page", () => {
+  it.live(
+    "shows a switch within a second, with the chain of the call and the end of each cooldown",
+    () =>
+      Effect.gen(function* () {
+        const { page: port } = yield* Ops.Ops
+        const { errors, page } = yield* open(port)
+        yield* shows(page, "#running", "No call is under way.")
+        yield* World.call
+        yield* shows(page, "#recent", "recovered", 1_000)
+        const summary = page.locator("#recent summary").first()
+        // With the keyboard alone.
+        yield* promise(() => summary.focus())
+        yield* promise(() => page.keyboard.press("Enter"))
+        const chain = yield* promise(() => page.locator("#recent details[open] ol").innerText())
+        for (const text of ["#revoked", "401", "#busy", "429", "#good", "answered"])
+          assert.include(chain, text)
+        const targets = yield* promise(() => page.locator("#targets").innerText())
+        assert.match(
+          targets,
+          /cooling\s+anthropic\/claude-sonnet-4-5 · busy\s+RateLimit · .*\s+back in \d+ s/
+        )
+        assert.match(targets, /· revoked\s+Auth · key\s+back in 10 min/)
+        assert.match(targets, /ready\s+openai\/gpt-4.1 · good/)
+        assert.match(yield* promise(() => page.locator("#summary").innerText()), /attempts per call\s+3.00/)
+        assert.isTrue(yield* promise(() => page.locator("#recent details[open]").isVisible()), "stays open")
+        assert.deepStrictEqual(errors, [])
+      }).pipe(Effect.scoped, Effect.provide(World.layer({ page }))),
+    60_000
+  )
+
+  it.live(
+    "survives a restart of the server",
+    () =>
+      Effect.gen(function* () {
+        const start = (port: number) =>
+          Effect.gen(function* () {
+            const scope = yield* Scope.make()
+            const context = yield* Layer.buildWithScope(World.layer({ page: { port } }), scope)
+            return { scope, context }
+          })
+        const first = yield* start(0)
+        const { page: port = 0 } = yield* Effect.provideContext(Ops.Ops, first.context)
+        const { errors, page } = yield* open(port)
+        yield* Effect.provideContext(World.call, first.context)
+        yield* shows(page, "#recent", "recovered")
+        yield* Scope.close(first.scope, Exit.void)
+        yield* shows(page, "#connection", "connection lost")
+        yield* shows(page, "#age", "last update")
+        const second = yield* start(port)
+        yield* shows(page, "#connection", "live")
+        // A new process knows nothing of the earlier calls.
+        yield* shows(page, "#recent", "No call has ended yet.")
+        yield* Effect.provideContext(World.call, second.context)
+        yield* shows(page, "#recent", "recovered")
+        yield* Scope.close(second.scope, Exit.void)
+        // The browser reports each refused connection itself.
+        const own = errors.filter((text) => !/net::ERR_/.test(text))
+        assert.deepStrictEqual(own, [])
+      }).pipe(Effect.scoped),
+    60_000
+  )
+
+  it.live(
+    "fits a phone, in light and dark, and shows a hostile name as text",
+    () =>
+      Effect.gen(function* () {
+        const { page: port } = yield* Ops.Ops
+        const { errors, page } = yield* open(port, { width: 360, height: 740 })
+        const name = `<img src=x onerror="document.title='hacked'">${"x".repeat(200)}`
+        yield* ResilienceEvents.publishNow<Alerts.AlertRaised>({
+          _tag: "AlertRaised",
+          key: name,
+          failures: 10,
+          window: 1
+        })
+        yield* World.call
+        yield* shows(page, "#alerts", name)
+        yield* shows(page, "#recent", "recovered")
+        for (const colorScheme of ["light", "dark"] as const) {
+          yield* promise(() => page.emulateMedia({ colorScheme }))
+          assert.strictEqual(yield* promise(() => page.evaluate("document.documentElement.scrollWidth")), 360)
+        }
+        assert.notStrictEqual(yield* promise(() => page.title()), "hacked")
+        assert.deepStrictEqual(errors, [])
+      }).pipe(Effect.scoped, Effect.provide(World.layer({ page }))),
+    60_000
+  )
+
+  it.live(
+    "turns the actions on with the token, and says when it is wrong",
+    () => {
+      const lifted: Array<string> = []
+      const lift = Ops.action({
+        doc: "Ends cooldowns.",
+        params: World.Lift,
+        run: ({ target }) => Effect.sync(() => (lifted.push(target), null))
+      })
+      const token = "operator-token-0123456789"
+      return Effect.gen(function* () {
+        yield* Host.section("circuits", Effect.succeed([]))
+        const { page: port } = yield* Ops.Ops
+        const { page } = yield* open(port)
+        yield* World.call
+        yield* shows(page, "#targets", "back in")
+        const enter = (text: string) =>
+          promise(async () => {
+            await page.locator("#token").fill(text)
+            await page.keyboard.press("Enter")
+          })
+        const press = promise(() =>
+          page.locator("button[data-key='lift-anthropic/claude-sonnet-4-5#busy']").click()
+        )
+        yield* enter(`${token}-is-wrong`)
+        yield* press
+        yield* shows(page, "#access-note", "The token was refused.")
+        assert.deepStrictEqual(lifted, [])
+        yield* enter(token)
+        yield* press
+        yield* shows(page, "#message", "Done: lift.")
+        assert.deepStrictEqual(lifted, ["anthropic/claude-sonnet-4-5#busy"])
+        assert.notInclude(yield* promise(() => page.content()), token)
+      }).pipe(
+        Effect.scoped,
+        Effect.provide(World.layer({ page: { ...page, token: Redacted.make(token), actions: { lift } } }))
+      )
+    },
+    60_000
+  )
+})
