@@ -12,6 +12,7 @@ import { imports } from "./import.ts"
 import type { Report, Row } from "./measure.ts"
 import { machine, printed, rowsInto } from "./measure.ts"
 import { sqlite } from "./sqlite.ts"
+import { tasks } from "./tasks.ts"
 import { streamFilter } from "./streamFilter.ts"
 
 interface Bench {
@@ -40,7 +41,8 @@ const benches: Readonly<Record<string, Bench>> = {
     what: "a stream of events, as it is and ended at its last event",
     run: streamFilter,
     untracked: /16 in a chunk/
-  }
+  },
+  tasks: { what: "a turn of a durable task, beside the raw workflow engine", run: tasks }
 }
 
 const usage = [
