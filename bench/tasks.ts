@@ -4,11 +4,12 @@
  * installed, each in one process.
  *
  * A turn is timed inside the run, from one question to the next, so the half second in which a worker finds a task does
- * not count. The median of the runs; 1 is as fast as the raw engine.
+ * not count. The median of the runs; 1 is as fast as the raw engine and the agent without it, one after the other.
  */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { Agent } from "@outlast/agent"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Journal, Task, Tasks } from "@outlast/tasks"
 import { Effect, Layer, Schema, Stream } from "effect"
@@ -62,9 +63,19 @@ const model = Layer.effect(
   })
 )
 
-const walking = Walk.toLayer(() => ({ prompt: "Walk.", maxTurns: turns + 5 })).pipe(
-  Layer.provide([model, Toolbox.toLayer({ look: () => Effect.succeed(reply) })])
-)
+const services = Layer.merge(model, Toolbox.toLayer({ look: () => Effect.succeed(reply) }))
+const options = { prompt: "Walk.", maxTurns: turns + 5 }
+const walking = Walk.toLayer(() => options).pipe(Layer.provide(services))
+
+/** Milliseconds from one question to the next of the last run. */
+const turnTime = (): number => ((asked.at(-1) ?? 0) - (asked[0] ?? 0)) / turns
+
+/** A turn of the same agent without tasks and engine. */
+const alone = Effect.gen(function* () {
+  asked = []
+  yield* Agent.run({ ...options, toolkit: Toolbox })
+  return turnTime()
+}).pipe(Effect.provide(services))
 
 const Raw = Workflow.make("Raw", {
   payload: { id: Schema.String },
@@ -96,18 +107,21 @@ const measured = <E, E2>(
   Effect.gen(function* () {
     const own: Array<number> = []
     const base: Array<number> = []
+    const agent: Array<number> = []
     for (let n = 0; n <= runs; n++) {
       asked = []
       yield* Walk.result(yield* Walk.submit({ params: {}, key: String(n) }))
-      const first = asked[0] ?? 0
-      const turn = ((asked.at(-1) ?? 0) - first) / turns
+      const turn = turnTime()
+      const run = yield* alone
       const same = yield* Raw.execute({ id: String(n) })
       // The first run warms up.
       if (n === 0) continue
       own.push(turn)
       base.push(same)
+      agent.push(run)
     }
-    return { own: median(own), raw: median(base), ratio: median(own.map((turn, n) => turn / (base[n] ?? turn))) }
+    const ratio = median(own.map((turn, n) => turn / ((base[n] ?? turn) + (agent[n] ?? 0))))
+    return { own: median(own), raw: median(base), agent: median(agent), ratio }
   }).pipe(
     Effect.provide(
       Layer.merge(walking.pipe(Layer.provideMerge(ours)), rawLayer.pipe(Layer.provideMerge(raw)))
@@ -117,8 +131,10 @@ const measured = <E, E2>(
 const overStore = <E>(engine: ReturnType<typeof engineOn<E>>) =>
   measured(Tasks.layerEngine().pipe(Layer.provide(engine)), engine)
 
-const line = (name: string, { own, raw, ratio }: { readonly own: number; readonly raw: number; readonly ratio: number }) =>
-  `  ${name.padEnd(12)}${own.toFixed(2).padStart(8)} ms a turn, raw engine ${raw.toFixed(2).padStart(8)} ms, ratio ${ratio.toFixed(2)}`
+const line = (name: string, figures: Effect.Success<ReturnType<typeof overStore>>) => {
+  const [own, raw, agent] = [figures.own, figures.raw, figures.agent].map((ms) => ms.toFixed(2).padStart(7))
+  return `  ${name.padEnd(11)}${own} ms a turn; raw engine ${raw} ms + agent alone ${agent} ms; ratio ${figures.ratio.toFixed(2)}`
+}
 
 export const tasks = async ({ say }: Report): Promise<void> => {
   say(`Durable tasks beside the raw engine: ${turns} turns of ${activities} activities, ${runs} runs, Node ${process.version}`)
