@@ -24,7 +24,10 @@ import type { Report } from "./measure.ts"
 import { median } from "./measure.ts"
 
 const turns = 20
-const runs = 7
+const runs = 12
+const warmUp = 4
+/** Raw workflows at once, for the activities a second that one process reaches. */
+const together = 40
 /** Of a turn: the question, and the tool. */
 const activities = 2
 const reply = "x".repeat(300)
@@ -108,20 +111,24 @@ const measured = <E, E2>(
     const own: Array<number> = []
     const base: Array<number> = []
     const agent: Array<number> = []
-    for (let n = 0; n <= runs; n++) {
+    for (let n = 0; n < warmUp + runs; n++) {
       asked = []
       yield* Walk.result(yield* Walk.submit({ params: {}, key: String(n) }))
       const turn = turnTime()
       const run = yield* alone
       const same = yield* Raw.execute({ id: String(n) })
-      // The first run warms up.
-      if (n === 0) continue
+      if (n < warmUp) continue
       own.push(turn)
       base.push(same)
       agent.push(run)
     }
+    const before = performance.now()
+    yield* Effect.forEach(Array.from({ length: together }), (_, n) => Raw.execute({ id: `many-${n}` }), {
+      concurrency: "unbounded"
+    })
+    const rate = (together * turns * activities * 1_000) / (performance.now() - before)
     const ratio = median(own.map((turn, n) => turn / ((base[n] ?? turn) + (agent[n] ?? 0))))
-    return { own: median(own), raw: median(base), agent: median(agent), ratio }
+    return { own: median(own), raw: median(base), agent: median(agent), ratio, rate }
   }).pipe(
     Effect.provide(
       Layer.merge(walking.pipe(Layer.provideMerge(ours)), rawLayer.pipe(Layer.provideMerge(raw)))
@@ -133,7 +140,7 @@ const overStore = <E>(engine: ReturnType<typeof engineOn<E>>) =>
 
 const line = (name: string, figures: Effect.Success<ReturnType<typeof overStore>>) => {
   const [own, raw, agent] = [figures.own, figures.raw, figures.agent].map((ms) => ms.toFixed(2).padStart(7))
-  return `  ${name.padEnd(11)}${own} ms a turn; raw engine ${raw} ms + agent alone ${agent} ms; ratio ${figures.ratio.toFixed(2)}`
+  return `  ${name.padEnd(11)}${own} ms a turn; raw engine ${raw} ms + agent alone ${agent} ms; ratio ${figures.ratio.toFixed(2)}; ${together} at once ${figures.rate.toFixed(0)} activities/s`
 }
 
 export const tasks = async ({ say }: Report): Promise<void> => {
