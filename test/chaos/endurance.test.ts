@@ -10,8 +10,9 @@ const runs = process.env["OUTLAST_CHAOS_HTTP_RUNS"] ?? "500"
 
 /**
  * Bytes by which the heap may grow between a fifth of the runs and the end. Measured: 6 MB over 400 runs, after 9 MB in
- * the first 100. The bound is over twice that, because compiled code and collections differ between machines. A run that
- * kept 40 kB would exceed it.
+ * the first 100. That is compiled code and caches that fill: over 2,000 runs the heap stayed between 77 MB and 85 MB from
+ * run 200 on. The bound is over twice the growth, because compiled code and collections differ between machines. A run
+ * that kept 40 kB would exceed it.
  */
 const growth = 15_000_000
 

@@ -1,13 +1,13 @@
 /** Promises of DECISION_037 that no other test shows. */
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Result, Schema } from "effect"
+import { Clock, Duration, Effect, Metric, Result, Schema } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
 import type { FailoverReason } from "@outlast/agent"
-import { Classifier, Failover, Presets, RecoveryPolicy, Targets } from "@outlast/agent"
+import { Classifier, Failover, FailoverMetrics, Presets, RecoveryPolicy, Targets } from "@outlast/agent"
 import { Vocabulary } from "@outlast/agent/presets"
 import * as Resilience from "@outlast/resilience"
-import { Backoff, ConnectionMonitor } from "@outlast/resilience"
+import { Backoff, CircuitBreaker, ConnectionMonitor } from "@outlast/resilience"
 import {
   always,
   ask,
@@ -231,8 +231,8 @@ describe("the layer", () => {
         const phase = yield* Effect.gen(function* () {
           yield* Effect.forkChild(Effect.exit(ask))
           yield* advance(20)
-          // Opened at about 15 s, probed five minutes later, for at most ten seconds.
-          yield* advance(330)
+          // Opened at about 15 s, probed five minutes later, for at most ten seconds, and open for five more minutes.
+          yield* advance(450)
           const all = yield* Effect.flatMap(Targets.Targets, ({ list }) => list)
           return all[0]?.circuits.map(({ phase }) => phase)
         }).pipe(Effect.provide(decision037.layer([target], { ping, settings: own })))
@@ -572,15 +572,73 @@ describe("the feature switch", () => {
   )
 })
 
-describe("the modules", () => {
-  it("001-F-classifier, 001-F-backoff, 001-F-monitor, 001-F-breaker, 001-F-visibility, 001-F-index, 001-F-types: exist, and the index exports them", () => {
-    const { Alerts, CircuitBreaker, HealthWindow, Metrics, Retry } = Resilience
+describe("the modules, by the index of their package", () => {
+  it("001-F-classifier, 001-F-types: classify an error, and its reason has one of the shared types", () => {
+    const { reason } = Classifier.failureOf(new Error("connect ECONNRESET"))
+    // The type is that of every layer: a policy and an event take the same one.
+    const shared: FailoverReason.FailoverReason = reason
+    assert.strictEqual(Vocabulary.decision037(shared), "NetworkTransient")
+    assert.strictEqual(policy.rows[Vocabulary.decision037(shared)].attempts, 6)
+  })
+
+  it("001-F-backoff: grows exponentially, and jitter varies each wait within its share", () => {
+    const backoff = Backoff.exponential({ initial: "1 second", factor: 2, cap: "30 seconds", jitter: 0.2 })
+    const ranges = [1, 2, 3].map((attempt) => Backoff.range(backoff, attempt, undefined))
+    assert.deepStrictEqual(ranges, [
+      { shortest: 800, longest: 1_200 },
+      { shortest: 1_600, longest: 2_400 },
+      { shortest: 3_200, longest: 4_800 }
+    ])
+  })
+
+  it.effect("001-F-monitor: tells a connection that fails half of the time from one that answers", () =>
+    Effect.gen(function* () {
+      const monitor = yield* ConnectionMonitor.make({ window: { unhealthyAt: 0.5 } })
+      for (const outcome of ["success", "failure", "success", "failure"] as const) {
+        yield* monitor.record("answers", "success")
+        yield* monitor.record("fails", outcome)
+      }
+      const found = yield* Effect.forEach(["answers", "fails"], monitor.status)
+      assert.deepStrictEqual(
+        found.map(({ health }) => health),
+        ["healthy", "unhealthy"]
+      )
+    })
+  )
+
+  it.effect("001-F-breaker: opens the circuit of one endpoint, and the other one stays closed", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make(decision037.circuits)
+      for (let n = 0; n < 5; n++) yield* Effect.ignore(breaker.execute("first")(Effect.fail("no")))
+      const phases = yield* Effect.forEach(["first", "second"], breaker.state)
+      assert.deepStrictEqual(
+        phases.map(({ phase }) => phase),
+        ["open", "closed"]
+      )
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("001-F-visibility: log each retry with its wait, and count it as a metric", () =>
+    Effect.gen(function* () {
+      const { lines, layer } = logged()
+      const target = yield* model("anthropic", "m1", [{ times: 2, fault: reset }])
+      yield* inTime(ask.pipe(Effect.provide(decision037.layer([target])))).pipe(
+        Effect.provide([layer, FailoverMetrics.layer()])
+      )
+      const retries = lines.filter((line) =>
+        /retry \d of anthropic\S* after NetworkTransient in \d/.test(line)
+      )
+      assert.lengthOf(retries, 2)
+      const failures = (yield* Metric.snapshot).filter(({ id }) => id === "outlast_attempt_failures_total")
+      assert.isAbove(failures.length, 0)
+    }).pipe(Effect.provideService(Metric.MetricRegistry, new Map()))
+  )
+
+  it("001-F-index: the index of the package exports each of them", () => {
+    const { Alerts, HealthWindow, Metrics, Retry } = Resilience
     for (const module of [Alerts, Backoff, CircuitBreaker, ConnectionMonitor, HealthWindow, Metrics, Retry]) {
-      assert.strictEqual(typeof module, "object")
+      assert.isAbove(Object.keys(module).length, 1)
     }
-    const failure = Classifier.failureOf(new Error("fetch failed"))
-    const found: FailoverReason.FailoverReason = failure.reason
-    assert.strictEqual(found._tag, "Network")
   })
 })
 

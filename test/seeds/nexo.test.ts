@@ -1,10 +1,13 @@
 /** Promises of nexo-rs that no other test shows. */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Exit, Metric, Scope } from "effect"
+import { Cause, Duration, Effect, Exit, Fiber, Layer, Metric, Option, Queue, Scope } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Failover, Presets } from "@outlast/agent"
 import { Inbound } from "@outlast/agent/guard"
+import { DeliveryStore, MemoryBus, Outbox } from "@outlast/delivery"
+import { Host } from "@outlast/node/host"
+import { Ops } from "@outlast/node/ops"
 import { CircuitBreaker } from "@outlast/resilience"
 import { Anthropic, Google, OpenAi, OpenAiCompatible, Registry } from "@outlast/providers"
 import { always, ask, failureOf, inTime, key, model, status, timed, timesOf } from "./support.ts"
@@ -138,3 +141,106 @@ it.effect("003-op-metrics-inbound: a metric counts inbound events, those that we
     )
   })
 )
+
+describe("a graceful shutdown", () => {
+  it.effect(
+    "003-shut-order, 003-shut-intake: stops the intake, then lets the runtimes end with what they have, then flushes",
+    () =>
+      Effect.gen(function* () {
+        const order: Array<string> = []
+        const log = (line: string) => Effect.sync(() => void order.push(line))
+        const mailbox = yield* Queue.unbounded<string>()
+        let isOpen = true
+        const accept = (message: string) =>
+          Effect.suspend(() =>
+            isOpen ? Queue.offer(mailbox, message) : log(`refused ${message}`).pipe(Effect.as(false))
+          )
+        const drain = Effect.gen(function* () {
+          // A message that arrives late finds the intake closed, and the runtime does not wait for it.
+          yield* accept("late")
+          for (const message of yield* Queue.takeAll(mailbox)) {
+            yield* Effect.sleep("500 millis")
+            yield* Outbox.publish({ subject: "answers", body: new TextEncoder().encode(message) })
+            yield* log(`answered ${message}`)
+          }
+        })
+        // Registered in another order than they run.
+        yield* Host.onShutdown("processes", { name: "extensions", run: log("extensions ended") })
+        yield* Host.onShutdown("outbox", { name: "flush", run: log("flushed") })
+        yield* Host.onShutdown("runs", { name: "agents", run: drain })
+        yield* Host.onShutdown("intake", {
+          name: "plugins",
+          run: Effect.andThen(
+            Effect.sync(() => void (isOpen = false)),
+            log("intake stopped")
+          )
+        })
+        yield* accept("one")
+        yield* accept("two")
+        const shutdown = yield* Effect.forkChild(Host.shutdown("SIGTERM"), { startImmediately: true })
+        // Load balancers still send while the host is not ready any more.
+        yield* accept("three")
+        yield* TestClock.adjust("30 seconds")
+        yield* Fiber.join(shutdown)
+        assert.deepStrictEqual(order, [
+          "intake stopped",
+          "refused late",
+          "answered one",
+          "answered two",
+          "answered three",
+          "flushed",
+          "extensions ended"
+        ])
+        const { stored } = yield* MemoryBus.MemoryBus
+        assert.lengthOf(yield* stored, 3)
+      }).pipe(
+        Effect.provide([
+          Host.layer(),
+          Outbox.layer(Presets.nexo.outbox).pipe(
+            Layer.provideMerge([MemoryBus.layer(), DeliveryStore.layerMemory()])
+          )
+        ])
+      )
+  )
+})
+
+describe("no message drop", () => {
+  it.effect(
+    "003-drop-nocrash: a producer gets a typed error while the broker is down and the store full, and goes on",
+    () =>
+      Effect.gen(function* () {
+        const { set, stored } = yield* MemoryBus.MemoryBus
+        const publish = (n: number) =>
+          Outbox.publish({ subject: `s${n % 3}`, body: new Uint8Array(8), id: String(n) })
+        yield* set("down")
+        const exits = yield* Effect.forEach(
+          Array.from({ length: 200 }, (_, n) => n),
+          (n) => Effect.exit(publish(n)),
+          { concurrency: 20 }
+        )
+        yield* TestClock.adjust("10 seconds")
+        const errors = exits.flatMap((exit) =>
+          Exit.isFailure(exit) ? [Option.getOrUndefined(Cause.findErrorOption(exit.cause))?._tag] : []
+        )
+        assert.deepStrictEqual([...new Set(errors)], ["OutboxFull"])
+        assert.strictEqual(exits.length - errors.length, 50)
+        yield* set("up")
+        yield* TestClock.adjust("5 minutes")
+        yield* publish(1_000)
+        yield* TestClock.adjust("1 minute")
+        assert.lengthOf(yield* stored, 51)
+      }).pipe(
+        Effect.provide(
+          Outbox.layer({ cap: { events: 50 }, waitForRoom: 0 }).pipe(
+            Layer.provideMerge([MemoryBus.layer(), DeliveryStore.layerMemory()])
+          )
+        )
+      )
+  )
+})
+
+it("the endpoints of a host listen on the ports of the document", () => {
+  const { probes, metrics } = Ops.defaults
+  assert.deepStrictEqual({ health: probes.port, metrics: metrics.port }, { health: 8_080, metrics: 9_090 })
+  assert.deepStrictEqual(Presets.nexo.ports, { health: probes.port, metrics: metrics.port })
+})

@@ -36,7 +36,7 @@ export interface World {
 
 export const world = (): World => ({ looked: [], paid: [], asked: 0, lastTool: 0 })
 
-export const usage = {
+const usage = {
   inputTokens: { uncached: undefined, total: 10, cacheRead: undefined, cacheWrite: undefined },
   outputTokens: { total: 5, text: undefined, reasoning: undefined }
 }
@@ -48,7 +48,7 @@ export const finish = (reason: Response.FinishReason = "stop"): Response.PartEnc
   response: undefined
 })
 
-export const call = (id: string, name: string, params: unknown): Response.PartEncoded => ({
+const call = (id: string, name: string, params: unknown): Response.PartEncoded => ({
   type: "tool-call",
   id,
   name,

@@ -3,7 +3,7 @@ import { Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 
 /** A turn of the event loop: hashes and statements of a worker thread complete. */
-export const turn = Effect.promise(() => new Promise<void>((resolve) => setImmediate(resolve)))
+const turn = Effect.promise(() => new Promise<void>((resolve) => setImmediate(resolve)))
 
 /** Half a second, and the turns in which what is due happens: the store is in another thread. */
 export const halfSecond = Effect.gen(function* () {

@@ -7,7 +7,7 @@ import { Targets } from "../failover/chain/Targets.ts"
 export const runCap = (keys: number): number => Math.min(Math.max(24 + 8 * keys, 32), 160)
 
 /** Number of keys of the first model. */
-export const keysOf = (targets: ReadonlyArray<TargetRef>): number => {
+const keysOf = (targets: ReadonlyArray<TargetRef>): number => {
   const [first] = targets
   return targets.filter(({ provider, model }) => provider === first?.provider && model === first.model).length
 }

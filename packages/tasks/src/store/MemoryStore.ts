@@ -206,7 +206,10 @@ const make = (): Service => {
         if (Option.isNone(known)) effects.set(record.key, record)
         return known
       }),
-    takeOver: (record) => Effect.sync(() => void effects.set(record.key, record))
+    takeOver: (record) =>
+      Effect.sync(() => {
+        if (effects.has(record.key)) effects.set(record.key, record)
+      })
   }
 }
 

@@ -65,7 +65,7 @@ export interface Wait {
   readonly restarts?: number | undefined
 }
 
-export interface Filter {
+interface Filter {
   readonly state?: ReadonlyArray<StateTag> | undefined
   readonly task?: string | undefined
   /** Rows of a page, at most. */

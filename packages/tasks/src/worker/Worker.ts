@@ -30,7 +30,7 @@ export interface Settings {
 }
 
 /** Time between two looks at the store. */
-export const poll: Duration.Input = "500 millis"
+const poll: Duration.Input = "500 millis"
 /** Rows of one look, at most. */
 const page = 1_000
 

@@ -47,12 +47,12 @@ export class Pace {
     const end = clock.currentTimeMillisUnsafe() + limit
     return Effect.gen({ self: this }, function* () {
       for (;;) {
-        yield* this.#quiet
+        yield* this.#quiet()
         if (fiber.pollUnsafe() !== undefined) return
         const now = clock.currentTimeMillisUnsafe()
         const next = Math.min(end, ...[...this.#sleeps].map(({ until }) => until))
         yield* clock.adjust(Math.max(0, next - now))
-        if (next === end) return yield* this.#quiet
+        if (next === end) return yield* this.#quiet()
       }
     })
   }
@@ -90,11 +90,13 @@ export class Pace {
   }
 
   /** Waits until the program waits. */
-  readonly #quiet: Effect.Effect<void> = Effect.gen({ self: this }, function* () {
-    let quiet = 0
-    for (let round = 0; quiet < quietRounds && round < maxRounds; round++) {
-      yield* Effect.yieldNow
-      quiet = this.#tasks === 0 ? quiet + 1 : 0
-    }
-  })
+  #quiet(): Effect.Effect<void> {
+    return Effect.gen({ self: this }, function* () {
+      let quiet = 0
+      for (let round = 0; quiet < quietRounds && round < maxRounds; round++) {
+        yield* Effect.yieldNow
+        quiet = this.#tasks === 0 ? quiet + 1 : 0
+      }
+    })
+  }
 }

@@ -1,5 +1,5 @@
 /** Rows of the tasks table, and their columns. */
-import { Effect, Schema } from "effect"
+import { Effect, Predicate, Schema } from "effect"
 import { stateJson } from "../../TaskState.ts"
 import type { Row } from "../TaskStore.ts"
 
@@ -31,7 +31,7 @@ const Columns = Schema.Struct({
   verdict: Text
 })
 
-const decode = Schema.decodeUnknownEffect(Schema.Array(Columns))
+const decode = Schema.decodeUnknownEffect(Columns)
 
 const rowOf = (row: typeof Columns.Type): Row => ({
   id: row.id,
@@ -57,6 +57,19 @@ const rowOf = (row: typeof Columns.Type): Row => ({
   verdict: row.verdict ?? undefined
 })
 
-/** A row that cannot be read was not written by this version: a defect. */
+/** The rows that this version can read. One that it cannot is left to a newer version, and does not stop the others. */
 export const rowsOf = (found: ReadonlyArray<unknown>): Effect.Effect<ReadonlyArray<Row>> =>
-  Effect.orDie(Effect.map(decode(found), (rows) => rows.map(rowOf)))
+  Effect.map(
+    Effect.forEach(found, (row) =>
+      decode(row).pipe(
+        Effect.map((columns) => [rowOf(columns)]),
+        Effect.catch(() => Effect.as(Effect.logWarning(unreadable(row)), []))
+      )
+    ),
+    (rows) => rows.flat()
+  )
+
+const unreadable = (row: unknown): string => {
+  const id = Predicate.hasProperty(row, "id") ? String(row.id) : "without an id"
+  return `Tasks: this version cannot read the row of task ${id}. A newer version may have written it.`
+}
