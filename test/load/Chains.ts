@@ -24,6 +24,7 @@ export const chains = {
   "two-keys-and-other": [{ role: "main", keys: 2 }, other],
   "last-of-5": lastOf(5),
   "last-of-31": lastOf(31),
+  "last-of-41": lastOf(41),
   "last-of-101": lastOf(101)
 } satisfies Readonly<Record<string, Chain>>
 

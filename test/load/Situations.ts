@@ -41,6 +41,9 @@ const shedding = (world: "shedding-1s" | "shedding-5s"): Situation => ({
   arrivals: shortSurge
 })
 
+/** More calls than the one target takes at once: a call needs more attempts than a target gives it when it is idle. */
+export const crowding = ["limit-10-shared", "shedding-1s", "shedding-5s"] as const
+
 const limiting = (chain: "one-target" | "two-keys" | "both-bad"): Situation => ({
   name: `surge, 429 without a wait, ${chain}`,
   world: "shedding-429",
@@ -94,6 +97,7 @@ export const situations: ReadonlyArray<Situation> = [
   },
   { name: "30 limited, one good", world: "limited", chain: "last-of-31", arrivals: "100 by 1" },
   { name: "100 limited, one good", world: "limited", chain: "last-of-101", arrivals: "100 by 1" },
+  { name: "40 overloaded, one good", world: "down-503", chain: "last-of-41", arrivals: "4/s for 60s" },
   { name: "down, cold", world: "down", chain: "one-target", arrivals: "4/s for 60s" },
   { name: "down after a minute", world: "down-later", chain: "one-target", arrivals: "4/s for 120s" },
   { name: "down, burst", world: "down", chain: "one-target", arrivals: "200 at once" },
@@ -108,6 +112,12 @@ export const situations: ReadonlyArray<Situation> = [
   { name: "surge at a server that sheds", world: "shedding", chain: "one-target", arrivals: surge },
   shedding("shedding-1s"),
   shedding("shedding-5s"),
+  ...crowding.map((world) => ({
+    name: `surge at one target, ${world}`,
+    world,
+    chain: "one-target" as const,
+    arrivals: shortSurge
+  })),
   limiting("one-target"),
   limiting("two-keys"),
   limiting("both-bad"),
@@ -122,6 +132,12 @@ export const situations: ReadonlyArray<Situation> = [
     world: "shedding-outage",
     chain: "one-target",
     arrivals: "16/s for 240s"
+  },
+  {
+    name: "short outage at a server that sheds",
+    world: "shedding-short-outage",
+    chain: "one-target",
+    arrivals: "16/s for 180s"
   },
   { name: "surge at a server that queues", world: "queueing", chain: "one-target", arrivals: surge },
   { name: "mixed failures", world: "mixed", chain: "one-bad", arrivals: "4/s for 150s" }

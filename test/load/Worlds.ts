@@ -138,6 +138,10 @@ export const worlds = {
     about: "The server of `shedding`, down in the second minute.",
     main: { ...shedding, outages: [{ from: minute, to: 2 * minute, as: { status: 503 } }] }
   },
+  "shedding-short-outage": {
+    about: "The server of `shedding`, down for 20 s after the first minute.",
+    main: { ...shedding, outages: [{ from: minute, to: minute + 20_000, as: { status: 503 } }] }
+  },
   queueing: {
     about: "20 requests at a time, 0.5 to 1.5 s each. The others wait up to 30 s, then get 503.",
     main: { answer: { from: 500, to: 1_500 }, capacity: { slots: 20, queue: 30_000, as: { status: 503 } } }

@@ -383,17 +383,23 @@ describe("for every policy and every sequence of events", () => {
     })
   })
 
-  it("every wait ends with a ready target", () => {
-    forAll(({ entries }) => {
+  it("every wait ends with a ready target, or with one that may be probed", () => {
+    forAll(({ policy, entries }) => {
+      const { probe: rule } = policy
       for (const { action, snapshot, after } of entries) {
         if (action._tag !== "Wait") continue
         const cooldowns =
           action.cooldown === undefined
             ? snapshot.cooldowns
             : Cooldown.open(snapshot.cooldowns, action.cooldown, snapshot.now)
+        const mayProbe = (target: Entry["snapshot"]["targets"][number]["ref"]) =>
+          rule !== false &&
+          Cooldown.mayProbe(cooldowns, target, action.until, (length) =>
+            Math.min(Duration.toMillis(rule.atMost), rule.share * length)
+          )
         const isReady = snapshot.targets.some(
           ({ ref }) =>
-            Cooldown.outOf(cooldowns, ref, action.until) === undefined &&
+            (Cooldown.outOf(cooldowns, ref, action.until) === undefined || mayProbe(ref)) &&
             (after.refused.get(ref.id)?.until ?? 0) <= action.until
         )
         assert.isTrue(isReady)

@@ -745,6 +745,22 @@ describe("when no target is ready", () => {
   )
 })
 
+describe("a call that has used up its attempts", () => {
+  const refuses = fails(server)
+  does(
+    "goes on at the target while it answers other calls, up to the attempts of a call",
+    [{ ...refuses, answered: [0] }],
+    "Attempt m1 free; Attempt m1 +1000; Attempt m1 +2000; Attempt m1 +4000; Attempt m1 +8000; GiveUp ServerError",
+    { views: viewsOf("m1"), policy: { maxAttempts: 5 } }
+  )
+  does(
+    "ends when the target answers no other call",
+    [refuses],
+    "Attempt m1 free; Attempt m1 +1000; Attempt m1 +2000; GiveUp AllTargetsOut",
+    { views: viewsOf("m1"), policy: { maxAttempts: 5 } }
+  )
+})
+
 describe("a refused permit", () => {
   does(
     "goes to the next target, then passes a circuit as the last resort",
@@ -782,7 +798,7 @@ describe("a refused permit", () => {
   does(
     "after a delay that was waited counts the delay",
     [fails(server), { ...refused({ refusal: 3_000 }), works: false }, cancelled],
-    "Attempt m1 free; Attempt m1 +1000; Attempt m1; GiveUp Cancelled"
+    "Attempt m1 free; Attempt m1 +1000; Switch m2; GiveUp Cancelled"
   )
   does(
     "that was foreseen takes the delay back",

@@ -25,13 +25,26 @@ interface Setting {
   readonly until?: number
   readonly flying?: ReadonlyArray<CallState.TargetView>
   readonly answered?: ReadonlyArray<CallState.TargetView>
+  readonly failed?: ReadonlyArray<CallState.TargetView>
+  readonly named?: boolean
+  /** The target that the call has left. */
+  readonly left?: CallState.TargetView
 }
 
 const preferred = (
   targets: ReadonlyArray<CallState.TargetView>,
-  { out = b, reason = refused, until = 2_000, flying = [a], answered = [] }: Setting = {}
+  {
+    out = b,
+    reason = refused,
+    until = 2_000,
+    flying = [a],
+    answered = [],
+    failed: failing = [],
+    named,
+    left
+  }: Setting = {}
 ) => {
-  const cooldown = { scope: "key", target: out.ref, until, failure: failed(reason) } as const
+  const cooldown = { scope: "key", target: out.ref, until, failure: failed(reason), named } as const
   const cooldowns = Cooldown.open(Cooldown.empty, cooldown, 0)
   const snapshot: CallState.Snapshot = {
     ...CallState.unbounded,
@@ -40,9 +53,10 @@ const preferred = (
     dead: [],
     cooldowns,
     flying: flying.map(({ ref }) => ({ target: ref, startedAt: 0 })),
-    answered: new Map(answered.map(({ ref }) => [ref.id, now]))
+    answered: new Map(answered.map(({ ref }) => [ref.id, now])),
+    streaks: new Map(failing.map(({ ref }) => [ref.id, { failures: 1, delay: undefined }]))
   }
-  return Choice.preferred(targets, snapshot, cooldowns)
+  return Choice.preferred(targets, { ...CallState.initial, left: left?.ref }, snapshot, cooldowns)
 }
 
 describe("the preferred target among several keys", () => {
@@ -77,5 +91,30 @@ describe("the preferred target among several keys", () => {
 
   it("is the first one once the cooldown of the refused key is over", () => {
     assert.strictEqual(preferred([a, c], { until: now }), a)
+  })
+})
+
+describe("the preferred target after a cooldown without a success", () => {
+  const back = { out: a, reason: new FailoverReason.ServerError(), until: now, flying: [] } satisfies Setting
+
+  it("is at first one that no call has asked", () => {
+    assert.strictEqual(preferred([a, b, other], { ...back, failed: [a, b] }), other)
+    assert.strictEqual(preferred([a, b, other], { ...back, answered: [b], failed: [a] }), other)
+    assert.strictEqual(preferred([a, b, other], { ...back, flying: [b], failed: [a] }), other)
+  })
+
+  it("is at first the same one when each was asked", () => {
+    assert.strictEqual(preferred([a, b, c], { ...back, failed: [a, b], answered: [c] }), a)
+  })
+
+  it("is after a failure one without such a cooldown", () => {
+    assert.strictEqual(preferred([a, b, c], { ...back, failed: [b], left: other }), b)
+    assert.strictEqual(preferred([b, a], { ...back, left: other }), b)
+    assert.strictEqual(preferred([a], { ...back, left: other }), a)
+  })
+
+  it("is the same one when the server named the length", () => {
+    assert.strictEqual(preferred([a, b], { ...back, named: true }), a)
+    assert.strictEqual(preferred([a, b], { ...back, named: true, left: other }), a)
   })
 })

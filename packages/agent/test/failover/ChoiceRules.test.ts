@@ -5,7 +5,7 @@ import { RecoveryPolicy } from "@outlast/agent"
 import * as CallState from "#agent/failover/decide/CallState"
 import * as Choice from "#agent/failover/decide/Choice"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
-import type { ProviderFailure } from "#agent/failure/reasons/ProviderFailure"
+import { ProviderFailure } from "#agent/failure/reasons/ProviderFailure"
 import { failureOf } from "./chainSupport.ts"
 
 const view = (
@@ -130,11 +130,58 @@ describe("targets that can be asked", () => {
 })
 
 describe("targets that were not asked yet", () => {
-  it("are the others, after a refusal only", () => {
+  it("are the others", () => {
     const call = state({ tries: new Map([tried(a, { count: 1 })]) })
-    assert.deepStrictEqual(Choice.unasked(call, limited, [a, b, c]), [b, c])
-    assert.deepStrictEqual(Choice.unasked(call, broken, [a, b, c]), [])
-    assert.deepStrictEqual(Choice.unasked(call, undefined, [a, b, c]), [])
+    assert.deepStrictEqual(Choice.unasked(call, [a, b, c]), [b, c])
+  })
+})
+
+describe("a target whose attempts are used up", () => {
+  const later = 30_000
+  const spent = (changes: Partial<Tries> = {}) =>
+    state({ tries: new Map([tried(a, { count: 5, failure: broken, firstFailedAt: 500, ...changes })]) })
+  const isReady = (answeredAt: number, of = policy, call = spent()) =>
+    Choice.ready(
+      of,
+      call,
+      snapshot({ now: later, targets: [a], answered: new Map([[a.ref.id, answeredAt]]) }),
+      Cooldown.empty
+    ).length > 0
+
+  it("may be asked again if it has answered another call since, in the last 20 s", () => {
+    assert.isTrue(isReady(later))
+    assert.isTrue(isReady(10_001))
+    assert.isFalse(isReady(10_000))
+    assert.isTrue(isReady(later, policy, spent({ firstFailedAt: later })))
+    assert.isFalse(isReady(later - 1, policy, spent({ firstFailedAt: later })))
+    assert.isFalse(
+      idsOf(Choice.ready(policy, spent(), snapshot({ targets: [a] }), Cooldown.empty)).length > 0
+    )
+  })
+
+  it("may not be asked again when the server says so, or waiting is not worth it", () => {
+    const final = new ProviderFailure({ ...broken, evidence: { ...broken.evidence, shouldRetry: false } })
+    assert.isFalse(isReady(later, policy, spent({ failure: final })))
+    assert.isFalse(isReady(later, rowWith("ServerError", { worthWaiting: false })))
+    assert.isFalse(isReady(later, rowWith("ServerError", { then: "move" })))
+  })
+
+  it("may not be asked again unless successes pay for retries", () => {
+    assert.isFalse(isReady(later, policyOf({ retryBudget: false })))
+    assert.isFalse(isReady(later, policyOf({ retryBudget: { paidBy: "calls" } })))
+    assert.isFalse(isReady(later, policyOf({ retryBudget: {} })))
+  })
+
+  it("is worth waiting for while it answers other calls", () => {
+    const cooldowns = cooling([a, later + 1_000, broken])
+    const soonest = (answeredAt: number) =>
+      Choice.soonest(
+        policy,
+        spent(),
+        snapshot({ now: later, targets: [a], cooldowns, answered: new Map([[a.ref.id, answeredAt]]) }),
+        () => true
+      )?.target.id
+    assert.deepStrictEqual([soonest(later), soonest(0)], [a.ref.id, undefined])
   })
 })
 

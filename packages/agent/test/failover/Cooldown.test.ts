@@ -240,6 +240,14 @@ describe("the length of a cooldown", () => {
 })
 
 describe("one cooldown", () => {
+  it("leaves its targets doubted until a success, unless the server named its length", () => {
+    const doubted = (cooldowns: Cooldown.Cooldowns) =>
+      targets.map((target) => Cooldown.isDoubted(cooldowns, target))
+    assert.deepStrictEqual(doubted(opened(10, { scope: "model" })), [true, true, false])
+    assert.deepStrictEqual(doubted(opened(10, { named: true })), [false, false, false])
+    assert.deepStrictEqual(doubted(Cooldown.clear(opened(10), a1, 20)), [false, false, false])
+  })
+
   it("is forgotten after a day, counted from its end", () => {
     assert.strictEqual(Cooldown.quiet, Duration.toMillis("1 day"))
     const cooldowns = opened(10)

@@ -152,6 +152,32 @@ describe("a rate limit reached by 60 calls at once", () => {
   }
 })
 
+describe("a server that refuses calls while it answers others", () => {
+  it.effect("answers each call, even one that it refuses more often than the attempts of its row", () =>
+    Effect.gen(function* () {
+      // Ten requests a second. The others get a 429 with a wait of a second.
+      let tokens = 10
+      let last = 0
+      const reply = Effect.flatMap(Clock.currentTimeMillis, (now) => {
+        tokens = Math.min(10, tokens + (now - last) / 100)
+        last = now
+        if (tokens < 1) return Effect.delay(Effect.fail(limited(1)), 50)
+        tokens--
+        return Effect.delay(hello, 300)
+      })
+      const target = at("https://one", played({ answers: [reply] }))
+      const all = yield* simulated(
+        calls(300, 12).pipe(Effect.provide(Failover.layer([target], { policy: RecoveryPolicy.interactive })))
+      )
+      assert.strictEqual(answered(all), 300)
+      const perCall = Map.groupBy(target.requests, ({ request }) => JSON.stringify(request.prompt))
+      const most = Math.max(...[...perCall.values()].map(({ length }) => length))
+      assert.isAbove(most, 5)
+      assert.isAtMost(most, 10)
+    })
+  )
+})
+
 describe("a rate limit whose server names no wait", () => {
   it.effect("does not put the last vendor out: the next call is answered there at once", () =>
     Effect.gen(function* () {
@@ -591,6 +617,18 @@ describe("a chain of 100 targets", () => {
   )
 })
 
+describe("a chain of 40 overloaded targets and a good one last", () => {
+  it.effect("reaches the last one, and does not return to the first ones after each cooldown", () =>
+    Effect.gen(function* () {
+      const vendor = (i: number) =>
+        at(`https://${i}`, played({ model: `m${i}`, answers: [i < 40 ? overloaded : hello] }))
+      const chain: Chain = [vendor(0), ...Array.from({ length: 40 }, (_, i) => vendor(i + 1))]
+      const all = yield* simulated(calls(60, 1_000).pipe(over(chain)))
+      assert.isAtLeast(answered(all), 30)
+    })
+  )
+})
+
 describe("fifty concurrent calls with several keys", () => {
   const refused = Effect.delay(Effect.fail(failure(new FailoverReason.Auth({ permanent: true }))), 50)
 
@@ -726,6 +764,25 @@ describe("more calls than a server takes, which refuses without naming a wait", 
       assert.strictEqual(answered(all), 80)
       assert.isAtMost(longest(all), 20_000)
       assert.isAtMost(target.requests.length, 80 * 4)
+    })
+  )
+
+  it.effect("take a token each, also when a success lets them go", () =>
+    Effect.gen(function* () {
+      const made = yield* RetryBudget.make({ paidBy: "successes" })
+      let taken = 0
+      const retryBudget: RetryBudget.Service = {
+        ...made,
+        withdrawUnsafe: (...args) => {
+          taken++
+          return made.withdrawUnsafe(...args)
+        }
+      }
+      const target = server(10)
+      const all = yield* simulated(calls(80).pipe(over([target], {}, { retryBudget })))
+      assert.strictEqual(answered(all), 80)
+      // Every request but the first of each call.
+      assert.strictEqual(taken, target.requests.length - 80)
     })
   )
 

@@ -125,12 +125,27 @@ export const make = (
 
     yield* Effect.gen(function* () {
       let failures = 0
+      // Each problem is logged once, until there was a connection.
+      let logged: string | undefined
       while (true) {
-        failures = yield* Effect.match(session, {
-          onSuccess: () => 1,
+        failures = yield* Effect.matchEffect(session, {
+          onSuccess: () => {
+            logged = undefined
+            return Effect.succeed(1)
+          },
           onFailure: (error) => {
-            problem = Errors.textOf(error)
-            return failures + 1
+            const text = Errors.textOf(error)
+            problem = text
+            const isKnown = text === logged
+            logged = text
+            return Effect.as(
+              isKnown
+                ? Effect.void
+                : Effect.logWarning(
+                    `There is no connection to NATS: ${text}. It is tried again until it succeeds.`
+                  ),
+              failures + 1
+            )
           }
         })
         const draw = yield* Random.next

@@ -114,10 +114,29 @@ export const make = (core: Core) => {
       // Acknowledged rows that could not be removed come first: read again, they would be published twice.
       yield* removed(unremoved)
       // Nothing is read for a broker that takes nothing: with many subjects that would keep the store busy.
+      const { phase, retryAfter } = yield* breaker.state(settings.circuitName)
       if (!(yield* breaker.available(settings.circuitName))) {
-        const { retryAfter } = yield* breaker.state(settings.circuitName)
         return retryAfter === undefined ? backOff : untilProbe(retryAfter)
       }
+      if (phase === "closed") return yield* readAndSend(cell, unremoved, limit)
+      // One subject tests the broker; others would be read for nothing. They wake when the circuit closes.
+      if (state.probing) return backOff
+      state.probing = true
+      const next = yield* Effect.ensuring(
+        readAndSend(cell, unremoved, limit),
+        Effect.sync(() => void (state.probing = false))
+      )
+      // It may have had nothing to test with.
+      if (next === done) broker.pulse()
+      return next
+    })
+
+  const readAndSend = (
+    cell: LaneCell,
+    unremoved: Array<Row>,
+    limit: number
+  ): Effect.Effect<Next, StoreError.StoreError> =>
+    Effect.gen(function* () {
       cell.state = Lane.reading(cell.state)
       const { owned } = state
       const isBehind = state.lost.size > 0 && (yield* store.head([...state.lost], cell.subject, 1)).length > 0

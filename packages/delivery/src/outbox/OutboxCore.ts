@@ -80,6 +80,8 @@ class OutboxState {
   closed = false
   /** The writer has ended: what is handed to it now would wait forever. */
   ended = false
+  /** A drain tests the broker behind a circuit that is not closed. */
+  probing = false
   /** The last use of the store failed, and that was reported. */
   storeFailed = false
   /** Number and size of stored events, as this process counts them. */

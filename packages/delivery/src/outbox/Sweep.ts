@@ -122,8 +122,21 @@ export const make = (core: Core, { found }: Drain) => {
   const { withPermit } = Semaphore.makeUnsafe(1)
   /** One at a time: a program may ask for a sweep during another one. */
   const sweep = withPermit(once(Effect.succeed(true)))
-  /** Looks for stored events only while they can be published: that moves them from the groups of their commits. */
-  const periodic = withPermit(once(breaker.available(settings.circuitName)))
+  /**
+   * Looks for stored events only while they can be published: that moves them from the groups of their commits. Where
+   * no known subject tests the broker, it looks for one.
+   */
+  const periodic = withPermit(
+    once(
+      Effect.flatMap(breaker.state(settings.circuitName), ({ phase }) =>
+        phase === "closed"
+          ? Effect.succeed(true)
+          : lanes.size > 0
+            ? Effect.succeed(false)
+            : breaker.available(settings.circuitName)
+      )
+    )
+  )
 
   /** What a new outbox does first: it takes its name, and finds what is stored. */
   const begin = Effect.gen(function* () {

@@ -122,7 +122,10 @@ export interface Service {
   readonly hold: (publisher: string, holder: string) => Effect.Effect<void, StoreError.StoreError>
   /** Raises the beat of all publishers of the holder, and returns them. */
   readonly beat: (holder: string) => Effect.Effect<ReadonlyArray<string>, StoreError.StoreError>
-  /** Returns publishers of other holders, including released ones and those with events but no row. */
+  /**
+   * Returns publishers of other holders, including released ones and those with events but no row. Repeated events that
+   * were not recognised yet count, as in `totals`.
+   */
   readonly others: (holder: string) => Effect.Effect<ReadonlyArray<Publisher>, StoreError.StoreError>
   /** Takes a publisher over unless it has changed since it was seen. True: it is ours. */
   readonly claim: (seen: Publisher, holder: string) => Effect.Effect<boolean, StoreError.StoreError>

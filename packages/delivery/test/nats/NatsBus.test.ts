@@ -166,14 +166,18 @@ describe.skipIf(Nats.missing !== undefined)("over NATS", () => {
         Effect.gen(function* () {
           const server = yield* Nats.running('authorization { user: "me", password: "right-one" }')
           const wrong = { user: "me", pass: "wrong-one" }
+          const lines: Array<string> = []
+          const logger = Logger.make(({ message }) => lines.push(String(message)))
           yield* Effect.gen(function* () {
             yield* until(
               Effect.map(Effect.flip(publish("1")), ({ message }) => /Authorization/i.test(message))
             )
             const error = yield* Effect.flip(publish("1"))
             assert.strictEqual(error.reason, "unavailable")
-            assert.notInclude(JSON.stringify(error) + error.message, "wrong-one")
-          }).pipe(Effect.provide(bus(server, { connection: wrong })))
+            assert.notInclude(JSON.stringify(error) + error.message + lines.join(), "wrong-one")
+            assert.lengthOf(lines, 1)
+            assert.match(lines[0] ?? "", /^There is no connection to NATS: .*Authorization/i)
+          }).pipe(Effect.provide(bus(server, { connection: wrong })), Effect.provide(Logger.layer([logger])))
         }).pipe(Effect.scoped),
       60_000
     )

@@ -67,6 +67,25 @@ onEach((subject) => {
       })
     )
     test(
+      "of all sizes come back as they were, in order",
+      Effect.gen(function* () {
+        const { insert, head, remove, totals } = yield* store
+        const sizes = [0, 1, 30_000, 40_000, 65_536, 200_000, 0, ...Array.from({ length: 70 }, () => 2_000)]
+        const rows = sizes.map((size, n) => ({
+          ...row(`${n}`, "a", { bytes: size + 10 }),
+          body: new Uint8Array(size).fill(n)
+        }))
+        yield* insert("p", rows)
+        const found = yield* head(["p"], "a", 100)
+        assert.deepStrictEqual(
+          found.map(({ body, id }) => [id, body.byteLength, body.at(-1)]),
+          rows.map(({ body, id }) => [id, body.byteLength, body.at(-1)])
+        )
+        yield* remove(found.map(({ seq }) => seq))
+        assert.strictEqual((yield* totals).bytes, 0)
+      })
+    )
+    test(
       "with a known id are skipped, in one group and in two",
       Effect.gen(function* () {
         const { insert, head } = yield* store

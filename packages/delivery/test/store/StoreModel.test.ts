@@ -130,9 +130,10 @@ const carryOut = (commands: ReadonlyArray<Command>, { isSql }: Subject, prefix: 
         case "nothing":
       }
     })
+    /** Repetitions of events are recognised when something reads. */
+    const reads = Effect.suspend(() => store.subjects("p", 1))
     const look = Effect.gen(function* () {
-      // Repetitions are recognised when something reads.
-      yield* store.subjects("p", 1)
+      yield* reads
       const { events, bytes, dead } = yield* store.totals
       same(
         { events, bytes, dead },
@@ -221,6 +222,7 @@ const carryOut = (commands: ReadonlyArray<Command>, { isSql }: Subject, prefix: 
           model = Model.hold(model, command.publisher, command.holder)
           break
         case "forget":
+          yield* reads
           yield* store.forget(command.publisher, command.holder)
           model = Model.forget(model, command.publisher, command.holder)
           break
@@ -233,6 +235,7 @@ const carryOut = (commands: ReadonlyArray<Command>, { isSql }: Subject, prefix: 
           model = Model.beat(model, command.holder)
           break
         case "claim": {
+          yield* reads
           const [expected, noted] = Model.others(model, command.holder)
           const seen = yield* store.others(command.holder)
           same(seen, expected, "others")
@@ -248,6 +251,7 @@ const carryOut = (commands: ReadonlyArray<Command>, { isSql }: Subject, prefix: 
           break
         }
         case "release":
+          yield* reads
           yield* store.release(command.holder)
           model = Model.release(model, command.holder)
           break
@@ -258,7 +262,7 @@ const carryOut = (commands: ReadonlyArray<Command>, { isSql }: Subject, prefix: 
           break
         }
         case "totals":
-          yield* store.subjects("p", 1)
+          yield* reads
           same((yield* store.totals).events, model.rows.length, "totals")
           break
         case "oldest":

@@ -11,9 +11,13 @@
  * while the payments of the window cover it. Beyond that it takes a token from the reserve, which holds `burst` tokens
  * and gets one back every `refillEvery`.
  *
+ * With `calls`, payments and retries expire together. With `successes`, a retry spends the oldest payments, and only
+ * what attempts in flight paid for is counted as a retry. If such retries expired too, each burst of retries would be
+ * allowed again one window later.
+ *
  * **Invariant**, for every order of payments and retries: between any two instants, retries never exceed `ratio` times
  * the payments in that time and in the window before it (attempts in flight included), plus `burst`, plus one for each
- * `refillEvery`. Payments and retries expire together, so a long period of success saves up no more than one window.
+ * `refillEvery`. Payments expire, so a long period of success saves up no more than one window.
  *
  * Times are monotonic milliseconds. `RetryBudget` is the service around this machine. The machine does not know which
  * call a retry belongs to, and never waits.
@@ -87,9 +91,9 @@ export const slots = 10
 export interface Slot {
   /** Index of the slot: `floor(now · slots / window)`. */
   readonly index: number
-  /** Number of calls or successes. */
+  /** Calls, or successes that no retry has spent. A retry may spend a part of a success. */
   readonly paid: number
-  /** Retries that were paid for. Retries from the reserve are not included. */
+  /** Retries that count against the payments. Those from the reserve are not included. */
   readonly retries: number
 }
 
@@ -159,12 +163,12 @@ const checks: Options.Checks<RetryBudgetOptions> = {
 /** Counts a call, which pays if calls pay. */
 export const deposit = (rule: Rule, state: State, now: number): State =>
   rule.paidBy === "calls"
-    ? count({ ...at(rule, state, now), calls: state.calls + 1 }, 1, 0)
+    ? paid({ ...at(rule, state, now), calls: state.calls + 1 })
     : { ...state, calls: state.calls + 1 }
 
 /** Counts a success, which pays if successes pay. */
 export const succeeded = (rule: Rule, state: State, now: number): State =>
-  rule.paidBy === "successes" ? count(at(rule, state, now), 1, 0) : state
+  rule.paidBy === "successes" ? paid(at(rule, state, now)) : state
 
 /** Decides about one more retry, and counts it if allowed. `flying`: number of attempts in flight that pay. */
 export const withdraw = (
@@ -174,8 +178,8 @@ export const withdraw = (
   flying: number = 0
 ): readonly [boolean, State] => {
   const live = at(rule, state, now)
-  if (sum(live, "retries") + 1 <= rule.ratio * (sum(live, "paid") + flying)) {
-    return [true, count({ ...live, retries: state.retries + 1 }, 0, 1)]
+  if (sum(live, "retries") + 1 <= rule.ratio * (sum(live, "paid") + flying) + rounding) {
+    return [true, spent(rule, { ...live, retries: state.retries + 1 })]
   }
   const fullAt = Math.max(now, state.fullAt) + rule.refillEvery
   return fullAt - now <= rule.burst * rule.refillEvery
@@ -242,12 +246,25 @@ const at = (rule: Rule, state: State, now: number): State => {
   }
 }
 
-const count = (state: State, paid: number, retries: number): State => {
-  const { current } = state
-  return {
-    ...state,
-    current: { index: current.index, paid: current.paid + paid, retries: current.retries + retries }
+/** Parts of payments add up to a whole number within this. */
+const rounding = 1e-9
+
+const paid = (state: State): State => ({
+  ...state,
+  current: { ...state.current, paid: state.current.paid + 1 }
+})
+
+/** Counts a retry. Where successes pay, it spends the oldest of them, and only the rest of it is counted. */
+const spent = ({ paidBy, ratio }: Rule, { current, past, ...state }: State): State => {
+  let price = 1 / ratio
+  const without = (slot: Slot): Slot => {
+    const part = paidBy === "successes" ? Math.min(slot.paid, price) : 0
+    price -= part
+    return part === 0 ? slot : { ...slot, paid: slot.paid - part }
   }
+  const left = past.map(without)
+  const newest = without(current)
+  return { ...state, past: left, current: { ...newest, retries: newest.retries + price * ratio } }
 }
 
 const sum = ({ current, past }: State, of: "paid" | "retries"): number =>

@@ -260,6 +260,46 @@ describe("paid by successes", () => {
     })
   })
 
+  it("a retry spends a success, so a burst of retries is not allowed again one window later", () => {
+    let state = Budget.initial
+    const drain = (now: number): number => {
+      for (let granted = 0; ; granted++) {
+        const [isGranted, after] = Budget.withdraw(bySuccesses, state, now)
+        if (!isGranted) return granted
+        state = after
+      }
+    }
+    const seconds = (from: number, to: number, retries: boolean): ReadonlyArray<number> => {
+      const granted: Array<number> = []
+      for (let now = from; now < to; now += 1_000) {
+        state = Budget.succeeded(bySuccesses, state, now)
+        if (retries) granted.push(drain(now))
+      }
+      return granted
+    }
+    seconds(0, 20_000, false)
+    assert.strictEqual(drain(19_999), 20)
+    assert.deepStrictEqual(new Set(seconds(20_000, 60_000, true)), new Set([1]))
+  })
+
+  it("a retry spends the oldest successes first, and parts of them", () => {
+    const rule = Budget.rule({ paidBy: "successes", burst: 0 })
+    let state = Budget.initial
+    for (const now of [0, 0, 2_000, 4_000]) state = Budget.succeeded(rule, state, now)
+    const paid = () => [...state.past, state.current].map(({ paid }) => Math.round(paid * 3) / 3)
+    const retry = (flying = 0) => {
+      const [granted, after] = Budget.withdraw(rule, state, 4_000, flying)
+      state = after
+      return granted
+    }
+    assert.deepStrictEqual([retry(), paid()], [true, [4 / 3, 1, 1]])
+    assert.deepStrictEqual([retry(), retry(), paid()], [true, true, [0, 1, 1]])
+    assert.deepStrictEqual([retry(), retry(), retry(), paid()], [true, true, true, [0, 0, 0]])
+    assert.deepStrictEqual([retry(), state.current.retries], [false, 0])
+    // Only what an attempt in flight pays for is counted.
+    assert.deepStrictEqual([retry(1), Math.round(state.current.retries), retry(1)], [true, 1, false])
+  })
+
   it("attempts in flight are counted in slots, and dropped when silent for too long", () => {
     const flights: Budget.Flights = new Map()
     const begin = (now: number) => Budget.began(flights, Budget.flightAt(bySuccesses, now))

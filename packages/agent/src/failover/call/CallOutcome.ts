@@ -95,6 +95,7 @@ export class CallOutcome {
         mayGo,
         go: (target) => {
           to = target
+          if (target !== undefined) this.#tokens?.take()
           this.#isPaid = true
           latch.openUnsafe()
         }

@@ -149,7 +149,8 @@ const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: numb
   const notOut = Choice.ready(policy, state, snapshot, snapshot.cooldowns)
   // A call that has left no target yet may go to any of them. This takes no retry budget.
   // Stryker disable next-line ConditionalExpression: only shorter; the way below gives the same.
-  const first = state.left === undefined ? Choice.preferred(notOut, snapshot, snapshot.cooldowns) : undefined
+  const first =
+    state.left === undefined ? Choice.preferred(notOut, state, snapshot, snapshot.cooldowns) : undefined
   if (first !== undefined) return sendAfterWait(policy, state, first.ref, snapshot)
   const hasNoTime = isLate(policy, state, snapshot)
   if (state.phase === "queued" && hasNoTime) return giveUp(state, state.lastFailure ?? tooLate, undefined)
@@ -160,10 +161,10 @@ const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: numb
   )
   if (ready.length === 0) return waitOrGiveUp(policy, state, snapshot, undefined, draw)
   const affordable = ready.filter(({ ref }) => isAffordable(state, snapshot, ref))
-  const unasked = Choice.unasked(state, state.lastFailure, affordable)
+  const unasked = Choice.unasked(state, affordable)
   const target =
     affordable.find(({ ref }) => ref.id === to?.id) ??
-    Choice.preferred(unasked.length > 0 ? unasked : affordable, snapshot, snapshot.cooldowns)
+    Choice.preferred(unasked.length > 0 ? unasked : affordable, state, snapshot, snapshot.cooldowns)
   return target === undefined
     ? (queued(policy, state, snapshot, undefined) ??
         giveUp(state, state.lastFailure ?? Choice.allOut(policy, state, snapshot), undefined))
@@ -361,9 +362,9 @@ const onFailure = (
   // A wait that the server named holds for all calls, even when this call stays at the target.
   const notBefore = Choice.isNotBefore(row, failure) ? leaving : undefined
 
-  const { equivalents, rest } = candidates(policy, state, failure, others, here)
-  const equivalent = Choice.preferred(equivalents, snapshot, after)
-  const other = equivalent ?? Choice.preferred(rest, snapshot, after)
+  const { equivalents, rest } = candidates(policy, state, others, here)
+  const equivalent = Choice.preferred(equivalents, state, snapshot, after)
+  const other = equivalent ?? Choice.preferred(rest, state, snapshot, after)
   if (other !== undefined) {
     const stays =
       // Stryker disable next-line ConditionalExpression: for the types; a comparison with `undefined` is false.
@@ -400,20 +401,19 @@ const onFailure = (
 }
 
 /**
- * Returns the targets that the call can switch to: those of the same model, and all others. After a refusal, targets
- * that this call has not asked come first. Otherwise short waits of limited targets bring the call back to them again
- * and again, and it never reaches the target that would answer. When `patience` is over, keys that refused the call
- * no longer come before an untried model.
+ * Returns the targets that the call can switch to: those of the same model, and all others. Targets that this call has
+ * not asked come first. Otherwise short waits bring the call back to the same targets again and again, and it never
+ * reaches the one that would answer. When `patience` is over, keys that failed this call no longer come before an
+ * untried model.
  */
 const candidates = (
   policy: Policy,
   state: CallState,
-  failure: ProviderFailure,
   others: ReadonlyArray<TargetView>,
   here: TargetRef
 ): { readonly equivalents: ReadonlyArray<TargetView>; readonly rest: ReadonlyArray<TargetView> } => {
   const equivalents = others.filter((target) => target.ref.model === here.model)
-  const unasked = Choice.unasked(state, failure, others)
+  const unasked = Choice.unasked(state, others)
   if (unasked.length === 0) return { equivalents, rest: others }
   const fresh = unasked.filter((target) => target.ref.model === here.model)
   const isPatient = state.ledger.spent <= Duration.toMillis(policy.patience)

@@ -41,20 +41,34 @@ export const ready = (
 }
 
 /**
- * Returns the first of `targets`, or an equivalent one instead. When a key was refused, a key that has never answered
- * gets one attempt at a time as long as there are others. Fifty concurrent calls then find the one good key of forty
- * with four requests each. Without this rule each call would ask all forty.
+ * Returns the first of `targets`, or another one instead.
+ *
+ * When a key was refused, a key that has never answered gets one attempt at a time as long as there are others. Fifty
+ * concurrent calls then find the one good key of forty with four requests each. Without this rule each call would ask
+ * all forty.
+ *
+ * In a long chain calls must not return to the first targets after each short cooldown, and never reach the last. A
+ * call therefore begins at a target that no call has asked, if the first one is doubted. A call that has failed goes to
+ * one that is not doubted.
  */
 export const preferred = (
   targets: ReadonlyArray<TargetView>,
+  { left }: CallState,
   snapshot: Snapshot,
   cooldowns: Cooldowns
 ): TargetView | undefined => {
   const [first] = targets
   if (first === undefined || cooldowns.size === 0) return first
-  const isAsked = ({ ref }: TargetView): boolean =>
-    !snapshot.answered.has(ref.id) &&
+  const isFlying = ({ ref }: TargetView): boolean =>
     Iterable.some(snapshot.flying.values(), ({ target }) => target.id === ref.id)
+  if (Cool.isDoubted(cooldowns, first.ref)) {
+    const isNew = (target: TargetView): boolean =>
+      !snapshot.answered.has(target.ref.id) && !snapshot.streaks.has(target.ref.id) && !isFlying(target)
+    const isSure = ({ ref }: TargetView): boolean => !Cool.isDoubted(cooldowns, ref)
+    const better = targets.find(left === undefined ? isNew : isSure)
+    if (better !== undefined) return better
+  }
+  const isAsked = (target: TargetView): boolean => !snapshot.answered.has(target.ref.id) && isFlying(target)
   if (!isAsked(first)) return first
   const isEquivalent = ({ ref }: TargetView): boolean => ref.model === first.ref.model
   const isDoubtful = snapshot.targets.some((target) => {
@@ -65,16 +79,11 @@ export const preferred = (
   return targets.find((target) => isEquivalent(target) && !isAsked(target)) ?? first
 }
 
-/**
- * Returns the `targets` that the call has not asked yet, after a refusal that lets it ask each of them once. Returns
- * none after other failures.
- */
+/** Returns the `targets` that the call has not asked yet. */
 export const unasked = (
   { tries }: CallState,
-  failure: ProviderFailure | undefined,
   targets: ReadonlyArray<TargetView>
-): ReadonlyArray<TargetView> =>
-  failure !== undefined && isRefusal(failure) ? targets.filter(({ ref }) => !tries.has(ref.id)) : []
+): ReadonlyArray<TargetView> => targets.filter(({ ref }) => !tries.has(ref.id))
 
 /** True when the wait that the server named to this call is not over. */
 const isWaitedFor = ({ tries }: CallState, { id }: TargetRef, now: number): boolean =>

@@ -137,6 +137,10 @@ export const outOf = (cooldowns: Cooldowns, target: TargetRef, now: number): Out
   return longest
 }
 
+/** True when the target has not answered since a cooldown whose length the server did not name. */
+export const isDoubted = (cooldowns: Cooldowns, target: TargetRef): boolean =>
+  scopes.some((scope) => cooldowns.get(idsOf(target)[scope])?.named === false)
+
 /** The state of a target at `now`. */
 export const stateOf = (cooldowns: Cooldowns, target: TargetRef, now: number): TargetState => {
   const out = outOf(cooldowns, target, now)

@@ -83,7 +83,10 @@ export interface Row {
    *   code or a status that blames the request, still goes to one other model.
    */
   readonly then: "retry" | "move" | "grow" | "stop"
-  /** Attempts on one target in one call, including the first. */
+  /**
+   * Attempts on one target in one call, including the first. With a retry budget that successes pay for, they end no
+   * call whose target answers other calls: see `docs/load.md`.
+   */
   readonly attempts: number
   /**
    * Failures that use up `attempts`: `shared` counts failures of all classes on the target, `own` only this class.

@@ -96,15 +96,16 @@ export const make = (tables: Tables): Backlog => {
     head: (owned, subject, limit) =>
       run(
         Effect.gen(function* () {
+          // Asked first: what is packed later is younger than all that is read now.
+          const { isEmpty, some } = yield* unpacking(tables)
           const first = yield* read(owned, subject, limit)
-          // Packed events are younger than these rows.
-          if (first.length === limit) return first
-          const { some } = yield* unpacking(tables)
+          if (isEmpty || first.length === limit) return first
           while (true) {
             const isMoved = yield* some
-            // Read again even when nothing was left to unpack: another fiber may have unpacked events meanwhile.
+            // One row may be among those that were moved; a longer read waits for all of them.
+            if (isMoved && limit > 1) continue
             const rows = yield* read(owned, subject, limit)
-            if (rows.length === limit || !isMoved) return rows
+            if (!isMoved || rows.length === limit) return rows
           }
         })
       ),

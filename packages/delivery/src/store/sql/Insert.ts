@@ -16,11 +16,11 @@ import { nonEmpty } from "./Tables.ts"
 /** Rows in one insert, at most: PostgreSQL takes 65,535 parameters, and each row has ten. */
 export const maxRows = 3_000
 
-/** Events in a row of `groups`, at most. Each event copies the bodies of its group when it is unpacked. */
-const groupEvents = 64
+/** A row of `groups`, at most, unless one event is larger. Each event copies its group's bodies when it is unpacked. */
+const group = { events: 64, bytes: 65_536 }
 
-/** Events that are unpacked in one transaction. Commits wait for it. */
-const pageEvents = 1_000
+/** What is unpacked in one transaction, at most one group more. Commits wait for it, and it takes space on the disk. */
+const page = { events: 1_000, bytes: 1_048_576 }
 
 /** Stores at most {@link maxRows} events with one statement. A known id is skipped, on SQLite when it is unpacked. */
 export const insertWith = (
@@ -38,8 +38,7 @@ export const insertWith = (
 /** Fields as one JSON text, bodies as one blob. */
 const packed = (publisher: string, rows: ReadonlyArray<NewRow>) => {
   const groups = []
-  for (let from = 0; from < rows.length; from += groupEvents) {
-    const part = rows.slice(from, from + groupEvents)
+  for (const part of parts(rows)) {
     // One byte more than needed: Node binds an empty array as NULL.
     const bodies = new Uint8Array(part.reduce((sum, { body }) => sum + body.byteLength, 1))
     let start = 0
@@ -60,19 +59,38 @@ const packed = (publisher: string, rows: ReadonlyArray<NewRow>) => {
   return groups
 }
 
+const parts = (rows: ReadonlyArray<NewRow>): ReadonlyArray<ReadonlyArray<NewRow>> => {
+  const all: Array<ReadonlyArray<NewRow>> = []
+  let from = 0
+  let bytes = 0
+  for (const [index, row] of rows.entries()) {
+    bytes += row.bytes
+    if (index > from && (index - from === group.events || bytes > group.bytes)) {
+      all.push(rows.slice(from, index))
+      from = index
+      bytes = row.bytes
+    }
+  }
+  all.push(rows.slice(from))
+  return all
+}
+
 interface GroupRecord {
   readonly seq: number
   readonly events: number
+  readonly bytes: number
 }
 
 /** Moves packed events in order, up to the last one that was there when it was made. */
 export interface Unpacking {
+  /** True when nothing was packed. */
+  readonly isEmpty: boolean
   /** Moves the next events; false when none is left. Others may move the same events at the same time. */
   readonly some: Effect.Effect<boolean, SqlError.SqlError>
 }
 
 export const unpacking = ({ groups, outbox, sql }: Tables): Effect.Effect<Unpacking, SqlError.SqlError> => {
-  if (groups === undefined) return Effect.succeed({ some: Effect.succeed(false) })
+  if (groups === undefined) return Effect.succeed({ isEmpty: true, some: Effect.succeed(false) })
   // Numbers begin again when all groups are gone. So a move takes all groups up to a number, and never those between
   // two numbers: older ones would stay behind.
   const move = (last: number) =>
@@ -92,15 +110,18 @@ export const unpacking = ({ groups, outbox, sql }: Tables): Effect.Effect<Unpack
       const end = newest?.seq ?? 0
       let done = 0
       return {
+        isEmpty: end === 0,
         some: Effect.gen(function* () {
           if (done >= end) return false
-          const page = yield* sql<GroupRecord>`SELECT seq, events FROM ${groups}
-            WHERE seq > ${done} AND seq <= ${end} ORDER BY seq LIMIT ${pageEvents}`
+          const found = yield* sql<GroupRecord>`SELECT seq, events, bytes FROM ${groups}
+            WHERE seq > ${done} AND seq <= ${end} ORDER BY seq LIMIT ${page.events}`
           let events = 0
-          for (const group of page) {
-            if (events > 0 && events + group.events > pageEvents) break
-            events += group.events
-            done = group.seq
+          let bytes = 0
+          for (const one of found) {
+            if (events >= page.events || bytes >= page.bytes) break
+            events += one.events
+            bytes += one.bytes
+            done = one.seq
           }
           if (events === 0) return false
           yield* move(done)
