@@ -369,7 +369,9 @@ const make = (
         while (true) {
           const gone = yield* store.prune(before, page)
           for (const row of gone) {
-            for (let generation = 1; generation <= row.generation; generation++) {
+            // A generation that was not started has no rows there.
+            const last = row.started ? row.generation : row.generation - 1
+            for (let generation = 1; generation <= last; generation++) {
               yield* engine.forget(yield* TaskWorkflow.executionId(payloadOf({ ...row, generation })))
             }
           }
