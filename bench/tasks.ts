@@ -144,13 +144,12 @@ const line = (name: string, figures: Effect.Success<ReturnType<typeof overStore>
 }
 
 export const tasks = async ({ say }: Report): Promise<void> => {
-  say(`Durable tasks beside the raw engine: ${turns} turns of ${activities} activities, ${runs} runs, Node ${process.version}`)
+  say(
+    `Durable tasks beside the raw engine: ${turns} turns of ${activities} activities, ${runs} runs, Node ${process.version}`
+  )
   const folder = mkdtempSync(join(tmpdir(), "outlast-bench-"))
   try {
-    const memory = measured(
-      Tasks.layerMemory(),
-      WorkflowEngine.layerMemory
-    )
+    const memory = measured(Tasks.layerMemory(), WorkflowEngine.layerMemory)
     say(line("memory", await Effect.runPromise(memory)))
     const onSqlite = engineOn(SqliteClient.layer({ filename: join(folder, "tasks.db") }))
     say(line("SQLite", await Effect.runPromise(overStore(onSqlite))))

@@ -65,7 +65,10 @@ describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
         yield* Effect.gen(function* () {
           for (const { line } of workers) yield* line((said) => said === "up")
           // `pay` has a reconcile and is paused before its effect, `ring` has none.
-          const id = yield* agent.submit({ params: { before: 2_000, after: 0, slow: ["pay", "ring"] }, key: "1" })
+          const id = yield* agent.submit({
+            params: { before: 2_000, after: 0, slow: ["pay", "ring"] },
+            key: "1"
+          })
           for (const tool of ["pay", "ring"]) {
             const begins = (said: string) => said.startsWith(`begin ${tool} `)
             yield* Effect.raceAll(workers.map(({ line }) => line(begins)))
@@ -122,9 +125,13 @@ describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
               Effect.sync(() => void doubts.push(status))
             ).pipe(Effect.ignore, Effect.delay("200 millis"), Effect.forever)
           )
-          const outcomes = yield* Effect.forEach(ids, (id) => Effect.retry(agent.result(id), { times: 100 }), {
-            concurrency: 6
-          })
+          const outcomes = yield* Effect.forEach(
+            ids,
+            (id) => Effect.retry(agent.result(id), { times: 100 }),
+            {
+              concurrency: 6
+            }
+          )
           yield* Fiber.interrupt(watching)
           assert.deepStrictEqual(doubts, [])
           assert.deepStrictEqual(
@@ -187,10 +194,7 @@ describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
           yield* next.line((said) => said === "up")
           yield* old.kill
           yield* until(after, ({ state }) => state._tag === "Done")
-          yield* until(
-            before,
-            ({ state }) => state._tag === "WaitingForWorker" && state.needs === "errand@1"
-          )
+          yield* until(before, ({ state }) => state._tag === "WaitingForWorker" && state.needs === "errand@1")
           yield* worker("again", [1, 2])
           yield* next.kill
           yield* until(before, ({ state }) => state._tag === "Done")

@@ -21,9 +21,7 @@ export const errand = (world: string, version = 1) => {
       return Number(await response.text())
     })
   const pay = Journal.reconcile(tool("pay"), ({ key }) =>
-    Effect.map(happened(key), (times) =>
-      times > 0 ? { _tag: "Happened", result: key } : { _tag: "DidNot" }
-    )
+    Effect.map(happened(key), (times) => (times > 0 ? { _tag: "Happened", result: key } : { _tag: "DidNot" }))
   )
   const toolkit = Toolkit.make(
     Journal.effects("none")(Tool.make("look", { success: Schema.String })),

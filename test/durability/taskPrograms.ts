@@ -56,9 +56,7 @@ export interface Worker {
 const isStopped = (pid: number | undefined): boolean => {
   const tasks = `/proc/${pid}/task`
   if (!existsSync(tasks)) return true
-  return readdirSync(tasks).every((task) =>
-    /\) [TtZX] /.test(readFileSync(`${tasks}/${task}/stat`, "utf8"))
-  )
+  return readdirSync(tasks).every((task) => /\) [TtZX] /.test(readFileSync(`${tasks}/${task}/stat`, "utf8")))
 }
 
 const until = ({ said, listeners, ended, errors }: Started, isSo: () => boolean): Effect.Effect<void> =>

@@ -60,7 +60,11 @@ const act = (tool: string, { before, after }: Pace) =>
   })
 
 const handlers = errand(job.world).toolkit.toLayer({
-  look: () => Effect.as(Effect.sync(() => say("look")), "a page"),
+  look: () =>
+    Effect.as(
+      Effect.sync(() => say("look")),
+      "a page"
+    ),
   note: (pace) => act("note", pace),
   pay: (pace) => act("pay", pace),
   ring: (pace) => act("ring", pace)
@@ -71,7 +75,11 @@ const usage = {
   outputTokens: { total: 5, text: undefined, reasoning: undefined }
 }
 
-const answer = (turn: number, pace: Pace, slow: ReadonlyArray<string>): ReadonlyArray<Response.PartEncoded> => {
+const answer = (
+  turn: number,
+  pace: Pace,
+  slow: ReadonlyArray<string>
+): ReadonlyArray<Response.PartEncoded> => {
   const call = (name: string): Response.PartEncoded => ({
     type: "tool-call",
     id: `${name}-1`,
@@ -93,7 +101,8 @@ const model = Layer.effect(
         const turn = prompt.content.filter(({ role }) => role === "assistant").length
         say(`ask ${turn + 1}`)
         const said = JSON.stringify(prompt.content)
-        const [, before = "0", after = "0", slow = ""] = /before (\d+), after (\d+), ([\w,]*)\./.exec(said) ?? []
+        const [, before = "0", after = "0", slow = ""] =
+          /before (\d+), after (\d+), ([\w,]*)\./.exec(said) ?? []
         return [...answer(turn, { before: Number(before), after: Number(after) }, slow.split(","))]
       }),
     streamText: () => Stream.empty

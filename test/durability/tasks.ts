@@ -94,8 +94,7 @@ export const run = ({ engine, kills, seed, workers }: Options): Effect.Effect<Re
       const store = yield* storeOf(engine)
       const count = engine === "sqlite" ? 1 : workers
       let started = 0
-      const begin = () =>
-        Programs.spare({ name: `w${++started}`, world: world.url, store, versions: [1] })
+      const begin = () => Programs.spare({ name: `w${++started}`, world: world.url, store, versions: [1] })
       const living = yield* Effect.forEach(Array.from({ length: count }), begin)
       for (const { go } of living) yield* go
       for (const { line } of living) yield* line((said) => said === "up")
@@ -148,7 +147,12 @@ const killing = (
       const point = yield* pick(points)
       const delay = yield* between(0, 20)
       const reached = yield* Effect.raceAll(
-        living.map((one) => Effect.as(one.line((said) => said.startsWith(point), one.said.length), one))
+        living.map((one) =>
+          Effect.as(
+            one.line((said) => said.startsWith(point), one.said.length),
+            one
+          )
+        )
       ).pipe(Effect.timeoutOption("10 seconds"))
       const victim = Option.getOrElse(reached, () => living[0])
       if (victim === undefined) break

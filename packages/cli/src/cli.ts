@@ -461,7 +461,9 @@ const tasks = Command.make("tasks").pipe(
     ).pipe(Command.withDescription("Shows one task: its state, what it waits for, and how it ended.")),
     Command.make("watch", { ...taskStore, id: taskId }, (options) =>
       reported(TasksCommand.watch(options), "tasks")
-    ).pipe(Command.withDescription("Prints each change of a task until it ends. Ends with 1 unless it is done.")),
+    ).pipe(
+      Command.withDescription("Prints each change of a task until it ends. Ends with 1 unless it is done.")
+    ),
     Command.make("cancel", { ...taskStore, ids: taskIds }, (options) =>
       reported(TasksCommand.cancel(options), "tasks")
     ).pipe(Command.withDescription("Cancels tasks, also while a tool runs.")),
@@ -501,7 +503,9 @@ const tasks = Command.make("tasks").pipe(
         )
       },
       (options) => reported(TasksCommand.prune(options), "tasks")
-    ).pipe(Command.withDescription("Removes tasks that ended, with their history. Their keys can be used again."))
+    ).pipe(
+      Command.withDescription("Removes tasks that ended, with their history. Their keys can be used again.")
+    )
   ])
 )
 

@@ -60,7 +60,10 @@ describe("outlast tasks", { timeout: 240_000 }, () => {
   it("lists the newest first, by state, agent and limit, without parameters", async () => {
     const all = await tasks("list")
     assert.strictEqual(all.exitCode, 0, all.stderr)
-    assert.match(all.stdout, /^task +agent .*\nother\/o-1 .*\ntriage\/t-2 .*\ntriage\/t-1 .*queued, number 1\n$/s)
+    assert.match(
+      all.stdout,
+      /^task +agent .*\nother\/o-1 .*\ntriage\/t-2 .*\ntriage\/t-1 .*queued, number 1\n$/s
+    )
     assert.notInclude(all.stdout, "secret-text")
     const some = await tasks("list", "--task", "triage", "--state", "Queued", "--limit", "1", "--json")
     assert.strictEqual(linesOf(some).length, 1)

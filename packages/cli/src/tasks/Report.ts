@@ -49,7 +49,12 @@ export const table = (all: ReadonlyArray<TaskStatus>): ReadonlyArray<string> => 
     ])
   ]
   const widths = [0, 1, 2].map((column) => Math.max(...rows.map((cells) => cells[column]?.length ?? 0)))
-  return rows.map((cells) => cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ").trimEnd())
+  return rows.map((cells) =>
+    cells
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join("  ")
+      .trimEnd()
+  )
 }
 
 export type End =
@@ -100,7 +105,9 @@ const waiting = (state: TaskState): ReadonlyArray<string> => {
     ]
   }
   return state._tag === "WaitingForApproval"
-    ? state.calls.map(({ tool, params }, n) => `  call ${n + 1}      ${plain(tool)} ${plain(JSON.stringify(params))}`)
+    ? state.calls.map(
+        ({ tool, params }, n) => `  call ${n + 1}      ${plain(tool)} ${plain(JSON.stringify(params))}`
+      )
     : []
 }
 

@@ -135,7 +135,9 @@ const each = <E extends { readonly message: string }>(
       for (const id of flags.ids) {
         const exit = yield* Effect.result(change(tasks, id))
         if (exit._tag === "Success") {
-          yield* Console.log(flags.json ? JSON.stringify({ id, [done]: true }) : `${Report.plain(id)}: ${done}`)
+          yield* Console.log(
+            flags.json ? JSON.stringify({ id, [done]: true }) : `${Report.plain(id)}: ${done}`
+          )
           continue
         }
         isRight = false
@@ -192,7 +194,9 @@ const verdictOf = (flags: {
     if (Option.isNone(result)) return { _tag: "Happened" }
     const json = parse(result.value)
     if (json === undefined) {
-      return yield* new UsageError({ message: '--result must be JSON: what the tool would have returned, "ok".' })
+      return yield* new UsageError({
+        message: '--result must be JSON: what the tool would have returned, "ok".'
+      })
     }
     return { _tag: "Happened", result: json.value }
   })

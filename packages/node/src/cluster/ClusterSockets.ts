@@ -52,9 +52,7 @@ export const layer = (options: Options): Layer.Layer<Services, SocketServer.Sock
     ShardingConfig.ShardingConfig,
     Effect.map(SocketServer.SocketServer, ({ address }) => ({
       ...ShardingConfig.defaults,
-      runnerAddress: Option.some(
-        RunnerAddress.make(host, "port" in address ? address.port : port)
-      )
+      runnerAddress: Option.some(RunnerAddress.make(host, "port" in address ? address.port : port))
     }))
   )
   return Layer.merge(config, NodeClusterSocket.layerClientProtocol).pipe(

@@ -65,9 +65,7 @@ export const migrated: Effect.Effect<void, never, SqlClient.SqlClient> = Waiting
   Effect.scoped(
     Effect.asVoid(
       Layer.build(
-        Layer.fresh(
-          Layer.merge(SqlMessageStorage.layerMigrations({}), SqlRunnerStorage.layerMigrations({}))
-        )
+        Layer.fresh(Layer.merge(SqlMessageStorage.layerMigrations({}), SqlRunnerStorage.layerMigrations({})))
       )
     )
   )
