@@ -22,7 +22,6 @@ const started = (file: string) => {
     const parts = (rest + chunk.toString()).split("\n")
     rest = parts.pop() ?? ""
     said.push(...parts)
-    if (process.env["TRACE"]) for (const part of parts) console.error(performance.now() | 0, child.pid, part)
     for (const listener of listeners) listener()
   }
   child.stdout.on("data", read)
@@ -86,7 +85,8 @@ export const spare = (job: Job): Effect.Effect<Worker, never, Scope.Scope> =>
       signal: (name) =>
         Effect.promise(async () => {
           child.kill(name)
-          while (name === "SIGSTOP" && !isStopped(child.pid)) await new Promise((go) => setImmediate(go))
+          if (name !== "SIGSTOP") return
+          while (!isStopped(child.pid)) await new Promise((go) => setImmediate(go))
         }),
       kill: Effect.promise(() => {
         child.kill("SIGKILL")

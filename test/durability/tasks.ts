@@ -118,6 +118,8 @@ const killing = (
     let inside = 0
     let submitted = 0
 
+    const isOver = () => killed >= kills
+
     const outcomeOf = (id: string) =>
       Effect.map(result(id), ({ status, text, turns, transcript }) =>
         JSON.stringify([status, text, turns, transcript.prompt.content])
@@ -128,7 +130,7 @@ const killing = (
       outcomes.set(id, yield* outcomeOf(id))
     })
     const coming = Effect.gen(function* () {
-      while (killed < kills) yield* Effect.ignore(one)
+      while (!isOver()) yield* Effect.ignore(one)
     })
     const tasks = yield* Effect.forkChild(
       Effect.all(
@@ -142,7 +144,7 @@ const killing = (
       Effect.forever,
       Effect.forkChild
     )
-    while (killed < kills) {
+    while (!isOver()) {
       const spare = yield* begin()
       const point = yield* pick(points)
       const delay = yield* between(0, 20)

@@ -8,12 +8,12 @@ import { Duration, Effect, Layer } from "effect"
 import {
   ClusterWorkflowEngine,
   RunnerHealth,
-  Runners,
   ShardingConfig,
   SocketRunner,
   SqlMessageStorage,
   SqlRunnerStorage
 } from "effect/cluster"
+import type { Runners } from "effect/cluster"
 import { Digest } from "effect/crypto"
 import type { RpcSerialization } from "effect/rpc"
 import type { SocketServer } from "effect/socket"
