@@ -18,7 +18,7 @@ import * as Programs from "./taskPrograms.ts"
 import type { Job } from "./taskWorker.ts"
 
 export const engines = ["sqlite", "postgres"] as const
-export type Engine = (typeof engines)[number]
+type Engine = (typeof engines)[number]
 
 export interface Options {
   readonly engine: Engine

@@ -32,7 +32,7 @@ export type Sockets =
 const shards = 60
 
 /** The settings of a lease that lasts this long. */
-export const leaseOf = (takeover: Duration.Duration): Partial<ShardingConfig.ShardingConfig["Service"]> => ({
+const leaseOf = (takeover: Duration.Duration): Partial<ShardingConfig.ShardingConfig["Service"]> => ({
   shardLockExpiration: takeover,
   // The longest that the engine allows: a busy machine must answer within it, too.
   shardLockRefreshInterval: Duration.times(takeover, 1 / 3),
