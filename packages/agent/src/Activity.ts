@@ -16,7 +16,7 @@
  * yield* Host.section("targets", Activity.chain)
  * ```
  */
-import { Clock, Duration, Effect } from "effect"
+import { Clock, Context, Duration, Effect } from "effect"
 import type { Schema, Scope } from "effect"
 import { ResilienceEvents } from "@outlast/resilience"
 import type { View } from "./ActivityState.ts"
@@ -32,10 +32,27 @@ export interface Service {
   readonly json: Effect.Effect<Schema.Json>
 }
 
+/**
+ * The name of the run that the surrounding fiber belongs to. The guard's and the compaction's notices have it. Default:
+ * none.
+ *
+ * **Example** (Runs with a name)
+ *
+ * ```ts
+ * const answer = Agent.run({ prompt }).pipe(Effect.provideService(Activity.CurrentRun, "ticket 4711"))
+ * ```
+ */
+export const CurrentRun: Context.Reference<string | undefined> = Context.Reference<string | undefined>(
+  "@outlast/agent/Activity/CurrentRun",
+  { defaultValue: () => undefined }
+)
+
 /** Follows the events until the scope ends. */
 export const make: Effect.Effect<Service, never, Scope.Scope> = Effect.gen(function* () {
   const state = new ActivityState()
-  yield* ResilienceEvents.tap((event) => Effect.sync(() => state.apply(event)))
+  yield* ResilienceEvents.tap((event) =>
+    Effect.withFiber((fiber) => Effect.sync(() => state.apply(event, fiber.getRef(CurrentRun))))
+  )
   const view = Effect.map(Clock.currentTimeMillis, (now) => state.view(now))
   return { view, json: Effect.map(view, (view) => JSON.parse(JSON.stringify(view))) }
 })

@@ -84,6 +84,8 @@ export interface Minute {
 
 export interface Notice {
   readonly at: number
+  /** The run that it belongs to, where the program names its runs (`Activity.CurrentRun`). */
+  readonly run: string | undefined
   readonly level: string
   readonly text: string
 }
@@ -113,6 +115,7 @@ export const bounds = {
   names: 200,
   minutes: 15,
   notices: 50,
+  run: 100,
   text: 300
 } as const
 
@@ -150,7 +153,7 @@ export class ActivityState {
   readonly #minutes: Array<Mutable<Minute>> = []
   #notices: Array<Notice> = []
 
-  apply(published: ResilienceEvents.ResilienceEvent): void {
+  apply(published: ResilienceEvents.ResilienceEvent, run?: string): void {
     // An event of another package has an unknown tag and matches no case.
     const event = published as unknown as EventLine.Event
     switch (event._tag) {
@@ -238,7 +241,7 @@ export class ActivityState {
       default:
         break
     }
-    if (noticed.has(published._tag)) this.#notice(published)
+    if (noticed.has(published._tag)) this.#notice(published, run)
   }
 
   /** The state as plain data. Cooldowns that are over are left out. */
@@ -325,11 +328,15 @@ export class ActivityState {
     return found
   }
 
-  #notice(event: ResilienceEvents.ResilienceEvent): void {
+  #notice(event: ResilienceEvents.ResilienceEvent, name: string | undefined): void {
     const line = EventLine.of(event)
     if (line === undefined) return
     const text = line.text.trim().slice(0, bounds.text)
-    this.#notices = [{ at: event.at, level: line.level, text }, ...this.#notices].slice(0, bounds.notices)
+    const run = name?.slice(0, bounds.run)
+    this.#notices = [{ at: event.at, run, level: line.level, text }, ...this.#notices].slice(
+      0,
+      bounds.notices
+    )
   }
 }
 

@@ -4,6 +4,7 @@ import { Effect } from "effect"
 import * as fc from "fast-check"
 import { Activity } from "@outlast/agent"
 import type { EventLine } from "@outlast/agent"
+import type { GuardEvent } from "@outlast/agent/guard"
 import { ResilienceEvents } from "@outlast/resilience"
 import { ActivityState, bounds } from "#agent/ActivityState"
 
@@ -182,9 +183,31 @@ describe("ActivityState", () => {
       counts: { toolCalls: 10, events: 1, turns: 1, elapsed: 1 }
     } as unknown as Event).view(2)
     assert.deepStrictEqual(view.notices, [
-      { at: 1, level: "Warn", text: "✗ the guard stopped the run: toolCalls" }
+      { at: 1, run: undefined, level: "Warn", text: "✗ the guard stopped the run: toolCalls" }
     ])
   })
+
+  it.effect("names the run of each notice", () =>
+    Effect.gen(function* () {
+      const activity = yield* Activity.make
+      const nudged = ResilienceEvents.publishNow<GuardEvent.GuardNudged>({
+        _tag: "GuardNudged",
+        tool: "read",
+        pattern: "identical",
+        count: 3
+      })
+      yield* Effect.all(
+        ["run 1", "run 2"].map((name) => Effect.provideService(nudged, Activity.CurrentRun, name)),
+        { concurrency: "unbounded" }
+      )
+      yield* nudged
+      const { notices } = yield* activity.view
+      assert.deepStrictEqual(
+        notices.map(({ run }) => run),
+        [undefined, "run 2", "run 1"]
+      )
+    }).pipe(Effect.scoped, Effect.provide(ResilienceEvents.layer()))
+  )
 
   it("stays bounded, and loses no running call to the history, under any events", () => {
     const call = fc.integer({ min: 1, max: 400 })

@@ -258,8 +258,13 @@ describe("outlast serve", () => {
       const file = join(data, "outlast.yaml")
       writeFileSync(file, "policy:\n  maxAttempts: 3\nguard:\n  turns: 5\n")
       const { page } = yield* serve(data, ["--config", file])
+      yield* run(page, { prompt: "read many files" })
       const { sections } = JSON.parse((yield* ask(`${page}/api/state`)).text)
       assert.deepStrictEqual(sections.settings, { policy: { maxAttempts: 3 }, guard: { turns: 5 } })
+      assert.deepInclude(
+        sections.activity.notices.map(({ run, text }: Record<"run" | "text", string>) => [run, text]),
+        ["run 1", "✗ the guard stopped the run: turns"]
+      )
       writeFileSync(file, "policy:\n  maxAttemps: 3\n")
       const wrong = yield* Effect.promise(() => outlast(["serve", "--data", data, "--config", file]))
       assert.strictEqual(wrong.exitCode, 1)

@@ -1,7 +1,7 @@
 /** The runs of the service: started by a request, shown as server-sent events, listed on the status page. */
 import { Cause, Clock, Effect, Queue, Stream } from "effect"
 import { Sse } from "effect/encoding"
-import { Agent, SafetyGuard } from "@outlast/agent"
+import { Activity, Agent, SafetyGuard } from "@outlast/agent"
 import { Host } from "@outlast/node"
 import * as Workspace from "../chat/Workspace.ts"
 
@@ -99,6 +99,7 @@ export const make = (limits: Effect.Effect<SafetyGuard.Options>): Effect.Effect<
               const emit = (event: string, data: unknown) => Queue.offer(queue, frame(event, data))
               return emit("run", { id }).pipe(
                 Effect.andThen(carryOut(id, prompt, emit)),
+                Effect.provideService(Activity.CurrentRun, `run ${id}`),
                 // The shutdown lets runs end by themselves for a while.
                 Host.run("runs", { name: `run ${id}`, drain: "5 seconds" }),
                 Effect.onInterrupt(() => Effect.sync(() => change(id, () => ({ state: "interrupted" })))),

@@ -320,7 +320,8 @@ const render = () => {
   list(
     "notices",
     activity.notices,
-    ({ at: time, text }) => row(age(time, "", " ago"), grow(text)),
+    ({ at: time, run, text }) =>
+      row(age(time, "", " ago"), run === undefined ? undefined : weak(run), grow(text)),
     "Nothing yet."
   )
   list("recent", activity.recent, callRow, "No call has ended yet.")
