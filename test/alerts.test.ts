@@ -117,10 +117,12 @@ describe("docs/alerts.yml", () => {
     }
   })
 
-  const promtool = spawnSync("promtool", ["--version"]).error === undefined
-  it.skipIf(!promtool)("passes promtool", () => {
-    execFileSync("promtool", ["check", "rules", file], { stdio: "pipe" })
-  })
+  // A tool of Prometheus, which few machines have. The tests above do not need it.
+  if (spawnSync("promtool", ["--version"]).error === undefined) {
+    it("passes promtool", () => {
+      execFileSync("promtool", ["check", "rules", file], { stdio: "pipe" })
+    })
+  }
 })
 
 describe("docs/metrics.md", () => {

@@ -64,8 +64,7 @@ const round = (death: Dying.Death, canAsk: boolean) =>
                 found.value._tag === "Some" &&
                 found.value.value.state._tag === "Done"
               )
-            }),
-            200
+            })
           )
           statements = count()
           wasKilled = isDead()
@@ -92,8 +91,7 @@ const round = (death: Dying.Death, canAsk: boolean) =>
             yield* decide(id, paidBefore > 0 ? { _tag: "Happened", result: "paid" } : { _tag: "DidNot" })
           }
           return state?._tag === "Done"
-        }),
-        400
+        })
       )
       const outcome = yield* inTime(Buy.result(id))
       return { outcome, wasInDoubt }
