@@ -10,6 +10,7 @@ import type { StoreError } from "@outlast/resilience"
 import * as Backoff from "@outlast/resilience/retry/Backoff"
 import { BusError } from "../bus/BusError.ts"
 import type { Row } from "../store/DeliveryStore.ts"
+import { joined } from "./Joined.ts"
 import type { LaneCell } from "./Lanes.ts"
 import * as Lane from "./LaneState.ts"
 import type { Core } from "./OutboxCore.ts"
@@ -37,6 +38,7 @@ export type Drain = ReturnType<typeof make>
 export const make = (core: Core) => {
   const { breaker, permits, run, send, settings, state, store, tell } = core
   const { broker, counts, lanes } = state
+  const remove = joined(store.remove)
 
   const backOff: Next = {
     _tag: "wait",
@@ -158,7 +160,7 @@ export const make = (core: Core) => {
     Effect.suspend(() => {
       if (rows.length === 0) return Effect.void
       const taken = [...rows]
-      return Effect.map(Effect.uninterruptible(store.remove(taken.map(({ seq }) => seq))), () => {
+      return Effect.map(remove(taken.map(({ seq }) => seq)), () => {
         rows.length = 0
         counts.drained += taken.length
         state.reduce(
