@@ -13,6 +13,7 @@ import type { Report, Row } from "./measure.ts"
 import { machine, printed, rowsInto } from "./measure.ts"
 import { ops } from "./ops.ts"
 import { sqlite } from "./sqlite.ts"
+import { tasks } from "./tasks.ts"
 import { streamFilter } from "./streamFilter.ts"
 
 interface Bench {
@@ -42,7 +43,8 @@ const benches: Readonly<Record<string, Bench>> = {
     what: "a stream of events, as it is and ended at its last event",
     run: streamFilter,
     untracked: /16 in a chunk/
-  }
+  },
+  tasks: { what: "a turn of a durable task, beside the raw workflow engine", run: tasks }
 }
 
 const usage = [

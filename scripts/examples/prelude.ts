@@ -22,6 +22,7 @@ import type { RunEvent, Suspended } from "@outlast/agent/loop"
 import type { Outbox, OutboxEvent } from "@outlast/delivery"
 import type { AiSdk } from "@outlast/providers"
 import type { Backoff, CircuitPolicy, FailureStreaks, ResilienceEvents } from "@outlast/resilience"
+import type { Tasks } from "@outlast/tasks"
 import type { FaultPlan } from "@outlast/testing"
 
 type Specs = Chain.Specs<never, never>
@@ -164,6 +165,9 @@ declare global {
   const id: number
   const body: Uint8Array
   const bill: (event: OutboxEvent) => Effect.Effect<void>
+
+  /** Makes a process a worker for an agent. */
+  const TriageWorker: Layer.Layer<never, never, Tasks.Workers>
 
   // --- tests
 

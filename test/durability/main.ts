@@ -1,15 +1,17 @@
 /**
- * `npm run durability -- delivery|host [--rounds N] [--pairs N] [--seed TEXT] [--parallel N] [--json]`: real kills,
- * counted.
+ * `npm run durability -- delivery|host|tasks [--rounds N] [--pairs N] [--seed TEXT] [--parallel N] [--engine NAME]
+ * [--workers N] [--json]`: real kills, counted.
  */
 import { parseArgs } from "node:util"
 import { Effect } from "effect"
 import * as Delivery from "./delivery.ts"
 import * as Host from "./host.ts"
+import * as Tasks from "./tasks.ts"
 
 const usage = `Usage:
   npm run durability -- delivery [--rounds 200] [--seed 1] [--parallel 3] [--json]
-  npm run durability -- host [--rounds 50] [--pairs 100] [--seed 1] [--json]`
+  npm run durability -- host [--rounds 50] [--pairs 100] [--seed 1] [--json]
+  npm run durability -- tasks [--rounds 200] [--engine sqlite|postgres] [--workers 3] [--seed 1] [--json]`
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -17,6 +19,8 @@ const { values, positionals } = parseArgs({
     rounds: { type: "string" },
     pairs: { type: "string", default: "100" },
     seed: { type: "string", default: "1" },
+    engine: { type: "string" },
+    workers: { type: "string", default: "3" },
     parallel: { type: "string", default: "3" },
     json: { type: "boolean", default: false }
   }
@@ -27,7 +31,7 @@ const parallel = Number(values.parallel)
 const pairs = Number(values.pairs)
 const { json, seed } = values
 
-if (!["delivery", "host"].includes(what) || !(rounds >= 1) || !(parallel >= 1) || !(pairs >= 1)) {
+if (!["delivery", "host", "tasks"].includes(what) || !(rounds >= 1) || !(parallel >= 1) || !(pairs >= 1)) {
   console.error(usage)
   process.exit(2)
 }
@@ -39,6 +43,21 @@ if (what === "host") {
   const { isRight, lines, ...result } = await Effect.runPromise(Host.runAll({ kills: rounds, pairs, seed }))
   if (json) console.log(JSON.stringify({ ...result, seconds: secondsSince() }))
   else console.log([...lines, `${secondsSince()} s, seed ${seed}`].join("\n"))
+  process.exit(isRight ? 0 : 1)
+}
+
+if (what === "tasks") {
+  const engines = Tasks.engines.filter((engine) => values.engine === undefined || values.engine === engine)
+  const kills = Math.ceil(rounds / engines.length)
+  let isRight = engines.length > 0
+  for (const engine of engines) {
+    const result = await Effect.runPromise(
+      Tasks.run({ engine, kills, seed, workers: Number(values.workers) })
+    )
+    isRight &&= Tasks.isRight(result)
+    console.log(json ? JSON.stringify(result) : Tasks.lines(result).join("\n"))
+  }
+  if (!json) console.log(`${secondsSince()} s, seed ${seed}`)
   process.exit(isRight ? 0 : 1)
 }
 

@@ -18,6 +18,8 @@ import { isPreset, presetNames } from "./explain/Preset.ts"
 import * as Guard from "./guard/Guard.ts"
 import { unknown } from "./chat/Nearest.ts"
 import * as JsonError from "./JsonError.ts"
+import * as TasksCommand from "./tasks/Tasks.ts"
+import * as TaskWorker from "./tasks/Worker.ts"
 import { UsageError } from "./UsageError.ts"
 
 /** The run ended without success, and has been reported. */
@@ -356,9 +358,12 @@ const dryRun = Flag.Boolean("dry-run").pipe(
 )
 
 /** A store that fails is no mistake in the arguments: it ends with 1. */
-const reported = <E extends { readonly message: string }, R>(effect: Effect.Effect<boolean, E, R>) =>
+const reported = <E extends { readonly message: string }, R>(
+  effect: Effect.Effect<boolean, E, R>,
+  command = "dlq"
+) =>
   effect.pipe(
-    Effect.tapError((error) => Console.error(`outlast dlq: ${error.message}`)),
+    Effect.tapError((error) => Console.error(`outlast ${command}: ${error.message}`)),
     Effect.mapError((error) => (error instanceof UsageError ? error : new Unsuccessful())),
     Effect.flatMap((done) => (done ? Effect.void : new Unsuccessful()))
   )
@@ -408,6 +413,140 @@ const dlq = Command.make("dlq").pipe(
       reported(Dlq.purge(options))
     ).pipe(Command.withDescription("Removes dead letters for good."))
   ])
+)
+
+const taskStore = {
+  ...dlqStore,
+  store: text("store").pipe(
+    Flag.withDescription(
+      "Where the tasks are: a SQLite file, or a postgres:// address. Default: OUTLAST_STORE in the environment"
+    ),
+    Flag.optional
+  )
+}
+const taskId = Argument.String("id").pipe(
+  Argument.filter(isGiven, empty),
+  Argument.withDescription("Id of the task: agent/key")
+)
+const taskIds = taskId.pipe(Argument.atLeast(1))
+
+const tasks = Command.make("tasks").pipe(
+  Command.withDescription("Durable tasks: agent runs that go on after a crash, a deploy or an outage."),
+  Command.withSubcommands([
+    Command.make(
+      "list",
+      {
+        ...taskStore,
+        state: Flag.Literals("state", TasksCommand.states).pipe(
+          Flag.withDescription("Only tasks in this state; can be given again"),
+          Flag.atLeast(0)
+        ),
+        task: text("task").pipe(Flag.withDescription("Only tasks of this agent"), Flag.optional),
+        limit: Flag.Int("limit").pipe(Flag.withDescription("At most so many. Default 50"), Flag.optional)
+      },
+      (options) => reported(TasksCommand.list(options), "tasks")
+    ).pipe(Command.withDescription("Lists tasks, the newest first.")),
+    Command.make(
+      "show",
+      {
+        ...taskStore,
+        id: taskId,
+        answer: Flag.Boolean("answer").pipe(
+          Flag.withDescription("Print the answer as well, which may hold what is not for everyone"),
+          Flag.withDefault(false)
+        )
+      },
+      (options) => reported(TasksCommand.show(options), "tasks")
+    ).pipe(Command.withDescription("Shows one task: its state, what it waits for, and how it ended.")),
+    Command.make("watch", { ...taskStore, id: taskId }, (options) =>
+      reported(TasksCommand.watch(options), "tasks")
+    ).pipe(
+      Command.withDescription("Prints each change of a task until it ends. Ends with 1 unless it is done.")
+    ),
+    Command.make("cancel", { ...taskStore, ids: taskIds }, (options) =>
+      reported(TasksCommand.cancel(options), "tasks")
+    ).pipe(Command.withDescription("Cancels tasks, also while a tool runs.")),
+    Command.make("resume", { ...taskStore, ids: taskIds }, (options) =>
+      reported(TasksCommand.resume(options), "tasks")
+    ).pipe(Command.withDescription("Continues failed or cancelled tasks from their conversations.")),
+    Command.make(
+      "decide",
+      {
+        ...taskStore,
+        id: taskId,
+        happened: Flag.Boolean("happened").pipe(
+          Flag.withDescription("The effect has happened"),
+          Flag.withDefault(false)
+        ),
+        didNot: Flag.Boolean("did-not").pipe(
+          Flag.withDescription("The effect has not happened and cannot happen any more: it is done now"),
+          Flag.withDefault(false)
+        ),
+        result: text("result").pipe(
+          Flag.withDescription("JSON that the tool would have returned, with --happened"),
+          Flag.optional
+        ),
+        approve: text("approve").pipe(
+          Flag.withDescription("yes or no for each call that waits for approval: yes,no"),
+          Flag.optional
+        )
+      },
+      (options) => reported(TasksCommand.decide(options), "tasks")
+    ).pipe(Command.withDescription("Answers what a task waits for, so that it goes on.")),
+    Command.make(
+      "prune",
+      {
+        ...taskStore,
+        olderThan: text("older-than").pipe(
+          Flag.withDescription("Ended before: 12h, 30d ago, or a date such as 2026-11-23T08:00:00Z")
+        )
+      },
+      (options) => reported(TasksCommand.prune(options), "tasks")
+    ).pipe(
+      Command.withDescription("Removes tasks that ended, with their history. Their keys can be used again.")
+    )
+  ])
+)
+
+const worker = Command.make(
+  "worker",
+  {
+    module: Argument.String("module").pipe(
+      Argument.filter(isGiven, empty),
+      Argument.withDescription("A module (.ts, .js, .mjs) whose default export is the Layer of its agents")
+    ),
+    store: taskStore.store,
+    prefix: taskStore.prefix,
+    name: text("name").pipe(
+      Flag.withDescription("Name of the worker in a status. Default: its host and process"),
+      Flag.optional
+    ),
+    concurrency: Flag.Int("concurrency").pipe(
+      Flag.withDescription("Tasks at a time. Default 32"),
+      Flag.optional
+    ),
+    takeover: text("takeover").pipe(
+      Flag.withDescription("PostgreSQL: others take over this long after a worker is gone. Default 30s"),
+      Flag.optional
+    ),
+    host: text("host").pipe(
+      Flag.withDescription("PostgreSQL: name or address by which other workers reach this one"),
+      Flag.withDefault("127.0.0.1")
+    ),
+    port: Flag.Int("port").pipe(
+      Flag.withDescription("PostgreSQL: port for other workers. Default: a free one"),
+      Flag.withDefault(0)
+    ),
+    listen: text("listen").pipe(
+      Flag.withDescription("PostgreSQL: address to listen on. Default: that of --host"),
+      Flag.optional
+    )
+  },
+  (options) => reported(TaskWorker.run(options), "worker")
+).pipe(
+  Command.withDescription(
+    "Runs durable tasks: one worker for a SQLite file, as many as wanted for PostgreSQL. Ends in good order on SIGTERM."
+  )
 )
 
 const kind = Flag.Literals("kind", ConfigCheck.kinds).pipe(
@@ -514,5 +653,18 @@ const paintFor = (isTerminal: boolean | undefined, noColor: string | undefined):
 
 export const outlast = Command.make("outlast").pipe(
   Command.withDescription("Resilience for LLM agents"),
-  Command.withSubcommands([demo, chat, classify, compact, config, dlq, doctor, explain, guard, serve])
+  Command.withSubcommands([
+    demo,
+    chat,
+    classify,
+    compact,
+    config,
+    dlq,
+    doctor,
+    explain,
+    guard,
+    serve,
+    tasks,
+    worker
+  ])
 )

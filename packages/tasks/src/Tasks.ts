@@ -5,7 +5,7 @@
  * The same program runs on every engine; a Layer chooses it.
  *
  * **Engines.** {@link layerMemory} keeps tasks in this process, for tests. {@link layerSqlite} keeps them in a SQLite
- * file, for one process. {@link layerEngine} runs them on any workflow engine of effect/workflow. {@link layerClient}
+ * file, for one process. {@link layerCluster} keeps them in PostgreSQL, for many workers. {@link layerEngine} runs them on any workflow engine of effect/workflow. {@link layerClient}
  * submits, lists and cancels, and runs nothing.
  *
  * **Composition.** `Task.make` describes an agent. Its `toLayer` makes this process a worker for it. `Journal` says what
@@ -42,6 +42,9 @@ import type { Agent, Outcome } from "@outlast/agent"
 import { Transcript } from "@outlast/agent"
 import { Options } from "@outlast/resilience"
 import type { StoreError } from "@outlast/resilience"
+import * as ClusterEngine from "./cluster/ClusterEngine.ts"
+import * as Holders from "./cluster/Holders.ts"
+import * as Waiting from "./cluster/Waiting.ts"
 import * as EngineRows from "./store/EngineRows.ts"
 import * as MemoryStore from "./store/MemoryStore.ts"
 import * as SqlStore from "./store/SqlStore.ts"
@@ -174,6 +177,43 @@ export const layerSqlite = ({
     Layer.provide(Layer.effectDiscard(lock))
   )
 }
+
+export interface ClusterOptions extends WorkerOptions, SqlOptions {
+  /**
+   * The lease of a worker: this long after a worker is gone, others take its tasks over. Default 30 s, at least 1 s. All
+   * workers have the same. With a short one, a database that does not answer for a moment interrupts running turns.
+   */
+  readonly takeover?: Duration.Input | undefined
+}
+
+/** The lease of a worker of {@link layerCluster}. */
+export const takeover: Duration.Input = "30 seconds"
+
+/** What {@link layerCluster} needs of the sockets of its process. */
+export type Sockets = ClusterEngine.Sockets
+
+/**
+ * Tasks in PostgreSQL, for many workers on many machines. Waits for a database that does not answer, and says so.
+ * `ClusterSockets.layer` of `@outlast/node/cluster` provides the sockets.
+ */
+export const layerCluster = (
+  options: ClusterOptions = {}
+): Layer.Layer<Tasks | Workers, Fails, SqlClient.SqlClient | Sockets> => {
+  Options.fields<ClusterOptions>("Tasks", options, {
+    ...workerChecks,
+    ...SqlStore.checks,
+    takeover: Options.is.duration({ min: "1 second" })
+  })
+  const lease = Duration.fromInputUnsafe(options.takeover ?? takeover)
+  return layerEngine(options).pipe(
+    Layer.provide(Holders.layer(lease, options)),
+    Layer.provide([layerStore(options), ClusterEngine.layer(lease)]),
+    Layer.provide(Layer.effectDiscard(ClusterEngine.migrated))
+  )
+}
+
+/** Builds a database client again until its database answers: `Tasks.waitFor(PgClient.layer({ url }))`. */
+export const waitFor: <A, E, R>(client: Layer.Layer<A, E, R>) => Layer.Layer<A, never, R> = Waiting.layer
 
 /** Submits, lists, cancels and decides over the tables of a store. Runs nothing. */
 export const layerClient = (
@@ -335,7 +375,9 @@ const make = (
         while (true) {
           const gone = yield* store.prune(before, page)
           for (const row of gone) {
-            for (let generation = 1; generation <= row.generation; generation++) {
+            // A generation that was not started has no rows there.
+            const last = row.started ? row.generation : row.generation - 1
+            for (let generation = 1; generation <= last; generation++) {
               yield* engine.forget(yield* TaskWorkflow.executionId(payloadOf({ ...row, generation })))
             }
           }

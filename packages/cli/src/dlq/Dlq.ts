@@ -8,10 +8,10 @@ import { userInfo } from "node:os"
 import { DeadLetters, DeliveryStore } from "@outlast/delivery"
 import type { Filter } from "@outlast/delivery"
 import type { StoreError } from "@outlast/resilience"
-import { Clock, Config, Console, Effect, Layer, Option } from "effect"
+import { Clock, Console, Effect, Layer, Option } from "effect"
 import { UsageError } from "../UsageError.ts"
 import * as Report from "./Report.ts"
-import { clientOf, nameOf } from "./StoreClient.ts"
+import { addressOf, clientOf, nameOf } from "./StoreClient.ts"
 import * as When from "./When.ts"
 
 export const reasons = ["rejected", "shed", "deliveries"] as const
@@ -53,17 +53,9 @@ const withStore = <A, E>(
   use: (letters: DeadLetters.Service) => Effect.Effect<A, E>
 ) =>
   Effect.gen(function* () {
-    const address = Option.isSome(store)
-      ? store.value
-      : yield* Config.String("OUTLAST_STORE").pipe(Config.withDefault(""))
-    if (address === "") {
-      return yield* new UsageError({
-        message: "Which outbox? Name its SQLite file or its postgres:// address with --store."
-      })
-    }
     return yield* Effect.provide(
       Effect.flatMap(DeadLetters.DeadLetters, use),
-      yield* layerOf(address, prefix)
+      yield* layerOf(yield* addressOf(store, "outbox"), prefix)
     )
   })
 

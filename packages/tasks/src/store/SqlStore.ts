@@ -29,7 +29,7 @@ export interface SqlOptions {
   readonly create?: boolean | undefined
 }
 
-const defaults = { prefix: "outlast", create: true } as const satisfies SqlOptions
+export const defaults = { prefix: "outlast", create: true } as const satisfies SqlOptions
 
 export const checks: Options.Checks<SqlOptions> = {
   prefix: (module, field, value) =>

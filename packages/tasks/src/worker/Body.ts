@@ -102,6 +102,7 @@ const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control) =
       return yield* Effect.failCause(end.cause as Cause.Cause<never>)
     }
     if (cannotReplay(end)) return yield* refuse(worker, control, payload)
+    if (wasAbandoned(end)) return yield* Effect.failCause(end.cause)
     yield* finish(worker, row, control, end)
   })
 
@@ -128,6 +129,10 @@ const cannotReplay = (end: End): boolean =>
   end.cause.reasons.some(
     (reason) => Cause.isDieReason(reason) && reason.defect instanceof RunState.UnexpectedEvent
   )
+
+/** The engine has ended a step here because another worker has the task: no outcome of the task. */
+const wasAbandoned = (end: End): end is Exit.Failure<never, never> =>
+  Exit.isFailure(end) && Cause.hasInterruptsOnly(end.cause)
 
 /** Leaves the task to a worker that can replay it. */
 const refuse = (worker: WorkerCore, control: Control, payload: Payload) =>

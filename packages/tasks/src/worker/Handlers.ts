@@ -4,15 +4,32 @@
  * A handler is a fiber of the worker, not of the activity that started it. An interruption of the activity (a lost lease,
  * a store that is gone for a while) is no outcome: the handler goes on, and the activity that is begun again joins it.
  */
-import { Effect, Fiber } from "effect"
+import { Clock, Effect, Fiber } from "effect"
 import type { Scope } from "effect"
+
+/** A handler that has ended, whose reply no activity of this process has stored. */
+export interface Left<A> {
+  readonly key: string
+  readonly task: string
+  readonly reply: A
+}
+
+interface Entry<A> {
+  readonly task: string
+  readonly fiber: Fiber.Fiber<A>
+  ended: { readonly at: number; readonly reply: A } | undefined
+  isStored: boolean
+}
+
+/** An activity stores a reply within this many milliseconds, unless its worker has lost the task. */
+const grace = 1_000
 
 /** Handlers that have ended and whose reply may not be stored yet, at most. */
 const maxEnded = 10_000
 
 export class Handlers<A> {
   readonly #scope: Scope.Scope
-  readonly #fibers = new Map<string, Fiber.Fiber<A>>()
+  readonly #entries = new Map<string, Entry<A>>()
   #hasForgotten = false
 
   constructor(scope: Scope.Scope) {
@@ -21,8 +38,8 @@ export class Handlers<A> {
 
   /** The handler of an effect, if it runs or has ended here. */
   get(key: string): Effect.Effect<A> | undefined {
-    const fiber = this.#fibers.get(key)
-    return fiber === undefined ? undefined : Fiber.join(fiber)
+    const entry = this.#entries.get(key)
+    return entry === undefined ? undefined : Fiber.join(entry.fiber)
   }
 
   /** True when a handler was forgotten whose reply may not be stored. */
@@ -31,27 +48,53 @@ export class Handlers<A> {
   }
 
   /** Starts the handler of an effect, and waits for it. */
-  start<R>(key: string, run: Effect.Effect<A, never, R>): Effect.Effect<A, never, R> {
+  start<R>(
+    { key, task }: { readonly key: string; readonly task: string },
+    run: Effect.Effect<A, never, R>
+  ): Effect.Effect<A, never, R> {
     return Effect.uninterruptibleMask((restore) =>
-      Effect.flatMap(Effect.forkIn(Effect.interruptible(run), this.#scope), (fiber) => {
-        this.#fibers.set(key, fiber)
+      Effect.gen({ self: this }, function* () {
+        const noted = Effect.tap(Effect.interruptible(run), (reply) =>
+          Effect.map(Clock.currentTimeMillis, (at) => {
+            entry.ended = { at, reply }
+          })
+        )
+        const fiber = yield* Effect.forkIn(noted, this.#scope)
+        const entry: Entry<A> = { task, fiber, ended: undefined, isStored: false }
+        this.#entries.set(key, entry)
         this.#trim()
-        return restore(Fiber.join(fiber))
+        return yield* restore(Fiber.join(entry.fiber))
       })
     )
   }
 
+  /** Handlers that have ended, and whose reply was not taken. `isLast`: no activity takes one any more. */
+  left(now: number, isLast: boolean): ReadonlyArray<Left<A>> {
+    const all: Array<Left<A>> = []
+    for (const [key, { task, ended, isStored }] of this.#entries) {
+      if (ended === undefined || isStored || (!isLast && now - ended.at < grace)) continue
+      all.push({ key, task, reply: ended.reply })
+    }
+    return all
+  }
+
+  /** The reply of a handler is stored for other workers. It stays here, too, in case the task comes back. */
+  stored(key: string): void {
+    const entry = this.#entries.get(key)
+    if (entry !== undefined) entry.isStored = true
+  }
+
   /** The reply of the effect is stored. */
   forget(key: string): void {
-    this.#fibers.delete(key)
+    this.#entries.delete(key)
   }
 
   /** Forgets the oldest handlers that have ended, for tasks that other workers have taken over. */
   #trim(): void {
-    if (this.#fibers.size <= maxEnded) return
-    for (const [key, fiber] of this.#fibers) {
+    if (this.#entries.size <= maxEnded) return
+    for (const [key, { fiber }] of this.#entries) {
       if (fiber.pollUnsafe() === undefined) continue
-      this.#fibers.delete(key)
+      this.#entries.delete(key)
       this.#hasForgotten = true
       return
     }

@@ -161,6 +161,10 @@ export const make = (
         at
       }
       const found = yield* kept(store.intend(record))
+      if (Option.isSome(found) && found.value.attempt === attempt && worker.holders !== undefined) {
+        const reply = yield* worker.holders.replyOf(found.value, boot)
+        if (Option.isSome(reply)) return reply.value
+      }
       const { hasForgotten } = worker.handlers
       const known = JournalState.knownOf(Option.getOrUndefined(found), { attempt, boot, hasForgotten })
       let decision = JournalState.decide(kind, known, ask !== undefined)
@@ -185,7 +189,7 @@ export const make = (
         return answer._tag === "DidNot" ? reply : { _tag: "InDoubt" as const, effect: record }
       })
       if (kind === "once") control.unknown.set(key, record)
-      return yield* worker.handlers.start(handlerKey, handler)
+      return yield* worker.handlers.start({ key: handlerKey, task: id }, handler)
     })
 
   /** A step with an effect, until its outcome is known. */

@@ -8,6 +8,8 @@ import { Clock, Context, Deferred, Effect, Exit, Layer, Queue, Schema, Semaphore
 import type { Duration, Scope } from "effect"
 import { WorkflowEngine } from "effect/workflow/WorkflowEngine"
 import type { StoreError } from "@outlast/resilience"
+import type { Service as HolderService } from "../cluster/Holders.ts"
+import { Holders } from "../cluster/Holders.ts"
 import { verdictJson } from "../TaskState.ts"
 import type { Row } from "../store/TaskStore.ts"
 import { agentOf, TaskStore } from "../store/TaskStore.ts"
@@ -62,6 +64,7 @@ export const layer = (settings: Settings): Layer.Layer<Worker, never, WorkflowEn
         maxRestarting: settings.maxRestarting,
         permits: Semaphore.makeUnsafe(settings.concurrency),
         handlers: new Handlers(scope),
+        holders: yield* Holders,
         parts: new Parts(),
         running: new Map(),
         definitionOf: (agent) => definitions.get(agentOf(agent)),
@@ -70,17 +73,27 @@ export const layer = (settings: Settings): Layer.Layer<Worker, never, WorkflowEn
       }
       yield* engine.register(TaskWorkflow, body(core))
       const tick = look(core, engine, definitions)
+      const tried = Effect.catchCause((cause) =>
+        Effect.logWarning("Tasks: the store was not asked; trying again.", cause)
+      )
       yield* Effect.raceFirst(Effect.sleep(poll), Queue.take(nudges)).pipe(
-        Effect.andThen(
-          Effect.catchCause(tick, (cause) =>
-            Effect.logWarning("Tasks: the store was not asked; trying again.", cause)
-          )
-        ),
+        Effect.andThen(tried(tick)),
         Effect.forever,
         Effect.forkScoped
       )
+      const { holders } = core
+      // On its own: a look at the store may take long.
+      if (holders !== undefined) {
+        yield* tried(handOver(core, holders)).pipe(
+          Effect.andThen(Effect.sleep(poll)),
+          Effect.forever,
+          Effect.forkScoped
+        )
+      }
       const stop = Effect.sync(() => Deferred.doneUnsafe(drained, Exit.void))
-      yield* Effect.addFinalizer(() => stop)
+      yield* Effect.addFinalizer(() =>
+        Effect.andThen(stop, holders === undefined ? Effect.void : leave(core, holders))
+      )
       return {
         register: (definition) =>
           Effect.acquireRelease(
@@ -123,6 +136,24 @@ const look = (
     }
     for (const row of yield* store.attention(now, page)) yield* attend(core, engine, row, now)
   })
+
+/** Says that this worker lives, and stores the replies that other workers wait for. */
+const handOver = (core: WorkerCore, holders: HolderService, isLast = false) =>
+  Effect.gen(function* () {
+    const { boot, handlers } = core
+    if (!isLast) yield* holders.beat(boot)
+    const now = yield* Clock.currentTimeMillis
+    for (const { key, task, reply } of handlers.left(now, isLast)) {
+      yield* holders.answer({ key, task, boot }, reply)
+      handlers.stored(key)
+    }
+  })
+
+const leave = (core: WorkerCore, holders: HolderService) =>
+  Effect.andThen(handOver(core, holders, true), holders.leave(core.boot)).pipe(
+    Effect.timeout("2 seconds"),
+    Effect.ignore
+  )
 
 const executionOf = (row: Row) => TaskWorkflow.executionId(payloadOf(row))
 

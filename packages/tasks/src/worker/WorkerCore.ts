@@ -1,5 +1,6 @@
 /** What the parts of a worker share. */
 import type { Effect, Semaphore } from "effect"
+import type { Service as Holders } from "../cluster/Holders.ts"
 import type { Service as Store } from "../store/TaskStore.ts"
 import type { Control } from "./Control.ts"
 import type { Definition } from "./Definition.ts"
@@ -18,6 +19,8 @@ export interface WorkerCore {
   readonly maxRestarting: number
   readonly permits: Semaphore.Semaphore
   readonly handlers: Handlers<Reply>
+  /** The other workers of a cluster. */
+  readonly holders: Holders | undefined
   readonly parts: Parts
   readonly running: Map<string, Control>
   readonly definitionOf: (agent: {

@@ -12,7 +12,9 @@ describe("Handlers", () => {
         begun++
         return Effect.as(Deferred.await(gate), "paid")
       })
-      const first = yield* Effect.forkChild(handlers.start("k", handler), { startImmediately: true })
+      const first = yield* Effect.forkChild(handlers.start({ key: "k", task: "t" }, handler), {
+        startImmediately: true
+      })
       yield* Effect.yieldNow
       yield* Fiber.interrupt(first)
       const again = handlers.get("k")

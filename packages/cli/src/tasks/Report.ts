@@ -1,0 +1,115 @@
+/** Tasks for people and as JSON. Pure. */
+import type { TaskFailed, TaskState, TaskStatus } from "@outlast/tasks"
+import type { Outcome } from "@outlast/agent"
+
+const iso = (at: number): string => new Date(at).toISOString()
+
+/** What a task is doing, in words. */
+export const words = (state: TaskState): string => {
+  switch (state._tag) {
+    case "Queued":
+      return `queued, number ${state.position}`
+    case "Running":
+      return `turn ${state.turn} on ${plain(state.worker)}`
+    case "Retrying":
+      return `turn ${state.turn} on ${plain(state.worker)}: attempt ${state.attempt} ${
+        state.nextIn === undefined ? "waits" : `in ${Math.ceil(state.nextIn / 1_000)} s`
+      } (${plain(state.reason)})`
+    case "WaitingUntil":
+      return `restart ${state.restart} of ${state.of} at ${iso(state.until)} (${plain(state.reason)})`
+    case "WaitingForWorker":
+      return `waiting for a worker with ${plain(state.needs)}`
+    case "WaitingForApproval":
+      return `waiting for approval of ${state.calls.map(({ tool }) => plain(tool)).join(", ")}`
+    case "InDoubt":
+      return `in doubt: has ${plain(state.effect.tool)} happened?`
+    case "Done":
+      return `done (${state.status})`
+    case "Failed":
+      return `failed: ${plain(state.message)}`
+    case "Cancelled":
+      return `cancelled by ${plain(state.by)}`
+  }
+}
+
+export const summary = ({ since, submittedAt, ...status }: TaskStatus) => ({
+  ...status,
+  since: iso(since),
+  submitted: iso(submittedAt)
+})
+
+export const table = (all: ReadonlyArray<TaskStatus>): ReadonlyArray<string> => {
+  const rows = [
+    ["task", "agent", "since", "state"],
+    ...all.map(({ id, task, version, since, state }) => [
+      plain(id),
+      `${task}@${version}`,
+      iso(since),
+      words(state)
+    ])
+  ]
+  const widths = [0, 1, 2].map((column) => Math.max(...rows.map((cells) => cells[column]?.length ?? 0)))
+  return rows.map((cells) =>
+    cells
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join("  ")
+      .trimEnd()
+  )
+}
+
+export type End =
+  | { readonly outcome: Outcome.Outcome; readonly failure?: never }
+  | { readonly failure: TaskFailed; readonly outcome?: never }
+
+/** Everything about a task. The answer only where it is asked for. */
+export const full = (status: TaskStatus, end: End | undefined, withAnswer: boolean) => ({
+  ...summary(status),
+  ...(end?.outcome === undefined
+    ? {}
+    : {
+        turns: end.outcome.turns,
+        models: end.outcome.models,
+        ...(withAnswer ? { answer: end.outcome.text } : {})
+      }),
+  ...(end?.failure === undefined ? {} : { failure: end.failure.message })
+})
+
+export const lines = (
+  status: TaskStatus,
+  end: End | undefined,
+  withAnswer: boolean
+): ReadonlyArray<string> => {
+  const { id, task, version, generation, state, since, submittedAt, restarts, costUsd } = status
+  return [
+    `Task ${plain(id)}: ${words(state)}`,
+    `  agent       ${task}@${version}, generation ${generation}`,
+    `  submitted   ${iso(submittedAt)}`,
+    `  since       ${iso(since)}`,
+    `  restarts    ${restarts}`,
+    ...(costUsd === undefined ? [] : [`  cost        $${costUsd.toFixed(4)}`]),
+    ...waiting(state),
+    ...(end?.outcome === undefined ? [] : [`  turns       ${end.outcome.turns}`]),
+    ...(end?.failure === undefined ? [] : [`  failure     ${plain(end.failure.message)}`]),
+    ...(withAnswer && end?.outcome !== undefined ? ["", end.outcome.text] : [])
+  ]
+}
+
+const waiting = (state: TaskState): ReadonlyArray<string> => {
+  if (state._tag === "InDoubt") {
+    const { key, tool, params, holder, at } = state.effect
+    return [
+      `  tool        ${plain(tool)} ${plain(JSON.stringify(params))}`,
+      `  key         ${plain(key)}`,
+      `  begun       ${iso(at)} by ${plain(holder)}`,
+      `  next        outlast tasks decide ${plain(JSON.stringify(state.effect.task))} --happened or --did-not`
+    ]
+  }
+  return state._tag === "WaitingForApproval"
+    ? state.calls.map(
+        ({ tool, params }, n) => `  call ${n + 1}      ${plain(tool)} ${plain(JSON.stringify(params))}`
+      )
+    : []
+}
+
+/** One line without control characters: a terminal must not obey a tool. */
+export const plain = (text: string): string => text.replace(/\p{Cc}/gu, " ")

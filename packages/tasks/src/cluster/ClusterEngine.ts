@@ -1,0 +1,72 @@
+/**
+ * The workflow engine of many workers over one PostgreSQL database.
+ *
+ * A worker holds the shards of its tasks by a lease. When the worker is gone, its lease ends and others take its shards.
+ * A worker is gone when it has not renewed its lease: no worker asks another whether it lives.
+ */
+import { Duration, Effect, Layer } from "effect"
+import {
+  ClusterWorkflowEngine,
+  RunnerHealth,
+  ShardingConfig,
+  SocketRunner,
+  SqlMessageStorage,
+  SqlRunnerStorage
+} from "effect/cluster"
+import type { Runners } from "effect/cluster"
+import { Digest } from "effect/crypto"
+import type { RpcSerialization } from "effect/rpc"
+import type { SocketServer } from "effect/socket"
+import type { SqlClient } from "effect/sql"
+import type { WorkflowEngine } from "effect/workflow"
+import * as Waiting from "./Waiting.ts"
+
+/** What `ClusterSockets.layer` of `@outlast/node/cluster` provides. */
+export type Sockets =
+  | ShardingConfig.ShardingConfig
+  | SocketServer.SocketServer
+  | Runners.RpcClientProtocol
+  | RpcSerialization.RpcSerialization
+
+/** All workers must agree on it, and it cannot change while tasks are open: a task belongs to a shard by its id. */
+const shards = 60
+
+/** The settings of a lease that lasts this long. */
+const leaseOf = (takeover: Duration.Duration): Partial<ShardingConfig.ShardingConfig["Service"]> => ({
+  shardLockExpiration: takeover,
+  // The longest that the engine allows: a busy machine must answer within it, too.
+  shardLockRefreshInterval: Duration.times(takeover, 1 / 3),
+  refreshAssignmentsInterval: Duration.times(takeover, 0.1),
+  entityMessagePollInterval: Duration.min(Duration.times(takeover, 0.25), Duration.millis(500))
+})
+
+export const layer = (
+  takeover: Duration.Duration
+): Layer.Layer<WorkflowEngine.WorkflowEngine, never, SqlClient.SqlClient | Sockets> => {
+  const config = Layer.effect(
+    ShardingConfig.ShardingConfig,
+    Effect.map(ShardingConfig.ShardingConfig, (given) => ({
+      ...given,
+      ...leaseOf(takeover),
+      shardsPerGroup: shards,
+      entityTerminationTimeout: Duration.seconds(10)
+    }))
+  )
+  return ClusterWorkflowEngine.layer.pipe(
+    Layer.provide(SocketRunner.layer),
+    Layer.provideMerge(SqlMessageStorage.layerStorage({})),
+    Layer.provide([SqlRunnerStorage.layerStorage({}), RunnerHealth.layerNoop, Digest.layerWebCrypto]),
+    Layer.provide(config)
+  )
+}
+
+/** Makes the tables of the engine, as soon as the database answers. Two workers that make them at once disturb each other. */
+export const migrated: Effect.Effect<void, never, SqlClient.SqlClient> = Waiting.untilDone(
+  Effect.scoped(
+    Effect.asVoid(
+      Layer.build(
+        Layer.fresh(Layer.merge(SqlMessageStorage.layerMigrations({}), SqlRunnerStorage.layerMigrations({})))
+      )
+    )
+  )
+)

@@ -1,0 +1,244 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Tasks } from "@outlast/tasks"
+import type { TaskStatus } from "@outlast/tasks"
+import { Effect, Fiber, Option, Stream } from "effect"
+import * as Postgres from "../services/Postgres.ts"
+import { errand } from "./errand.ts"
+import * as Programs from "./taskPrograms.ts"
+
+const takeover = 2_000
+const minute = 60_000
+
+/** PostgreSQL, the world, and how to start workers. */
+const cluster = Effect.gen(function* () {
+  const server = yield* Postgres.running
+  const world = yield* Programs.world
+  const store = { port: server.port, takeover }
+  const worker = (name: string, versions: ReadonlyArray<number> = [1]) =>
+    Programs.worker({ name, world: world.url, store, versions })
+  return { server, world, store, worker, agent: errand(world.url) }
+})
+
+const statusOf = (id: string) =>
+  Effect.flatMap(Tasks.Tasks, ({ status }) => Effect.map(status(id), Option.getOrThrow))
+
+const until = (id: string, isSo: (status: TaskStatus) => boolean) =>
+  Effect.gen(function* () {
+    while (true) {
+      const status = yield* statusOf(id)
+      if (isSo(status)) return status
+      yield* Effect.sleep("50 millis")
+    }
+  })
+
+describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
+  it.live(
+    "are taken over within 1.3 times the option when their worker is killed",
+    () =>
+      Effect.gen(function* () {
+        const { store, worker, agent } = yield* cluster
+        const workers = [yield* worker("a"), yield* worker("b")]
+        yield* Effect.gen(function* () {
+          for (const { line } of workers) yield* line((said) => said === "up")
+          const id = yield* agent.submit({ params: { before: 0, after: 60_000, slow: ["note"] }, key: "1" })
+          const running = yield* until(id, ({ state }) => state._tag === "Running")
+          assert.strictEqual(running.state._tag, "Running")
+          yield* Effect.raceAll(workers.map(({ line }) => line((said) => said.startsWith("did note "))))
+          const first = workers.find(({ said }) => said.some((line) => line.startsWith("did note ")))
+          const other = workers.find((one) => one !== first)
+          const before = performance.now()
+          yield* first?.kill ?? Effect.void
+          yield* other?.line((said) => said.startsWith("begin note ")) ?? Effect.void
+          const took = performance.now() - before
+          assert.isBelow(took, 1.3 * takeover)
+        }).pipe(Effect.provide(Programs.client(store)))
+      }).pipe(Effect.scoped),
+    2 * minute
+  )
+
+  it.live(
+    "stay in doubt after a pause beyond the lease, and are not run again without reconcile",
+    () =>
+      Effect.gen(function* () {
+        const { store, worker, agent, world } = yield* cluster
+        const workers = [yield* worker("a"), yield* worker("b")]
+        yield* Effect.gen(function* () {
+          for (const { line } of workers) yield* line((said) => said === "up")
+          // `pay` has a reconcile and is paused before its effect, `ring` has none.
+          const id = yield* agent.submit({
+            params: { before: 2_000, after: 0, slow: ["pay", "ring"] },
+            key: "1"
+          })
+          for (const tool of ["pay", "ring"]) {
+            const begins = (said: string) => said.startsWith(`begin ${tool} `)
+            yield* Effect.raceAll(workers.map(({ line }) => line(begins)))
+            const first = workers.find(({ said }) => said.some(begins))
+            yield* first?.signal("SIGSTOP") ?? Effect.void
+            if (tool === "pay") {
+              const other = workers.find((one) => one !== first)
+              yield* other?.line(begins) ?? Effect.void
+            } else {
+              yield* until(id, ({ state }) => state._tag === "InDoubt")
+            }
+            yield* first?.signal("SIGCONT") ?? Effect.void
+          }
+          // The paused handler goes on.
+          yield* Effect.sleep("4 seconds")
+          const timesOf = (tool: string) =>
+            Effect.map(world.effects, (effects) =>
+              [...effects].filter(([key]) => key.endsWith(`/${tool}-1`)).map(([, times]) => times)
+            )
+          // The other side counts a payment once, by its key.
+          assert.strictEqual((yield* timesOf("pay")).length, 1)
+          assert.deepStrictEqual(yield* timesOf("ring"), [1])
+          const { decide } = yield* Tasks.Tasks
+          yield* decide(id, { _tag: "Happened", result: "rung" })
+          const outcome = yield* agent.result(id)
+          assert.strictEqual(outcome.text, "done")
+          assert.deepStrictEqual(yield* timesOf("ring"), [1])
+        }).pipe(Effect.provide(Programs.client(store)))
+      }).pipe(Effect.scoped),
+    2 * minute
+  )
+
+  it.live(
+    "survive a database that is gone for many leases, and no effect of a living worker is in doubt",
+    () =>
+      Effect.gen(function* () {
+        const { server, store, worker, agent, world } = yield* cluster
+        const workers = [yield* worker("a"), yield* worker("b")]
+        yield* Effect.gen(function* () {
+          for (const { line } of workers) yield* line((said) => said === "up")
+          const ids = yield* Effect.forEach([1, 2, 3, 4, 5, 6], (n) =>
+            agent.submit({ params: { before: 3_000, after: 3_000, slow: ["pay"] }, key: `${n}` })
+          )
+          const begun = () =>
+            workers.flatMap(({ said }) => said).filter((said) => said.startsWith("begin pay ")).length
+          while (begun() < 6) yield* Effect.sleep("50 millis")
+          yield* server.kill
+          yield* Effect.sleep("10 seconds")
+          yield* server.start
+          const { list } = yield* Tasks.Tasks
+          const doubts: Array<TaskStatus> = []
+          const watching = yield* Effect.forkChild(
+            Stream.runForEach(list({ state: ["InDoubt"] }), (status) =>
+              Effect.sync(() => void doubts.push(status))
+            ).pipe(Effect.ignore, Effect.delay("200 millis"), Effect.forever)
+          )
+          const outcomes = yield* Effect.forEach(
+            ids,
+            (id) => Effect.retry(agent.result(id), { times: 100 }),
+            {
+              concurrency: 6
+            }
+          )
+          yield* Fiber.interrupt(watching)
+          assert.deepStrictEqual(doubts, [])
+          assert.deepStrictEqual(
+            outcomes.map(({ text }) => text),
+            ids.map(() => "done")
+          )
+          const repeated = [...(yield* world.effects)].filter(
+            ([key, times]) => !key.includes("note") && times !== 1
+          )
+          assert.deepStrictEqual(repeated, [])
+        }).pipe(Effect.provide(Programs.client(store)))
+      }).pipe(Effect.scoped),
+    2 * minute
+  )
+
+  it.live(
+    "move to a new worker while a handler runs, and get its reply from there",
+    () =>
+      Effect.gen(function* () {
+        const { store, worker, agent, world } = yield* cluster
+        const first = yield* worker("a")
+        yield* Effect.gen(function* () {
+          yield* first.line((said) => said === "up")
+          const ids = yield* Effect.forEach([1, 2, 3, 4, 5, 6, 7, 8], (n) =>
+            agent.submit({ params: { before: 0, after: 30_000, slow: ["ring"] }, key: `${n}` })
+          )
+          const begun = () => first.said.filter((said) => said.startsWith("did ring ")).length
+          while (begun() < ids.length) yield* Effect.sleep("50 millis")
+          const second = yield* worker("b")
+          yield* Effect.forEach(ids, (id) => until(id, ({ state }) => state._tag === "Done"), {
+            concurrency: "unbounded"
+          })
+          // Some go on there with the reply of the handler that has run here.
+          assert.isAbove(second.said.filter((said) => said === "ask 4").length, 0)
+          assert.strictEqual(second.said.filter((said) => said.startsWith("begin ")).length, 0)
+          const once = [...(yield* world.effects)].filter(([key]) => !key.includes("note"))
+          assert.strictEqual(once.length, 2 * ids.length)
+          assert.isTrue(once.every(([, times]) => times === 1))
+        }).pipe(Effect.provide(Programs.client(store)))
+      }).pipe(Effect.scoped),
+    3 * minute
+  )
+
+  it.live(
+    "wait for a worker that has their agent in their version, and are not lost",
+    () =>
+      Effect.gen(function* () {
+        const { store, world, worker } = yield* cluster
+        const old = yield* worker("old")
+        yield* Effect.gen(function* () {
+          yield* old.line((said) => said === "up")
+          const params = { before: 0, after: 120_000, slow: ["pay"] }
+          const before = yield* errand(world.url, 1).submit({ params, key: "1" })
+          const after = yield* errand(world.url, 2).submit({ params: { ...params, slow: [] }, key: "2" })
+          yield* old.line((said) => said.startsWith("did pay "))
+          const waits = yield* until(after, ({ state }) => state._tag === "WaitingForWorker")
+          assert.deepStrictEqual(waits.state, { _tag: "WaitingForWorker", needs: "errand@2" })
+          // The deploy: the new worker has no version 1, and the old one is gone in the middle of a task.
+          const next = yield* worker("new", [2])
+          yield* next.line((said) => said === "up")
+          yield* old.kill
+          yield* until(after, ({ state }) => state._tag === "Done")
+          yield* until(before, ({ state }) => state._tag === "WaitingForWorker" && state.needs === "errand@1")
+          yield* worker("again", [1, 2])
+          yield* next.kill
+          yield* until(before, ({ state }) => state._tag === "Done")
+        }).pipe(Effect.provide(Programs.client(store)))
+      }).pipe(Effect.scoped),
+    3 * minute
+  )
+
+  it.live(
+    "end within two seconds when another process cancels a tool of ten minutes",
+    () =>
+      Effect.gen(function* () {
+        const { store, worker, agent } = yield* cluster
+        const own = yield* worker("a")
+        yield* Effect.gen(function* () {
+          const id = yield* agent.submit({ params: { before: 0, after: 599_000, slow: ["pay"] }, key: "1" })
+          yield* own.line((said) => said.startsWith("did pay "))
+          const { cancel } = yield* Tasks.Tasks
+          const before = performance.now()
+          yield* cancel(id, "a test")
+          const status = yield* until(id, ({ state }) => state._tag === "Cancelled")
+          assert.deepStrictEqual(status.state, { _tag: "Cancelled", by: "a test" })
+          assert.isBelow(performance.now() - before, 2_000)
+        }).pipe(Effect.provide(Programs.client(store)))
+      }).pipe(Effect.scoped),
+    2 * minute
+  )
+
+  it.live(
+    "begin when the database is there: a worker that was started before waits for it, and says so",
+    () =>
+      Effect.gen(function* () {
+        const { server, store, worker, agent } = yield* cluster
+        yield* server.kill
+        const own = yield* worker("a")
+        yield* own.line((said) => said.includes("the database does not answer"))
+        yield* server.start
+        yield* own.line((said) => said === "up")
+        yield* Effect.gen(function* () {
+          const id = yield* agent.submit({ params: { before: 0, after: 60_000, slow: ["note"] }, key: "1" })
+          yield* own.line((said) => said === "ask 1")
+          assert.strictEqual((yield* statusOf(id)).task, "errand")
+        }).pipe(Effect.provide(Programs.client(store)))
+      }).pipe(Effect.scoped),
+    2 * minute
+  )
+})
