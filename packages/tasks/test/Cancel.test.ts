@@ -1,6 +1,7 @@
 /** What a cancellation keeps: the conversation, and what is known of the effects. */
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
 import { WorkflowEngine } from "effect/workflow"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Tasks, TaskStore } from "@outlast/tasks"
@@ -181,4 +182,22 @@ it.effect("a payment that the time limit of the run cut off is named as unknown"
     const state = yield* stateOf(id)
     assert.deepStrictEqual(state._tag === "Done" && state.unknown?.map(({ key }) => key), [key])
   }).pipe(Effect.provide(limited.pipe(Layer.provideMerge(worker()))), Effect.provide(database))
+})
+
+it.effect("a decision that cannot be read does not hold up the tasks behind it", () => {
+  const own = Agents.world()
+  const impatient = Agents.buying.pipe(
+    Layer.provide([Agents.model(own), Agents.handlers(own, slowToPay(own))])
+  )
+  return Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const { cancel } = yield* Tasks.Tasks
+    const first = yield* Buy.submit({ params, key: "1" })
+    const second = yield* Buy.submit({ params, key: "2" })
+    for (const id of [first, second]) yield* until(is(id, "InDoubt"))
+    yield* sql`UPDATE outlast_tasks SET verdict = 'of a newer version' WHERE id = ${first}`
+    yield* cancel(second, "ada")
+    yield* until(is(second, "Cancelled"), 40)
+    assert.isTrue(yield* is(first, "InDoubt"))
+  }).pipe(Effect.provide(impatient.pipe(Layer.provideMerge(worker()))), Effect.provide(database))
 })

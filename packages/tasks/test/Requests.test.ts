@@ -281,6 +281,19 @@ onEach(({ layer }) => {
     }).pipe(Effect.provide(odd))
   })
 
+  it.effect("refuses an agent that is registered already, and keeps the first", () => {
+    const own = Agents.world()
+    const second = Buy.toLayer(({ item }) => ({ prompt: item })).pipe(
+      Layer.provide([Agents.model(own), Agents.handlers(own)])
+    )
+    return Effect.gen(function* () {
+      const exit = yield* Effect.exit(Effect.scoped(Layer.build(second)))
+      assert.isTrue(Exit.isFailure(exit) && String(exit.cause).includes("buy@1 is registered already"))
+      const id = yield* Buy.submit({ params: book, key: "1" })
+      yield* inTime(Buy.result(id), 100)
+    }).pipe(Effect.provide(worker({ own })))
+  })
+
   it.effect("watch shows each state once, and ends with the task", () =>
     Effect.gen(function* () {
       const { watch } = yield* Tasks.Tasks
