@@ -43,7 +43,7 @@ export class NotNow extends Schema.TaggedError<NotNow>("@outlast/tasks/NotNow")(
 }
 
 const words: Readonly<Record<string, { readonly when: string; readonly next: string }>> = {
-  resume: { when: "a task that is Failed or Cancelled", next: "" },
+  resume: { when: "a task that is Failed or Cancelled, with its conversation", next: "" },
   decide: {
     when: "a task that is InDoubt (happened, or did not) or WaitingForApproval (decisions), and not decided yet",
     next: ""

@@ -32,6 +32,12 @@ export type EffectRecord = typeof EffectRecord.Type
 export const WaitingCall = Schema.Struct({ id: Schema.String, tool: Schema.String, params: Schema.Unknown })
 export type WaitingCall = typeof WaitingCall.Type
 
+/**
+ * Effects that had begun when the task ended, and whose replies are lost: whether they have happened is not known. Absent
+ * when there are none.
+ */
+const unknown = { unknown: Schema.optional(Schema.Array(EffectRecord)) }
+
 export const TaskState = Schema.Union([
   /** No worker has begun it. `position` counts from 1. */
   Schema.TaggedStruct("Queued", { position: Schema.Finite }),
@@ -58,9 +64,9 @@ export const TaskState = Schema.Union([
   Schema.TaggedStruct("WaitingForApproval", { calls: Schema.Array(WaitingCall) }),
   /** Whether the effect has happened is not known. `decide` continues it. */
   Schema.TaggedStruct("InDoubt", { effect: EffectRecord }),
-  Schema.TaggedStruct("Done", { status: Outcome.Outcome.fields.status }),
-  Schema.TaggedStruct("Failed", { reason: Schema.String, message: Schema.String }),
-  Schema.TaggedStruct("Cancelled", { by: Schema.String })
+  Schema.TaggedStruct("Done", { status: Outcome.Outcome.fields.status, ...unknown }),
+  Schema.TaggedStruct("Failed", { reason: Schema.String, message: Schema.String, ...unknown }),
+  Schema.TaggedStruct("Cancelled", { by: Schema.String, ...unknown })
 ])
 export type TaskState = typeof TaskState.Type
 
@@ -94,7 +100,9 @@ export const FailReason = Schema.Union([
   Schema.TaggedStruct("Defect", { message: Schema.String }),
   /** A person has decided that a call has happened whose answer is lost. */
   Schema.TaggedStruct("AnswerLost", { message: Schema.String }),
-  Schema.TaggedStruct("Cancelled", { message: Schema.String })
+  Schema.TaggedStruct("Cancelled", { message: Schema.String }),
+  /** It was cancelled after it began, while no worker had its agent: its conversation is not known. */
+  Schema.TaggedStruct("Abandoned", { message: Schema.String })
 ])
 export type FailReason = typeof FailReason.Type
 
@@ -105,7 +113,10 @@ export class TaskFailed extends Schema.TaggedError<TaskFailed>("@outlast/tasks/T
   transcript: Transcript.schema
 }) {
   override get message(): string {
-    const next = this.reason._tag === "Cancelled" ? "" : " `Tasks.resume` continues it from its conversation."
+    const next =
+      this.reason._tag === "Cancelled" || this.reason._tag === "Abandoned"
+        ? ""
+        : " `Tasks.resume` continues it from its conversation."
     return `Task \`${this.task}\` failed. ${this.reason.message}${next}`
   }
 

@@ -343,11 +343,17 @@ const make = (
     resume: (id) =>
       Effect.gen(function* () {
         const at = yield* Clock.currentTimeMillis
-        const { generation, state, result } = yield* found(id)
+        const row = yield* found(id)
+        const { generation, result } = row
         if (result === undefined) {
-          return yield* Effect.fail(new NotNow({ task: id, state: state._tag, asked: "resume" }))
+          return yield* Effect.fail(new NotNow({ task: id, state: row.state._tag, asked: "resume" }))
         }
         const end = yield* read(resultJson, result)
+        if (end._tag === "Failed" && end.failure.reason._tag === "Abandoned") {
+          // From the beginning, it would do again what it has done.
+          const state = `${row.state._tag} without its conversation`
+          return yield* Effect.fail(new NotNow({ task: id, state, asked: "resume" }))
+        }
         const { prompt } = end._tag === "Ended" ? end.outcome.transcript : end.failure.transcript
         const history = prompt.content.length === 0 ? undefined : Schema.encodeSync(promptJson)(prompt)
         yield* store.resume({ id, generation, history, at })

@@ -259,6 +259,41 @@ onEach(({ layer }) => {
     }).pipe(Effect.provide(breaks))
   })
 
+  it.effect("tools may answer nothing, or what JSON does not have", () => {
+    const parameters = Schema.Struct({ cents: Schema.Finite })
+    const answers = (turn: number) => Agents.answer(turn + 1)
+    const Kit = Toolkit.make(Tool.make("pay", { parameters, success: Schema.Unknown }))
+    const Agent = Task.make("odd", { version: 1, params: Agents.Order, toolkit: Kit })
+    const results: Array<unknown> = [undefined, new Date(0), { big: 1n }, Number.NaN]
+    const odd = Agent.toLayer(({ item }) => ({ prompt: item })).pipe(
+      Layer.provide([
+        Agents.model(Agents.world(), undefined, answers),
+        Kit.toLayer({ pay: () => Effect.sync(() => results.shift()) })
+      ]),
+      Layer.provideMerge(layer())
+    )
+    return Effect.gen(function* () {
+      for (const [at, text] of ["null", '"1970-01-01T00:00:00.000Z"', '{"big":"1"}', "null"].entries()) {
+        const id = yield* Agent.submit({ params: book, key: `${at}` })
+        const { transcript } = yield* inTime(Agent.result(id))
+        assert.include(JSON.stringify(transcript.prompt), `"result":${text}`)
+      }
+    }).pipe(Effect.provide(odd))
+  })
+
+  it.effect("refuses an agent that is registered already, and keeps the first", () => {
+    const own = Agents.world()
+    const second = Buy.toLayer(({ item }) => ({ prompt: item })).pipe(
+      Layer.provide([Agents.model(own), Agents.handlers(own)])
+    )
+    return Effect.gen(function* () {
+      const exit = yield* Effect.exit(Effect.scoped(Layer.build(second)))
+      assert.isTrue(Exit.isFailure(exit) && String(exit.cause).includes("buy@1 is registered already"))
+      const id = yield* Buy.submit({ params: book, key: "1" })
+      yield* inTime(Buy.result(id), 100)
+    }).pipe(Effect.provide(worker({ own })))
+  })
+
   it.effect("watch shows each state once, and ends with the task", () =>
     Effect.gen(function* () {
       const { watch } = yield* Tasks.Tasks

@@ -383,11 +383,26 @@ const partOf = (result: Result): Prompt.ToolResultPart =>
     id: result.id,
     name: result.name,
     isFailure: result.isFailure,
-    result: result.encodedResult,
+    result: jsonOf(result.encodedResult),
     ...(result.modelOutput === undefined ? {} : { modelOutput: result.modelOutput }),
     providerExecuted: false,
     options: result.metadata
   })
+
+/**
+ * A result as JSON has it, so that a conversation can always be stored: a `Schema.Void` becomes `null`, and a date the
+ * text that the model reads.
+ */
+const jsonOf = (result: unknown): unknown => {
+  try {
+    const json = JSON.stringify(result, (_, value: unknown) =>
+      typeof value === "bigint" ? String(value) : value
+    )
+    return json === undefined ? null : JSON.parse(json)
+  } catch {
+    return String(result)
+  }
+}
 
 const resultsOf = (message: Prompt.Message | undefined): ReadonlyArray<Prompt.ToolResultPart> =>
   message?.role === "tool" ? message.content.filter((part) => part.type === "tool-result") : []

@@ -24,13 +24,19 @@ export const words = (state: TaskState): string => {
     case "InDoubt":
       return `in doubt: has ${plain(state.effect.tool)} happened?`
     case "Done":
-      return `done (${state.status})`
+      return `done (${state.status})${unknownOf(state)}`
     case "Failed":
-      return `failed: ${plain(state.message)}`
+      return `failed: ${plain(state.message)}${unknownOf(state)}`
     case "Cancelled":
-      return `cancelled by ${plain(state.by)}`
+      return `cancelled by ${plain(state.by)}${unknownOf(state)}`
   }
 }
+
+/** Effects that were cut off by the end. */
+const unknownOf = ({ unknown = [] }: Extract<TaskState, { readonly unknown?: unknown }>): string =>
+  unknown.length === 0
+    ? ""
+    : `; not known whether it happened: ${unknown.map(({ tool }) => plain(tool)).join(", ")}`
 
 export const summary = ({ since, submittedAt, ...status }: TaskStatus) => ({
   ...status,

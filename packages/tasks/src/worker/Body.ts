@@ -34,10 +34,18 @@ export const body =
   (payload: Payload): Effect.Effect<void, never, WorkflowEngine | WorkflowInstance> =>
     Effect.gen(function* () {
       const { store, running } = worker
-      const found = yield* kept(store.get(payload.id))
+      const live = Effect.map(
+        kept(store.get(payload.id)),
+        Option.filter((row) => runOf(row) === runOf(payload) && !ended.has(row.state._tag))
+      )
+      let found = yield* live
+      if (Option.isSome(found) && !found.value.started) {
+        // Before the first step: a cancellation from here on reaches this run, and an earlier one has ended the task.
+        yield* kept(store.started(found.value.id, found.value.generation))
+        found = yield* live
+      }
       if (Option.isNone(found)) return
       const row = found.value
-      if (runOf(row) !== runOf(payload) || ended.has(row.state._tag)) return
       const control = new Control(row)
       running.set(row.id, control)
       yield* Effect.ensuring(
@@ -61,26 +69,33 @@ const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control) =
       Effect.as(control.cancelled, "cancelled" as const),
       Effect.as(worker.draining, "draining" as const)
     )
-    const unlessCalled = <A>(effect: Effect.Effect<A, never, WorkflowEngine | WorkflowInstance>) =>
-      Effect.raceFirst(
-        effect,
-        Effect.flatMap(called, (why) => (control.isRunning ? Effect.never : Effect.succeed(why)))
-      )
-    const definition = yield* unlessCalled(definitionOf(worker, payload, control))
-    if (typeof definition === "string") return yield* leave(definition, worker, row, control)
+    const definition = yield* Effect.raceFirst(
+      definitionOf(worker, payload, control),
+      // Agents are registered after the worker has started. Without its agent a task cannot keep its conversation.
+      Effect.tap(called, (why) => (why === "cancelled" ? Effect.sleep(grace) : Effect.void))
+    )
+    if (definition === "draining") return yield* parked(worker, control)
+    if (definition === "cancelled") return yield* finish(worker, row, control, undefined)
     const steps = TaskSteps.make(worker, row, control, definition, engine)
     const { params, history } = row
-    const end = yield* unlessCalled(
+    const carriedOut = Effect.exit(definition.run({ params, history, steps, cancel: control.cancelled }))
+    // A wait ends only until the permit is there.
+    let hasPermit = false
+    let end = yield* Effect.raceFirst(
       Semaphore.withPermits(
         worker.permits,
         1,
         Effect.suspend(() => {
-          control.isRunning = true
-          return Effect.exit(definition.run({ params, history, steps, cancel: control.cancelled }))
+          hasPermit = true
+          return carriedOut
         })
-      )
+      ),
+      Effect.flatMap(called, (why) => (hasPermit ? Effect.never : Effect.succeed(why)))
     )
-    if (typeof end === "string") return yield* leave(end, worker, row, control)
+    if (end === "draining") return yield* parked(worker, control)
+    // A cancelled run carries out nothing new, so it needs no permit. What it had done is replayed: a `resume` goes on
+    // from there.
+    if (end === "cancelled") end = yield* carriedOut
     // A suspension, or a lost lease: the task goes on later, here or elsewhere.
     if (Exit.isFailure(end) && Cause.hasInterruptsOnly(end.cause)) {
       // Interruptions have no error.
@@ -137,9 +152,6 @@ const parked = (worker: WorkerCore, control: Control) =>
     return yield* Workflow.suspend(yield* WorkflowInstance)
   })
 
-const leave = (why: "cancelled" | "draining", worker: WorkerCore, row: Row, control: Control) =>
-  why === "draining" ? parked(worker, control) : finish(worker, row, control, undefined)
-
 // -----------------------------------------------------------------------------
 // The end
 // -----------------------------------------------------------------------------
@@ -148,7 +160,10 @@ const finish = (worker: WorkerCore, row: Row, control: Control, end: End | undef
   Effect.gen(function* () {
     const at = yield* Clock.currentTimeMillis
     const { cancelBy = "" } = control
-    const { state, result, costUsd } = yield* endOf(row, cancelBy, end)
+    const ending = yield* endOf(row, cancelBy, end)
+    const { result, costUsd } = ending
+    const unknown = [...control.unknown.values()]
+    const state = unknown.length === 0 ? ending.state : { ...ending.state, unknown }
     control.silent()
     const { id, generation } = row
     yield* kept(
@@ -189,7 +204,10 @@ const endOf = (row: Row, by: string, end: End | undefined): Effect.Effect<Ended>
       const transcript = new Transcript.Transcript(yield* historyOf(row))
       return {
         state: { _tag: "Cancelled", by },
-        result: cancelledResult(row.id, by, transcript),
+        result: {
+          _tag: "Failed",
+          failure: new TaskFailed({ task: row.id, reason: abandoned(by), transcript })
+        },
         costUsd: undefined
       }
     }
@@ -206,6 +224,11 @@ const endOf = (row: Row, by: string, end: End | undefined): Effect.Effect<Ended>
       costUsd: undefined
     }
   })
+
+const abandoned = (by: string): FailReason => ({
+  _tag: "Abandoned",
+  message: `It was cancelled by ${by} while no worker had its agent, so what it had done is not known. It cannot be resumed.`
+})
 
 /** The result of a task that was cancelled before it began. */
 export const cancelledResult = (task: string, by: string, transcript: Transcript.Transcript): TaskResult => ({

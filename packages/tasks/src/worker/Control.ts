@@ -1,6 +1,6 @@
 /** What this process knows of a task that it runs, beside what is stored: its cancellation and its latest state. */
 import { Deferred, Effect, Exit } from "effect"
-import type { TaskState } from "../TaskState.ts"
+import type { EffectRecord, TaskState } from "../TaskState.ts"
 import type { Report, Row } from "../store/TaskStore.ts"
 
 export class Control {
@@ -11,8 +11,8 @@ export class Control {
   #report: Report | undefined
   #isDirty = false
   restarts: number
-  /** True once it has a permit. */
-  isRunning = false
+  /** Effects that have begun and whose replies are not known, by their keys. */
+  readonly unknown = new Map<string, EffectRecord>()
 
   constructor({ id, generation, restarts, cancelBy }: Row) {
     this.id = id

@@ -47,13 +47,16 @@ export class Handlers<A> {
     return this.#hasForgotten
   }
 
-  /** Starts the handler of an effect, and waits for it. */
+  /** Starts the handler of an effect, or joins the one that is there, and waits for it. */
   start<R>(
     { key, task }: { readonly key: string; readonly task: string },
     run: Effect.Effect<A, never, R>
   ): Effect.Effect<A, never, R> {
     return Effect.uninterruptibleMask((restore) =>
       Effect.gen({ self: this }, function* () {
+        // Two activities may have looked for it before one has started it.
+        const known = this.get(key)
+        if (known !== undefined) return yield* restore(known)
         const noted = Effect.tap(Effect.interruptible(run), (reply) =>
           Effect.map(Clock.currentTimeMillis, (at) => {
             entry.ended = { at, reply }

@@ -25,7 +25,7 @@ import type { EffectRecord, FailReason, TaskState } from "../TaskState.ts"
 import type { Control } from "./Control.ts"
 import type { Definition } from "./Definition.ts"
 import { StepEnded } from "./Definition.ts"
-import { Reply } from "./Reply.ts"
+import { isCutOff, Reply } from "./Reply.ts"
 import { retrying } from "./Retrying.ts"
 import { deferred, runOf, Wake } from "./TaskWorkflow.ts"
 import type { WorkerCore } from "./WorkerCore.ts"
@@ -174,9 +174,12 @@ export const make = (
         decision = JournalState.reconciled(answer._tag, decision.record)
       }
       if (decision._tag !== "Run") return { _tag: "InDoubt", effect: decision.record }
+      // Nothing begins any more, so nothing is in doubt.
+      if (control.cancelBy !== undefined) return cancelledReply
       if (decision.takesOver) yield* kept(store.takeOver(record))
       const handler = Effect.gen(function* () {
         const reply = yield* Effect.provideService(run, Journal.CurrentEffect, { key })
+        if (kind === "once" && isCutOff(reply)) return { ...reply, unknown: record }
         const isLate = reply._tag === "Tool" && reply.step._tag === "Ran" && reply.step.timedOut === true
         if (!isLate || kind === "idempotent") return reply
         const answer: Journal.Reconciled<unknown> =
@@ -185,6 +188,7 @@ export const make = (
         // It did not happen: the model reads that the time was up.
         return answer._tag === "DidNot" ? reply : { _tag: "InDoubt" as const, effect: record }
       })
+      if (kind === "once") control.unknown.set(key, record)
       return yield* worker.handlers.start({ key: handlerKey, task: id }, handler)
     })
 
@@ -198,15 +202,23 @@ export const make = (
       let name = step.name
       for (let n = 1; ; n++) {
         const reply = yield* activity(name, Reply, carryOut(n))
-        worker.handlers.forget(`${runOf(row)}/${step.name}/${n}`)
-        if (reply._tag !== "InDoubt") return reply
+        const key = `${runOf(row)}/${step.name}`
+        worker.handlers.forget(`${key}/${n}`)
+        control.unknown.delete(key)
+        if (reply._tag !== "InDoubt") {
+          if ("unknown" in reply && reply.unknown !== undefined) control.unknown.set(key, reply.unknown)
+          return reply
+        }
         const { effect } = reply
         const wake = yield* waitForPerson(
           `${name}/doubt`,
           { _tag: "InDoubt", effect },
           publish({ _tag: "TaskInDoubt", task: row.task, tool: effect.tool })
         )
-        if (wake._tag !== "Decided") return cancelledReply
+        if (wake._tag !== "Decided") {
+          control.unknown.set(key, effect)
+          return cancelledReply
+        }
         if (wake.verdict._tag === "Happened") return happened(wake.verdict.result)
         name = `${step.name}/again/${n}`
       }

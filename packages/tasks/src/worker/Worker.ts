@@ -8,6 +8,7 @@ import { Clock, Context, Deferred, Effect, Exit, Layer, Queue, Schema, Semaphore
 import type { Duration, Scope } from "effect"
 import { WorkflowEngine } from "effect/workflow/WorkflowEngine"
 import type { StoreError } from "@outlast/resilience"
+import { Options } from "@outlast/resilience"
 import type { Service as HolderService } from "../cluster/Holders.ts"
 import { Holders } from "../cluster/Holders.ts"
 import { verdictJson } from "../TaskState.ts"
@@ -97,7 +98,11 @@ export const layer = (settings: Settings): Layer.Layer<Worker, never, WorkflowEn
       return {
         register: (definition) =>
           Effect.acquireRelease(
-            Effect.sync(() => void definitions.set(agentOf(definition), definition)),
+            Effect.sync(() => {
+              const agent = agentOf(definition)
+              if (definitions.has(agent)) throw registered(agent)
+              definitions.set(agent, definition)
+            }),
             () => Effect.sync(() => void definitions.delete(agentOf(definition)))
           ).pipe(Effect.tap(() => Queue.offer(nudges, undefined))),
         parts: core.parts,
@@ -106,6 +111,15 @@ export const layer = (settings: Settings): Layer.Layer<Worker, never, WorkflowEn
         drain: Effect.andThen(stop, emptied(core))
       }
     })
+  )
+
+const registered = (agent: string) =>
+  new Options.InvalidOption(
+    "Task",
+    "toLayer",
+    agent,
+    "registered once",
+    `Task: ${agent} is registered already in this worker. Give one of the two another name or version.`
   )
 
 /** Waits until nothing runs here, and stores the last reports. */
@@ -127,15 +141,23 @@ const look = (
     const now = yield* Clock.currentTimeMillis
     const known = [...definitions.keys()]
     if (!core.isDraining()) {
-      for (const row of yield* store.queued(known, page)) yield* start(core, engine, row)
+      for (const row of yield* store.queued(known, page)) yield* alone(row, start(core, engine, row))
       for (const row of yield* store.unknown(known, now - grace, page)) {
         const { id, generation, since, restarts } = row
         const state = { _tag: "WaitingForWorker", needs: agentOf(row) } as const
         yield* store.report([{ id, generation, state, since, restarts }])
       }
     }
-    for (const row of yield* store.attention(now, page)) yield* attend(core, engine, row, now)
+    for (const row of yield* store.attention(now, page)) {
+      yield* alone(row, attend(core, engine, row, now))
+    }
   })
+
+/** A task that cannot be handled does not hold up those behind it. */
+const alone = ({ id }: Row, run: Effect.Effect<void, StoreError.StoreError>) =>
+  Effect.catchDefect(run, (defect) =>
+    Effect.logWarning(`Tasks: task ${id} could not be handled; trying again.`, defect)
+  )
 
 /** Says that this worker lives, and stores the replies that other workers wait for. */
 const handOver = (core: WorkerCore, holders: HolderService, isLast = false) =>

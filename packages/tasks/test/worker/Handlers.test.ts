@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
 import { Handlers } from "#tasks/worker/Handlers"
 
 describe("Handlers", () => {
@@ -28,6 +29,18 @@ describe("Handlers", () => {
       assert.strictEqual(begun, 1)
       handlers.forget("k")
       assert.isUndefined(handlers.get("k"))
+    })
+  )
+
+  it.effect("two activities that start the same effect at once run its handler once", () =>
+    Effect.gen(function* () {
+      const handlers = new Handlers<number>(yield* Effect.scope)
+      let begun = 0
+      const handler = Effect.sync(() => ++begun).pipe(Effect.delay("1 second"))
+      const start = handlers.start({ key: "k", task: "t" }, handler)
+      const both = yield* Effect.forkChild(Effect.all([start, start], { concurrency: 2 }))
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(yield* Fiber.join(both), [1, 1])
     })
   )
 })
