@@ -97,12 +97,8 @@ const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control) =
     // from there.
     if (end === "cancelled") end = yield* carriedOut
     // A suspension, or a lost lease: the task goes on later, here or elsewhere.
-    if (Exit.isFailure(end) && Cause.hasInterruptsOnly(end.cause)) {
-      // Interruptions have no error.
-      return yield* Effect.failCause(end.cause as Cause.Cause<never>)
-    }
+    if (wasInterrupted(end)) return yield* Effect.failCause(end.cause)
     if (cannotReplay(end)) return yield* refuse(worker, control, payload)
-    if (wasAbandoned(end)) return yield* Effect.failCause(end.cause)
     yield* finish(worker, row, control, end)
   })
 
@@ -130,8 +126,8 @@ const cannotReplay = (end: End): boolean =>
     (reason) => Cause.isDieReason(reason) && reason.defect instanceof RunState.UnexpectedEvent
   )
 
-/** The engine has ended a step here because another worker has the task: no outcome of the task. */
-const wasAbandoned = (end: End): end is Exit.Failure<never, never> =>
+/** An interruption is no outcome of the task, and has no error. */
+const wasInterrupted = (end: End): end is Exit.Failure<never, never> =>
   Exit.isFailure(end) && Cause.hasInterruptsOnly(end.cause)
 
 /** Leaves the task to a worker that can replay it. */
