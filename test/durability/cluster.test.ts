@@ -216,7 +216,9 @@ describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
           const before = performance.now()
           yield* cancel(id, "a test")
           const status = yield* until(id, ({ state }) => state._tag === "Cancelled")
-          assert.deepStrictEqual(status.state, { _tag: "Cancelled", by: "a test" })
+          assert.deepInclude(status.state, { _tag: "Cancelled", by: "a test" })
+          // The payment was under way: whether it has happened is not known.
+          assert.include(JSON.stringify(status.state), `"tool":"pay"`)
           assert.isBelow(performance.now() - before, 2_000)
         }).pipe(Effect.provide(Programs.client(store)))
       }).pipe(Effect.scoped),
