@@ -1,7 +1,7 @@
 /**
  * The `outlast` command and its subcommands.
  */
-import { Console, Data, Effect, Option, Runtime } from "effect"
+import { Console, Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import manifest from "../package.json" with { type: "json" }
 import * as Chat from "./chat/Chat.ts"
@@ -10,29 +10,20 @@ import * as Compact from "./compact/Compact.ts"
 import * as ConfigCheck from "./config/ConfigCheck.ts"
 import * as Demo from "./demo/Demo.ts"
 import * as Timeline from "./demo/Timeline.ts"
-import * as Dlq from "./dlq/Dlq.ts"
+import { dlq } from "./dlq/DlqCommand.ts"
 import * as Doctor from "./doctor/Doctor.ts"
 import * as Ports from "./doctor/Ports.ts"
 import * as Explain from "./explain/Explain.ts"
 import { isPreset, presetNames } from "./explain/Preset.ts"
+import { file, text } from "./Flags.ts"
 import * as Guard from "./guard/Guard.ts"
 import { unknown } from "./chat/Nearest.ts"
 import * as JsonError from "./JsonError.ts"
-import * as TasksCommand from "./tasks/Tasks.ts"
-import * as TaskWorker from "./tasks/Worker.ts"
+import { serve } from "./serve/ServeCommand.ts"
+import { tasks } from "./tasks/TasksCommand.ts"
+import { worker } from "./tasks/WorkerCommand.ts"
+import { Unsuccessful } from "./Unsuccessful.ts"
 import { UsageError } from "./UsageError.ts"
-
-/** The run ended without success, and has been reported. */
-class Unsuccessful extends Data.TaggedError("Unsuccessful")<{}> {
-  override readonly [Runtime.errorExitCode] = 1
-  override readonly [Runtime.errorReported] = false
-}
-
-// A shell expands an unset variable to an empty text.
-const isGiven = (text: string): boolean => text !== ""
-const empty = () => "Expected a text that is not empty"
-const text = (name: string) => Flag.String(name).pipe(Flag.filter(isGiven, empty))
-const file = Argument.String("file").pipe(Argument.filter(isGiven, empty))
 
 const demo = Command.make(
   "demo",
@@ -314,241 +305,6 @@ const compact = Command.make(
   )
 )
 
-const dlqStore = {
-  store: text("store").pipe(
-    Flag.withDescription(
-      "The outbox: a SQLite file, or a postgres:// address. Default: OUTLAST_STORE in the environment"
-    ),
-    Flag.optional
-  ),
-  prefix: text("prefix").pipe(
-    Flag.withDescription("First part of the names of its tables"),
-    Flag.withDefault("outlast")
-  ),
-  json: Flag.Boolean("json").pipe(
-    Flag.withDescription("Print JSON: one object a line, or one for the whole"),
-    Flag.withDefault(false)
-  )
-}
-const dlqFilter = {
-  subject: text("subject").pipe(
-    Flag.withDescription('A subject, or a pattern: "*" is one part, ">" the rest'),
-    Flag.optional
-  ),
-  reason: Flag.Literals("reason", Dlq.reasons).pipe(Flag.withDescription("Why it is dead"), Flag.optional),
-  since: text("since").pipe(
-    Flag.withDescription("Died since: 30m, 12h, 7d ago, or a date such as 2026-11-23T08:00:00Z"),
-    Flag.optional
-  ),
-  olderThan: text("older-than").pipe(Flag.withDescription("Died before: as --since"), Flag.optional),
-  limit: Flag.Int("limit").pipe(Flag.withDescription("At most so many"), Flag.optional)
-}
-const dlqIds = Argument.String("id").pipe(
-  Argument.filter(isGiven, empty),
-  Argument.withDescription("Numbers of dead letters, or ids of their events"),
-  Argument.atLeast(0)
-)
-const dlqEverything = Flag.Boolean("all").pipe(
-  Flag.withDescription("Every dead letter: needed where no id and no filter is given"),
-  Flag.withDefault(false)
-)
-const dryRun = Flag.Boolean("dry-run").pipe(
-  Flag.withDescription("Say how many it would be, and change nothing"),
-  Flag.withDefault(false)
-)
-
-/** A store that fails is no mistake in the arguments: it ends with 1. */
-const reported = <E extends { readonly message: string }, R>(
-  effect: Effect.Effect<boolean, E, R>,
-  command = "dlq"
-) =>
-  effect.pipe(
-    Effect.tapError((error) => Console.error(`outlast ${command}: ${error.message}`)),
-    Effect.mapError((error) => (error instanceof UsageError ? error : new Unsuccessful())),
-    Effect.flatMap((done) => (done ? Effect.void : new Unsuccessful()))
-  )
-
-const dlq = Command.make("dlq").pipe(
-  Command.withDescription(
-    "Dead letters of an outbox: events that could not be delivered, which are kept until they are replayed or removed."
-  ),
-  Command.withSubcommands([
-    Command.make(
-      "list",
-      {
-        ...dlqStore,
-        ...dlqFilter,
-        replayed: Flag.Boolean("replayed").pipe(
-          Flag.withDescription("Also those that were replayed"),
-          Flag.withDefault(false)
-        )
-      },
-      (options) => reported(Dlq.list(options))
-    ).pipe(Command.withDescription("Lists dead letters, the newest first, without their bodies.")),
-    Command.make(
-      "show",
-      {
-        ...dlqStore,
-        id: Argument.String("id").pipe(
-          Argument.filter(isGiven, empty),
-          Argument.withDescription("Number of the dead letter, or id of its event")
-        ),
-        body: Flag.Boolean("body").pipe(
-          Flag.withDescription("Print the body as well, which may hold what is not for everyone"),
-          Flag.withDefault(false)
-        )
-      },
-      (options) => reported(Dlq.show(options))
-    ).pipe(Command.withDescription("Shows one dead letter with its history.")),
-    Command.make(
-      "replay",
-      { ids: dlqIds, ...dlqStore, ...dlqFilter, all: dlqEverything, dryRun },
-      (options) => reported(Dlq.replay(options))
-    ).pipe(
-      Command.withDescription(
-        "Puts dead letters back into the outbox, behind what their subjects have stored, all or none. A running outbox publishes them at its next sweep."
-      )
-    ),
-    Command.make("purge", { ids: dlqIds, ...dlqStore, ...dlqFilter, all: dlqEverything, dryRun }, (options) =>
-      reported(Dlq.purge(options))
-    ).pipe(Command.withDescription("Removes dead letters for good."))
-  ])
-)
-
-const taskStore = {
-  ...dlqStore,
-  store: text("store").pipe(
-    Flag.withDescription(
-      "Where the tasks are: a SQLite file, or a postgres:// address. Default: OUTLAST_STORE in the environment"
-    ),
-    Flag.optional
-  )
-}
-const taskId = Argument.String("id").pipe(
-  Argument.filter(isGiven, empty),
-  Argument.withDescription("Id of the task: agent/key")
-)
-const taskIds = taskId.pipe(Argument.atLeast(1))
-
-const tasks = Command.make("tasks").pipe(
-  Command.withDescription("Durable tasks: agent runs that go on after a crash, a deploy or an outage."),
-  Command.withSubcommands([
-    Command.make(
-      "list",
-      {
-        ...taskStore,
-        state: Flag.Literals("state", TasksCommand.states).pipe(
-          Flag.withDescription("Only tasks in this state; can be given again"),
-          Flag.atLeast(0)
-        ),
-        task: text("task").pipe(Flag.withDescription("Only tasks of this agent"), Flag.optional),
-        limit: Flag.Int("limit").pipe(Flag.withDescription("At most so many. Default 50"), Flag.optional)
-      },
-      (options) => reported(TasksCommand.list(options), "tasks")
-    ).pipe(Command.withDescription("Lists tasks, the newest first.")),
-    Command.make(
-      "show",
-      {
-        ...taskStore,
-        id: taskId,
-        answer: Flag.Boolean("answer").pipe(
-          Flag.withDescription("Print the answer as well, which may hold what is not for everyone"),
-          Flag.withDefault(false)
-        )
-      },
-      (options) => reported(TasksCommand.show(options), "tasks")
-    ).pipe(Command.withDescription("Shows one task: its state, what it waits for, and how it ended.")),
-    Command.make("watch", { ...taskStore, id: taskId }, (options) =>
-      reported(TasksCommand.watch(options), "tasks")
-    ).pipe(
-      Command.withDescription("Prints each change of a task until it ends. Ends with 1 unless it is done.")
-    ),
-    Command.make("cancel", { ...taskStore, ids: taskIds }, (options) =>
-      reported(TasksCommand.cancel(options), "tasks")
-    ).pipe(Command.withDescription("Cancels tasks, also while a tool runs.")),
-    Command.make("resume", { ...taskStore, ids: taskIds }, (options) =>
-      reported(TasksCommand.resume(options), "tasks")
-    ).pipe(Command.withDescription("Continues failed or cancelled tasks from their conversations.")),
-    Command.make(
-      "decide",
-      {
-        ...taskStore,
-        id: taskId,
-        happened: Flag.Boolean("happened").pipe(
-          Flag.withDescription("The effect has happened"),
-          Flag.withDefault(false)
-        ),
-        didNot: Flag.Boolean("did-not").pipe(
-          Flag.withDescription("The effect has not happened and cannot happen any more: it is done now"),
-          Flag.withDefault(false)
-        ),
-        result: text("result").pipe(
-          Flag.withDescription("JSON that the tool would have returned, with --happened"),
-          Flag.optional
-        ),
-        approve: text("approve").pipe(
-          Flag.withDescription("yes or no for each call that waits for approval: yes,no"),
-          Flag.optional
-        )
-      },
-      (options) => reported(TasksCommand.decide(options), "tasks")
-    ).pipe(Command.withDescription("Answers what a task waits for, so that it goes on.")),
-    Command.make(
-      "prune",
-      {
-        ...taskStore,
-        olderThan: text("older-than").pipe(
-          Flag.withDescription("Ended before: 12h, 30d ago, or a date such as 2026-11-23T08:00:00Z")
-        )
-      },
-      (options) => reported(TasksCommand.prune(options), "tasks")
-    ).pipe(
-      Command.withDescription("Removes tasks that ended, with their history. Their keys can be used again.")
-    )
-  ])
-)
-
-const worker = Command.make(
-  "worker",
-  {
-    module: Argument.String("module").pipe(
-      Argument.filter(isGiven, empty),
-      Argument.withDescription("A module (.ts, .js, .mjs) whose default export is the Layer of its agents")
-    ),
-    store: taskStore.store,
-    prefix: taskStore.prefix,
-    name: text("name").pipe(
-      Flag.withDescription("Name of the worker in a status. Default: its host and process"),
-      Flag.optional
-    ),
-    concurrency: Flag.Int("concurrency").pipe(
-      Flag.withDescription("Tasks at a time. Default 32"),
-      Flag.optional
-    ),
-    takeover: text("takeover").pipe(
-      Flag.withDescription("PostgreSQL: others take over this long after a worker is gone. Default 30s"),
-      Flag.optional
-    ),
-    host: text("host").pipe(
-      Flag.withDescription("PostgreSQL: name or address by which other workers reach this one"),
-      Flag.withDefault("127.0.0.1")
-    ),
-    port: Flag.Int("port").pipe(
-      Flag.withDescription("PostgreSQL: port for other workers. Default: a free one"),
-      Flag.withDefault(0)
-    ),
-    listen: text("listen").pipe(
-      Flag.withDescription("PostgreSQL: address to listen on. Default: that of --host"),
-      Flag.optional
-    )
-  },
-  (options) => reported(TaskWorker.run(options), "worker")
-).pipe(
-  Command.withDescription(
-    "Runs durable tasks: one worker for a SQLite file, as many as wanted for PostgreSQL. Ends in good order on SIGTERM."
-  )
-)
-
 const kind = Flag.Literals("kind", ConfigCheck.kinds).pipe(
   Flag.withDescription("Whose settings: outlast, or decision037 for NetworkResilienceConfig"),
   Flag.withDefault("outlast")
@@ -579,72 +335,6 @@ const config = Command.make("config").pipe(
       Console.log(JSON.stringify(ConfigCheck.schemaOf(kind), undefined, 2))
     ).pipe(Command.withDescription("Prints the JSON Schema of the file, for editors."))
   ])
-)
-
-const port = (name: string, usual: number, what: string) =>
-  Flag.Int(name).pipe(
-    Flag.filter(
-      (port) => port >= 0 && port <= 65_535,
-      () => "Expected a port from 0 to 65535; 0 is any free one"
-    ),
-    Flag.withDescription(`${what}. Default: ${usual}`),
-    Flag.withDefault(usual)
-  )
-
-const serve = Command.make(
-  "serve",
-  {
-    port: port("port", 4_180, "The port of the status page and of POST /api/runs"),
-    probes: port("probes-port", 8_080, "The port of /live and /ready"),
-    metrics: port("metrics-port", 9_090, "The port of /metrics"),
-    host: text("host").pipe(
-      Flag.withDescription("The address to listen on. Beyond loopback, OUTLAST_OPS_TOKEN must be set"),
-      Flag.withDefault("127.0.0.1")
-    ),
-    names: text("name").pipe(
-      Flag.withDescription("A host name under which the service is reached; may be repeated"),
-      Flag.atLeast(0)
-    ),
-    config: text("config").pipe(
-      Flag.withDescription("Settings: .json, .yaml or .toml, as for outlast config check"),
-      Flag.optional
-    ),
-    folder: text("folder").pipe(
-      Flag.withDescription(
-        "A folder whose files the model may read. Default: sample files with fake providers, otherwise none"
-      ),
-      Flag.optional
-    ),
-    store: text("store").pipe(
-      Flag.withDescription(
-        "An outbox whose dead letters are shown and can be replayed: a SQLite file, or a postgres:// address"
-      ),
-      Flag.optional
-    ),
-    data: text("data").pipe(
-      Flag.withDescription("The folder of the lock, which keeps a second instance away"),
-      Flag.withDefault(".outlast")
-    ),
-    fake: Flag.Boolean("fake").pipe(
-      Flag.withDescription("Use fake providers, also where keys are set"),
-      Flag.withDefault(false)
-    )
-  },
-  Effect.fn(
-    function* (options) {
-      // Loaded only here: the servers would slow the start of every other command.
-      const Serve = yield* Effect.promise(() => import("./serve/Serve.ts"))
-      return yield* Serve.run({ ...options, version: manifest.version })
-    },
-    Effect.tapError((error) => Console.error(`outlast serve: ${error.message}`)),
-    Effect.mapError((error) =>
-      error instanceof UsageError || error._tag === "AlreadyRunning" ? error : new Unsuccessful()
-    )
-  )
-).pipe(
-  Command.withDescription(
-    "A small agent service with a status page: POST a prompt, stream its events, and watch what fails and recovers. With keys in the environment it uses real providers, otherwise fake ones. OUTLAST_OPS_TOKEN turns actions of operators on."
-  )
 )
 
 /** Returns colours for a terminal, unless they are turned off. */
