@@ -1,5 +1,5 @@
 /**
- * What a program does right now, as a fold of its events: calls with their whole chain of attempts and waits, circuits,
+ * The current activity of a program, as a fold of its events: calls with their attempts and waits, circuits,
  * cooldowns, alerts, and the figures of the last minutes. Deterministic: the only time is that of the events and of
  * {@link ActivityState.view}.
  *
@@ -71,7 +71,7 @@ export interface Alert {
   readonly since: number
 }
 
-/** What happened in one minute. */
+/** Counts of one minute. */
 export interface Minute {
   /** Unix time of its begin. */
   readonly at: number
@@ -178,7 +178,7 @@ export class ActivityState {
         })
         break
       case "CallWaited":
-        // It may arrive after the end of a call that was interrupted.
+        // The event may arrive after the end of a call that was interrupted.
         this.#close(this.#running.get(event.call), "wait", { state: "over", elapsed: event.elapsed })
         break
       case "TargetSwitched":

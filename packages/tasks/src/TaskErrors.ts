@@ -33,7 +33,7 @@ export class NoSuchTask extends Schema.TaggedError<NoSuchTask>("@outlast/tasks/N
 export class NotNow extends Schema.TaggedError<NotNow>("@outlast/tasks/NotNow")("NotNow", {
   task: Schema.String,
   state: Schema.String,
-  /** What was asked for: `resume`. */
+  /** The request that was refused: `resume`. */
   asked: Schema.String
 }) {
   override get message(): string {

@@ -1,5 +1,5 @@
 /**
- * What a task is doing, for people and programs: the state, its status, and the error of a task that failed.
+ * The condition of a task, for people and programs: the state, its status, and the error of a task that failed.
  *
  * Times are Unix milliseconds, durations milliseconds. No text of the conversation is in a status; the parameters of a
  * call that waits for a person are.
@@ -51,7 +51,7 @@ export const TaskState = Schema.Union([
     turn: Schema.Finite,
     worker: Schema.String
   }),
-  /** It restarts at `until`. */
+  /** The task restarts at `until`. */
   Schema.TaggedStruct("WaitingUntil", {
     until: Schema.Finite,
     restart: Schema.Finite,
@@ -62,7 +62,7 @@ export const TaskState = Schema.Union([
   Schema.TaggedStruct("WaitingForWorker", { needs: Schema.String }),
   /** `decide` continues it. */
   Schema.TaggedStruct("WaitingForApproval", { calls: Schema.Array(WaitingCall) }),
-  /** Whether the effect has happened is not known. `decide` continues it. */
+  /** The outcome of an effect is not known. `decide` continues the task. */
   Schema.TaggedStruct("InDoubt", { effect: EffectRecord }),
   Schema.TaggedStruct("Done", { status: Outcome.Outcome.fields.status, ...unknown }),
   Schema.TaggedStruct("Failed", { reason: Schema.String, message: Schema.String, ...unknown }),
@@ -101,7 +101,7 @@ export const FailReason = Schema.Union([
   /** A person has decided that a call has happened whose answer is lost. */
   Schema.TaggedStruct("AnswerLost", { message: Schema.String }),
   Schema.TaggedStruct("Cancelled", { message: Schema.String }),
-  /** It was cancelled after it began, while no worker had its agent: its conversation is not known. */
+  /** The task was cancelled after it began, while no worker had its agent: its conversation is not known. */
   Schema.TaggedStruct("Abandoned", { message: Schema.String })
 ])
 export type FailReason = typeof FailReason.Type
@@ -145,7 +145,7 @@ export const promptJson = Schema.fromJsonString(Schema.toCodecJson(Prompt.Prompt
 export const Verdict = Schema.Union([
   /** The effect has happened. `result` is what the tool would have returned, in its encoded form. */
   Schema.TaggedStruct("Happened", { result: Schema.optional(Schema.Unknown) }),
-  /** It has not happened, and cannot happen any more: it is done now. */
+  /** The effect has not happened, and cannot happen any more: it is carried out now. */
   Schema.TaggedStruct("DidNot", {}),
   /** One decision for each call that waits for approval, in order; a missing one rejects. */
   Schema.TaggedStruct("Approved", { decisions: Schema.Array(Schema.Boolean) })

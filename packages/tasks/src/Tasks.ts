@@ -189,7 +189,7 @@ export interface ClusterOptions extends WorkerOptions, SqlOptions {
 /** The lease of a worker of {@link layerCluster}. */
 export const takeover: Duration.Input = "30 seconds"
 
-/** What {@link layerCluster} needs of the sockets of its process. */
+/** Services that {@link layerCluster} needs from the sockets of its process. */
 export type Sockets = ClusterEngine.Sockets
 
 /**
@@ -389,7 +389,7 @@ const make = (
   }
 }
 
-/** What was stored and cannot be read was not written by this version: a defect. */
+/** Decodes stored text. Text that cannot be read was not written by this version, which is a defect. */
 const read = <A>(codec: Schema.Codec<A, string>, text: string): Effect.Effect<A> =>
   Effect.orDie(Schema.decodeUnknownEffect(codec)(text))
 

@@ -1,4 +1,4 @@
-/** What a cancellation keeps: the conversation, and what is known of the effects. */
+/** A cancellation keeps the conversation, and the knowledge about effects. */
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"

@@ -72,7 +72,7 @@ const round = (death: Dying.Death, canAsk: boolean) =>
         yield* Effect.provide(life, context)
       })
     )
-    // Killed: nobody waits for its scope to close in order. One that lives ends in order.
+    // A killed process does not close its scope in order. A living one does.
     const closing = Scope.close(first, Exit.void)
     yield* wasKilled ? Effect.forkDetach(closing) : inTime(closing)
     const paidBefore = own.paid.length
@@ -108,7 +108,7 @@ const round = (death: Dying.Death, canAsk: boolean) =>
   }).pipe(
     Effect.ensuring(inTime(wiped)),
     Effect.provideService(References.MinimumLogLevel, "None"),
-    // Its own time: what is left of the dead process sleeps with it.
+    // A clock of its own for each round: fibers of the dead process sleep for ever with it.
     Effect.provide(TestClock.layer())
   )
 

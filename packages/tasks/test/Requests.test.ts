@@ -1,4 +1,4 @@
-/** What people and programs ask for: keys, queues, cancellations, decisions, resuming, pruning. */
+/** Requests of people and programs: keys, queues, cancellations, decisions, resuming, pruning. */
 import { assert, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Option, Schema, Stream } from "effect"
 import { AiError, Tool, Toolkit } from "effect/ai"

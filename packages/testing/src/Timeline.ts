@@ -46,7 +46,7 @@ export interface Timeline<out A = unknown, out E = unknown> {
   readonly entries: ReadonlyArray<Entry>
   /** The entries as text: `+1.500s attempt anthropic#1 → RateLimit (429)`. The last line is the end. */
   readonly lines: ReadonlyArray<string>
-  /** `undefined` when the program was still running after `limit`. It was then interrupted. */
+  /** `undefined` when the program was still running after `limit`, and was then interrupted. */
   readonly exit: Exit.Exit<A, E> | undefined
   /** Milliseconds of virtual time until the end. */
   readonly elapsed: number

@@ -33,7 +33,7 @@ export interface Options<A = unknown, E = unknown> {
   readonly attributes: Attributes
   /** Adds the attributes that are known at the end. */
   readonly ended?: ((exit: Exit.Exit<A, E>) => Attributes) | undefined
-  /** What to say of an error, without content. Default: its kind alone. */
+  /** Text for an error, without content. Default: its kind alone. */
   readonly messageOf?: ((error: unknown) => string | undefined) | undefined
 }
 

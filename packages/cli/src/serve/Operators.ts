@@ -1,4 +1,4 @@
-/** What operators of the service may change while it runs. */
+/** Actions by which operators change the running service. */
 import { Effect, Schema } from "effect"
 import type { Context } from "effect"
 import type { LiveConfig } from "@outlast/agent/config"

@@ -29,7 +29,7 @@ export interface Runs {
   readonly list: Effect.Effect<ReadonlyArray<Run>>
 }
 
-/** What a run needs. */
+/** Services that a run needs. */
 export type Needed = Host.Host | Agent.Services<typeof Workspace.kit.tools>
 
 /** One frame of the stream. */

@@ -48,7 +48,7 @@ import * as Runs from "./Runs.ts"
 import * as Sections from "./Sections.ts"
 
 export interface Options {
-  /** Of the page and of `POST /api/runs`. */
+  /** Port of the page and of `POST /api/runs`. */
   readonly port: number
   readonly probes: number
   readonly metrics: number
@@ -71,7 +71,7 @@ const pace = 30
 
 const isLoopback = (host: string): boolean => /^(127(\.\d{1,3}){3}|::1|localhost)$/.test(host)
 
-/** What `Ops` wants. */
+/** Services that `Ops` needs. */
 const isToken = (text: string): boolean => /^[!-~]{16,}$/.test(text)
 
 const isName = (text: string): boolean => /^[\w.-]+$/.test(text)

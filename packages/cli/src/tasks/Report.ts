@@ -4,7 +4,7 @@ import type { Outcome } from "@outlast/agent"
 
 const iso = (at: number): string => new Date(at).toISOString()
 
-/** What a task is doing, in words. */
+/** The state of a task in words. */
 export const words = (state: TaskState): string => {
   switch (state._tag) {
     case "Queued":

@@ -128,7 +128,7 @@ export const make = (core: Core) => {
         readAndSend(cell, unremoved, limit),
         Effect.sync(() => void (state.probing = false))
       )
-      // It may have had nothing to test with.
+      // The subject may have had no event to test with.
       if (next === done) broker.pulse()
       return next
     })

@@ -138,7 +138,7 @@ export const make = (core: Core, { found }: Drain) => {
     )
   )
 
-  /** What a new outbox does first: it takes its name, and finds what is stored. */
+  /** The first step of a new outbox: takes its name, and finds its stored events. */
   const begin = Effect.gen(function* () {
     yield* store.hold(state.publisher, holder)
     yield* count

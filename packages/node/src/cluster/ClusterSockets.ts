@@ -37,7 +37,7 @@ const checks: Check.Checks<Options> = {
   listen: Check.is.text
 }
 
-/** What a cluster needs of a worker's sockets. */
+/** Services that a cluster needs from a worker's sockets. */
 export type Services =
   | ShardingConfig.ShardingConfig
   | SocketServer.SocketServer

@@ -42,10 +42,10 @@ export interface Action {
 }
 
 export interface ActionOptions<A, E> {
-  /** What it does, in one sentence. */
+  /** Description of the action, in one sentence. */
   readonly doc: string
   readonly params: Schema.Decoder<A>
-  /** What it is done to, for the audit event: a name, never a secret. */
+  /** Subject of the action for the audit event: a name, never a secret. */
   readonly subject?: ((params: A) => string) | undefined
   readonly run: (params: A) => Effect.Effect<Json, E>
 }

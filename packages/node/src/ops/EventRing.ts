@@ -15,7 +15,7 @@ export interface Options<A> {
   readonly encode: (event: A, position: number) => Uint8Array
 }
 
-/** What follows a position. `bytes` is empty when there is nothing new. */
+/** Events that follow a position. `bytes` is empty when there is nothing new. */
 export interface Chunk {
   readonly bytes: Uint8Array
   /** The position to read from next. */

@@ -15,7 +15,7 @@ export interface OperatorAction {
   readonly at: number
   /** The name of the action; `unknown` when there is none of that name. */
   readonly action: string
-  /** What it was done to, such as a circuit. Absent for a refusal. */
+  /** Subject of the action, such as a circuit. Absent for a refusal. */
   readonly subject: string | undefined
   readonly outcome: Outcome
 }

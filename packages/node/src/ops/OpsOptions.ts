@@ -21,7 +21,7 @@ export interface PageOptions<E = never> extends Listen {
   readonly hosts?: ReadonlyArray<string> | undefined
   /** Readers of `/events` at a time. Default 100. */
   readonly maxReaders?: number | undefined
-  /** What operators may do, by name. Default: nothing. Needs `token`. */
+  /** Actions of operators, by name. Default: nothing. Needs `token`. */
   readonly actions?: Readonly<Record<string, Action>> | undefined
   /** Further routes behind the same checks. Their requests must be JSON, and have at most 64 KiB. */
   readonly routes?: Layer.Layer<never, E, HttpRouter.HttpRouter> | undefined

@@ -47,7 +47,7 @@ export const comparer = (token: Redacted.Redacted): ((candidate: string) => bool
   return (candidate) => timingSafeEqual(own, hash(candidate))
 }
 
-/** What the checks of a request need. */
+/** Settings for the checks of a request. */
 export interface Checked {
   readonly policy: Gate.Policy
   readonly actions: Readonly<Record<string, Action>>

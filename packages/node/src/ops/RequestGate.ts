@@ -42,7 +42,7 @@ export interface Policy {
 
 export interface Refusal {
   readonly status: 401 | 403 | 415
-  /** What is wrong, and what to do. Never a value of the request. */
+  /** Problem and remedy. Never a value of the request. */
   readonly message: string
 }
 

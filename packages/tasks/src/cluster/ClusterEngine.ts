@@ -21,7 +21,7 @@ import type { SqlClient } from "effect/sql"
 import type { WorkflowEngine } from "effect/workflow"
 import * as Waiting from "./Waiting.ts"
 
-/** What `ClusterSockets.layer` of `@outlast/node/cluster` provides. */
+/** Services that `ClusterSockets.layer` of `@outlast/node/cluster` provides. */
 export type Sockets =
   | ShardingConfig.ShardingConfig
   | SocketServer.SocketServer

@@ -117,7 +117,7 @@ export const layer = (
         replyOf: (record, own) =>
           Effect.gen(function* () {
             while (true) {
-              // Whether it lives is asked first: a worker that ends stores its replies before it leaves.
+              // The first query asks if the holder lives: a worker that ends stores its replies before it leaves.
               const gone = record.boot === own || (yield* kept(run(isGone(record.boot))))
               const reply = yield* kept(run(stored(record)))
               if (gone || Option.isSome(reply)) return reply

@@ -26,7 +26,7 @@ import type { Effects } from "./JournalState.ts"
 
 export type { Effects } from "./JournalState.ts"
 
-/** What the other side says about an effect that is in doubt. */
+/** Answer of the other side about an effect that is in doubt. */
 export type Reconciled<Result> =
   | { readonly _tag: "Happened"; readonly result: Result }
   /** Final: nothing that was sent earlier can still arrive. */
@@ -76,7 +76,7 @@ export const askOf = (tool: Tool.Any | undefined): Ask | undefined =>
 
 /** An effect that a handler carries out. */
 export interface Current {
-  /** The idempotency key to send to the other side. It is the same each time that this call runs. */
+  /** The idempotency key to send to the other side: the same each time that this call runs. */
   readonly key: string
 }
 

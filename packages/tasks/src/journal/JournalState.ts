@@ -14,7 +14,7 @@ import type { EffectRecord } from "../TaskState.ts"
  */
 export type Effects = "none" | "idempotent" | "once"
 
-/** What the journal knows of a call, before it runs. */
+/** Knowledge of the journal about a call, before the call runs. */
 export type Known =
   /** This attempt has written its intent. */
   | { readonly _tag: "New" }

@@ -46,7 +46,7 @@ export interface Row extends Omit<NewTask, "at"> {
   readonly verdict: string | undefined
 }
 
-/** What a worker says of a task that it runs. */
+/** State of a task, as its worker reports it. */
 export interface Report {
   readonly id: string
   readonly generation: number
@@ -88,7 +88,7 @@ export interface Service {
   /** Number of queued tasks before this one. */
   readonly ahead: (seq: number) => Effect.Effect<number, Fails>
 
-  // What workers ask every half second.
+  // Queries of workers, every half second.
   /** Tasks that are not started and whose agent (`triage@3`) is known, oldest first. */
   readonly queued: (known: ReadonlyArray<string>, limit: number) => Effect.Effect<ReadonlyArray<Row>, Fails>
   /** Queued tasks that are not started and whose agent is not known, submitted before. */
@@ -102,7 +102,7 @@ export interface Service {
   readonly started: (id: string, generation: number) => Effect.Effect<void, Fails>
   readonly report: (reports: ReadonlyArray<Report>) => Effect.Effect<void, Fails>
 
-  // What a running task writes.
+  // Writes of a running task.
   readonly wait: (wait: Wait) => Effect.Effect<void, Fails>
   /** As `wait`, unless `bound` tasks wait for a restart already. */
   readonly waitForRestart: (wait: Wait, bound: number) => Effect.Effect<boolean, Fails>
@@ -118,7 +118,7 @@ export interface Service {
     readonly at: number
   }) => Effect.Effect<void, Fails>
 
-  // What people ask for.
+  // Requests of people.
   /** Cancels a task at once that is not started, and asks for it otherwise. Does nothing for one that ended. */
   readonly cancel: (ask: {
     readonly id: string

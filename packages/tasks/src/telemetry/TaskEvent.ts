@@ -16,7 +16,7 @@ interface TaskRestarting extends OfTask {
   readonly delay: number
 }
 
-/** Whether a tool's effect has happened is not known. The task waits for a person. */
+/** The outcome of a tool's effect is not known. The task waits for a person. */
 interface TaskInDoubt extends OfTask {
   readonly _tag: "TaskInDoubt"
   readonly tool: string

@@ -64,7 +64,7 @@ export const body =
 const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control) =>
   Effect.gen(function* () {
     const engine = yield* Effect.context<WorkflowEngine | WorkflowInstance>()
-    /** What ends a wait for the agent or for a permit. */
+    /** Ends a wait for the agent or for a permit. */
     const called = Effect.raceFirst(
       Effect.as(control.cancelled, "cancelled" as const),
       Effect.as(worker.draining, "draining" as const)

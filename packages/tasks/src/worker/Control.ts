@@ -1,4 +1,4 @@
-/** What this process knows of a task that it runs, beside what is stored: its cancellation and its latest state. */
+/** Knowledge of this process about a task that it runs, beside the stored row: the cancellation and the latest state. */
 import { Deferred, Effect, Exit } from "effect"
 import type { EffectRecord, TaskState } from "../TaskState.ts"
 import type { Report, Row } from "../store/TaskStore.ts"
@@ -33,7 +33,7 @@ export class Control {
   /** Completes when the task is cancelled. */
   readonly cancelled: Effect.Effect<void> = Effect.suspend(() => Deferred.await(this.#cancelled))
 
-  /** Says what the task does now. It is stored with the next flush. */
+  /** Sets the state of the task, which the next flush stores. */
   says(state: TaskState, at: number): void {
     this.#report = { id: this.id, generation: this.generation, state, since: at, restarts: this.restarts }
     this.#isDirty = true

@@ -29,7 +29,7 @@ export class Parts {
     })
   }
 
-  /** Runs a question. What an earlier one showed that was cut off is taken back. */
+  /** Runs a question. Text of an earlier question that was cut off is taken back. */
   answering<A, E, R>(id: string, run: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
     const at = (shown: number | undefined): void => {
       const watched = this.#watched.get(id)

@@ -1,4 +1,4 @@
-/** What the engine stores of a step. */
+/** The stored result of a step. */
 import { Schema } from "effect"
 import { RunEvent, Steps } from "@outlast/agent/loop"
 import { EffectRecord, FailReason } from "../TaskState.ts"

@@ -185,7 +185,7 @@ export const make = (
         const answer: Journal.Reconciled<unknown> =
           ask === undefined ? { _tag: "Unknown" } : yield* answerOf(ask, record)
         if (answer._tag === "Happened") return happened(answer.result)
-        // It did not happen: the model reads that the time was up.
+        // The effect did not happen: the model reads that the time was up.
         return answer._tag === "DidNot" ? reply : { _tag: "InDoubt" as const, effect: record }
       })
       if (kind === "once") control.unknown.set(key, record)
@@ -387,7 +387,7 @@ export const make = (
   }
 }
 
-/** What the other side says about an effect. One that dies knows nothing. */
+/** Asks the other side about an effect. A `reconcile` that dies answers `Unknown`. */
 const answerOf = (
   ask: NonNullable<ReturnType<typeof Journal.askOf>>,
   record: EffectRecord

@@ -36,10 +36,10 @@ export const Wake = Schema.Union([
 ])
 export type Wake = typeof Wake.Type
 
-/** What a task waits for under a name. */
+/** The wait of a task that has this name. */
 export const deferred = (name: string) => DurableDeferred.make(`wait/${name}`, { success: Wake })
 
-/** What the engine is given of a task. */
+/** The payload of a task for the engine. */
 export const payloadOf = ({ id, submittedAt, generation, task, version }: Row): Payload => ({
   id,
   submittedAt,

@@ -1,4 +1,4 @@
-/** What the parts of a worker share. */
+/** State that the parts of a worker share. */
 import type { Effect, Semaphore } from "effect"
 import type { Service as Holders } from "../cluster/Holders.ts"
 import type { Service as Store } from "../store/TaskStore.ts"

@@ -46,7 +46,7 @@ describe("a worker on SQLite", () => {
       inFolder((folder) => {
         for (const point of points) {
           const { signal, stderr } = run(folder, point, "ask")
-          // Behind the payment nothing is paid again, so `pay:after` is not reached a second time.
+          // The payment is not repeated, so `pay:after` is not reached a second time.
           assert.strictEqual(signal, "SIGKILL", `${point}: ${stderr}`)
         }
         const { stdout, stderr, status } = run(folder, "never", "ask")

@@ -121,7 +121,7 @@ const call: fc.Arbitrary<Call> = fc.oneof(
   )
 )
 
-/** What a call gave, in a form that can be compared. Numbers of rows are compared by their order. */
+/** The result of a call, in a form that can be compared. Numbers of rows are compared by their order. */
 const shown = (exit: Exit.Exit<unknown, unknown>): string =>
   Exit.isSuccess(exit)
     ? JSON.stringify(exit.value, (name, value: unknown) => (name === "seq" ? undefined : value))

@@ -24,7 +24,7 @@ describe("Handlers", () => {
       const second = yield* Effect.forkChild(again, { startImmediately: true })
       yield* Deferred.succeed(gate, undefined)
       assert.strictEqual(yield* Fiber.join(second), "paid")
-      // It has ended, and its reply may not be stored: it is still known.
+      // The handler has ended, and its reply may not be stored: the handler is still known.
       assert.strictEqual(yield* handlers.get("k") ?? Effect.succeed("gone"), "paid")
       assert.strictEqual(begun, 1)
       handlers.forget("k")

@@ -19,7 +19,7 @@ export const maxRows = 3_000
 /** A row of `groups`, at most, unless one event is larger. Each event copies its group's bodies when it is unpacked. */
 const group = { events: 64, bytes: 65_536 }
 
-/** What is unpacked in one transaction, at most one group more. Commits wait for it, and it takes space on the disk. */
+/** Limits of one unpacking transaction, which may exceed them by one group. Commits wait for it, and it takes space on the disk. */
 const page = { events: 1_000, bytes: 1_048_576 }
 
 /** Stores at most {@link maxRows} events with one statement. A known id is skipped, on SQLite when it is unpacked. */
