@@ -767,6 +767,20 @@ describe("more calls than a server takes, which refuses without naming a wait", 
     })
   )
 
+  it.effect("are all answered when requests take time to arrive, and others take the free places", () =>
+    Effect.gen(function* () {
+      let working = 0
+      const work = Effect.acquireUseRelease(
+        Effect.sync(() => working++),
+        (before) => (before < 4 ? Effect.delay(hello, 300) : overloaded),
+        () => Effect.sync(() => working--)
+      )
+      const target = played({ answers: [Effect.delay(work, 150)] })
+      const all = yield* simulated(calls(200, 30).pipe(over([target])))
+      assert.strictEqual(answered(all), 200)
+    })
+  )
+
   it.effect("take a token each, also when a success lets them go", () =>
     Effect.gen(function* () {
       const made = yield* RetryBudget.make({ paidBy: "successes" })

@@ -298,9 +298,10 @@ export class CallRun {
     // The state counts the whole wait already.
     const spent = this.#state.ledger.spent - (until - this.now())
     const hopesUntil = this.now() + hopesFor - spent
+    const restsUntil = this.now() + Call.restOf(policy, this.#state)
     const snapshot = () => this.#context.snapshot(this.now(), true)
     return this.#outcome.queued(until, {
-      mayGo: (target) => Call.mayRepeat(policy, this.#state, snapshot(), target),
+      mayGo: (target) => this.now() >= restsUntil && Call.mayRepeat(policy, this.#state, snapshot(), target),
       mayHope: () => this.now() < hopesUntil || isWorking(this.#state, snapshot())
     })
   }

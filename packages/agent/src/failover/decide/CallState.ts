@@ -143,6 +143,20 @@ export const mayRepeat = <Class extends string>(
       (target === undefined || view.ref.id === target.id) && Choice.mayGoTo(policy, state, view, snapshot)
   )
 
+/**
+ * Milliseconds for which a call waits at least before the retry budget lets it go again: the backoff of its repeats that
+ * the budget let go and that failed. Without it the oldest call would use up its attempts within a few answers.
+ */
+export const restOf = <Class extends string>(
+  policy: RecoveryPolicy<Class>,
+  { left, lastFailure, tries }: CallState
+): number => {
+  const released = left === undefined ? 0 : (tries.get(left.id)?.released ?? 0)
+  return lastFailure === undefined || released === 0
+    ? 0
+    : Backoff.delay(rowOf(policy, lastFailure).backoff, released, undefined, 0.5)
+}
+
 /** `to`: the target to prefer. */
 const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: number, to?: TargetRef): Step => {
   if (isOver(snapshot)) return giveUp(state, state.lastFailure ?? tooLate, undefined)
