@@ -85,11 +85,14 @@ const handled = <E, R>(
 ): Effect.Effect<Result, E, R> => {
   const problem = CallCheck.misfit(kit.tools, call)
   if (problem !== undefined) return Effect.succeed(refused(call, "invalid-call", problem))
-  const run = timed(handle(kit, call), settings.timeout, () =>
-    Effect.sync(() => {
-      timedOut(at)
-      return late(call, settings.timeout)
-    })
+  const run = timed(
+    handle(kit, call),
+    settings.timeout,
+    () =>
+      Effect.sync(() => {
+        timedOut(at)
+        return late(call, settings.timeout)
+      })
     // The kit's own types are erased here. The signature of `Agent.run` has them.
   ) as Effect.Effect<Result, E, R>
   if (verdicts[at]?._tag !== "Approve") return run
@@ -97,9 +100,7 @@ const handled = <E, R>(
     onFailure: (problem) => Effect.succeed(refused(call, "invalid-call", problem)),
     onSuccess: () =>
       Effect.flatMap(ActiveTime.parked(asked(settings, call)), (approved) =>
-        approved
-          ? run
-          : Effect.succeed(refused(call, "execution-denied", "This call was not approved."))
+        approved ? run : Effect.succeed(refused(call, "execution-denied", "This call was not approved."))
       )
   })
 }
