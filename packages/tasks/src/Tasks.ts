@@ -26,16 +26,6 @@
 import { Clock, Context, Duration, Effect, Layer, Option, Schedule, Schema, Stream } from "effect"
 import type { Scope } from "effect"
 import { Prompt } from "effect/ai"
-import {
-  ClusterWorkflowEngine,
-  RunnerHealth,
-  RunnerStorage,
-  Runners,
-  Sharding,
-  ShardingConfig,
-  SqlMessageStorage
-} from "effect/cluster"
-import { Digest } from "effect/crypto"
 import type { SqlClient } from "effect/sql"
 import { WorkflowEngine } from "effect/workflow"
 import type { Agent, Outcome } from "@outlast/agent"
@@ -44,6 +34,7 @@ import { Options } from "@outlast/resilience"
 import type { StoreError } from "@outlast/resilience"
 import * as ClusterEngine from "./cluster/ClusterEngine.ts"
 import * as Holders from "./cluster/Holders.ts"
+import * as SingleEngine from "./cluster/SingleEngine.ts"
 import * as Waiting from "./cluster/Waiting.ts"
 import * as EngineRows from "./store/EngineRows.ts"
 import * as MemoryStore from "./store/MemoryStore.ts"
@@ -164,15 +155,8 @@ export const layerSqlite = ({
   ...options
 }: SqliteOptions): Layer.Layer<Tasks | Workers, Fails, SqlClient.SqlClient> => {
   Options.fields<WorkerOptions & SqlOptions>("Tasks", options, { ...workerChecks, ...SqlStore.checks })
-  const engine = ClusterWorkflowEngine.layer.pipe(
-    Layer.provide(Sharding.layer),
-    Layer.provide(Runners.layerNoop),
-    Layer.provideMerge(SqlMessageStorage.layer),
-    Layer.provide([RunnerStorage.layerMemory, RunnerHealth.layerNoop, Digest.layerWebCrypto]),
-    Layer.provide(ShardingConfig.layer({ entityTerminationTimeout: "10 seconds" }))
-  )
   return layerEngine(options).pipe(
-    Layer.provide([layerStore(options), engine]),
+    Layer.provide([layerStore(options), SingleEngine.layer]),
     // The lock first: nothing touches the file without it.
     Layer.provide(Layer.effectDiscard(lock))
   )

@@ -1,7 +1,8 @@
 /** Tasks that go on in another life of their process, on one SQLite database. */
 import { assert, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Option, Stream } from "effect"
+import { Effect, Fiber, Layer, Option, Random, Stream } from "effect"
 import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { ResilienceEvents } from "@outlast/resilience"
 import { Tasks } from "@outlast/tasks"
@@ -174,4 +175,21 @@ it.effect("parts shows a task that runs here, and ends with its outcome", () => 
     }),
     { before: Effect.sleep("1 second") }
   ).pipe(Effect.provide(database))
+})
+
+it.effect("loses no task where the clock of the machine was set back between two lives", () => {
+  const own = Agents.world()
+  // Each life begins at the same moment, so ids that come from the time alone are the same.
+  const one = (key: string) =>
+    life(
+      own,
+      Effect.gen(function* () {
+        const id = yield* inTime(Buy.submit({ params, key }))
+        return yield* inTime(Buy.result(id), 200)
+      })
+    ).pipe(Random.withSeed(key), Effect.provide(TestClock.layer()))
+  return Effect.gen(function* () {
+    for (const key of ["1", "2", "3"]) assert.strictEqual((yield* one(key)).turns, 3)
+    assert.lengthOf(own.paid, 3)
+  }).pipe(Effect.provide(database))
 })
