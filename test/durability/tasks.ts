@@ -213,9 +213,10 @@ const decide = (world: World, decided: Set<string>) =>
       Effect.gen(function* () {
         if (state._tag !== "InDoubt") return
         const { key } = state.effect
+        const about = Tasks.decisionKey(state)
         yield* Effect.sleep("1 second")
         const happened = (yield* world.effects).has(key)
-        yield* decide(id, happened ? { _tag: "Happened", result: key } : { _tag: "DidNot" })
+        yield* decide(id, happened ? { _tag: "Happened", result: key } : { _tag: "DidNot" }, about)
         decided.add(key)
       })
     )

@@ -19,7 +19,7 @@
  * ```ts
  * const { list, decide } = yield* Tasks.Tasks
  * yield* list({ state: ["InDoubt"] }).pipe(
- *   Stream.runForEach(({ id }) => decide(id, { _tag: "DidNot" }))
+ *   Stream.runForEach(({ id, state }) => decide(id, { _tag: "DidNot" }, Tasks.decisionKey(state)))
  * )
  * ```
  */
@@ -42,6 +42,7 @@ import * as SqlStore from "./store/SqlStore.ts"
 import type { NewTask, Row } from "./store/TaskStore.ts"
 import { TaskStore } from "./store/TaskStore.ts"
 import type { KeyReused, QueueFull } from "./TaskErrors.ts"
+import type { StaleDecision } from "./TaskErrors.ts"
 import { NoSuchTask, NotNow } from "./TaskErrors.ts"
 import type { StateTag, TaskFailed, TaskStatus, Verdict } from "./TaskState.ts"
 import { ended, promptJson, resultJson, verdictJson } from "./TaskState.ts"
@@ -80,9 +81,19 @@ export interface Service {
   readonly cancel: (id: string, by: string) => Effect.Effect<void, NoSuchTask | Fails>
   /** Continues a failed or cancelled task from its conversation, as a new generation. */
   readonly resume: (id: string) => Effect.Effect<void, NoSuchTask | NotNow | Fails>
-  /** Answers what a task waits for: whether an effect has happened, or which calls are approved. */
-  readonly decide: (id: string, verdict: Verdict) => Effect.Effect<void, NoSuchTask | NotNow | Fails>
-  /** Deletes tasks that ended longer ago, with their history. Their keys can be used again. */
+  /**
+   * Answers what a task waits for: whether an effect has happened, or which calls are approved. `key` is the
+   * {@link decisionKey} of the state that the decision is about: a task that waits for something else by now refuses it.
+   */
+  readonly decide: (
+    id: string,
+    verdict: Verdict,
+    key?: string
+  ) => Effect.Effect<void, NoSuchTask | NotNow | StaleDecision | Fails>
+  /**
+   * Deletes tasks that ended longer ago, with their history. Their keys can be used again. One that was cut off can be
+   * repeated.
+   */
   readonly prune: (olderThan: Duration.Input) => Effect.Effect<{ readonly tasks: number }, Fails>
   /**
    * Stops the worker of this process in good order: no further step begins, those under way end, and tasks are handed
@@ -92,6 +103,8 @@ export interface Service {
 }
 
 export class Tasks extends Context.Service<Tasks, Service>()("@outlast/tasks/Tasks") {}
+
+export { decisionKey } from "./TaskState.ts"
 
 /** Stops the worker of this process in good order: `host.onShutdown("runs", { name: "tasks", run: Tasks.drain })`. */
 export const drain: Effect.Effect<void, never, Tasks> = Effect.flatMap(Tasks, ({ drain }) => drain)
@@ -343,12 +356,12 @@ const make = (
         yield* store.resume({ id, generation, history, at })
         yield* nudge
       }),
-    decide: (id, verdict) =>
+    decide: (id, verdict, key) =>
       Effect.gen(function* () {
         const states: ReadonlyArray<StateTag> =
           verdict._tag === "Approved" ? ["WaitingForApproval"] : ["InDoubt"]
         const json = Schema.encodeSync(verdictJson)(verdict)
-        yield* store.decide(id, { json, for: states })
+        yield* store.decide(id, { json, for: states, key })
         yield* nudge
       }),
     prune: (olderThan) =>
@@ -357,16 +370,17 @@ const make = (
         const before = now - Duration.toMillis(olderThan)
         let tasks = 0
         while (true) {
-          const gone = yield* store.prune(before, page)
-          for (const row of gone) {
+          const old = yield* store.endedBefore(before, page)
+          // The rows of the engine first: nothing finds them without the task.
+          for (const row of old) {
             // A generation that was not started has no rows there.
             const last = row.started ? row.generation : row.generation - 1
             for (let generation = 1; generation <= last; generation++) {
               yield* engine.forget(yield* TaskWorkflow.executionId(payloadOf({ ...row, generation })))
             }
           }
-          tasks += gone.length
-          if (gone.length < page) return { tasks }
+          tasks += yield* store.remove(old)
+          if (old.length < page) return { tasks }
         }
       }),
     drain: worker?.drain ?? Effect.void

@@ -2,7 +2,7 @@
 export * as Journal from "./journal/Journal.ts"
 export * as Restart from "./restart/Restart.ts"
 export * as Task from "./Task.ts"
-export { KeyReused, NoSuchTask, NotNow, QueueFull } from "./TaskErrors.ts"
+export { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "./TaskErrors.ts"
 export * as Tasks from "./Tasks.ts"
 export { TaskStore } from "./store/TaskStore.ts"
 export { EngineRows } from "./store/EngineRows.ts"
@@ -14,6 +14,7 @@ export {
   TaskFailed,
   TaskState,
   type TaskStatus,
+  type Unreadable,
   Verdict,
   type WaitingCall
 } from "./TaskState.ts"

@@ -82,12 +82,11 @@ it.effect("a worker that cannot replay the stored steps leaves the task alone, a
     yield* life(
       own,
       Effect.gen(function* () {
-        const isWaiting = Effect.map(stateOf(id), ({ _tag }) => _tag === "WaitingForWorker")
-        yield* until(isWaiting, 100)
-        const state = yield* stateOf(id)
-        assert.isTrue(
-          state._tag === "WaitingForWorker" && state.needs.includes("can replay its stored steps")
+        const isRefused = Effect.map(
+          stateOf(id),
+          (state) => state._tag === "WaitingForWorker" && state.needs.includes("can replay its stored steps")
         )
+        yield* until(isRefused, 100)
         yield* inTime(Tasks.drain)
       })
     )
