@@ -30,7 +30,7 @@ import type { SqlClient } from "effect/sql"
 import { WorkflowEngine } from "effect/workflow"
 import type { Agent, Outcome } from "@outlast/agent"
 import { Transcript } from "@outlast/agent"
-import { Options } from "@outlast/resilience"
+import { Options, ResilienceEvents } from "@outlast/resilience"
 import type { StoreError } from "@outlast/resilience"
 import * as ClusterEngine from "./cluster/ClusterEngine.ts"
 import * as Holders from "./cluster/Holders.ts"
@@ -46,6 +46,7 @@ import type { StaleDecision } from "./TaskErrors.ts"
 import { NoSuchTask, NotNow } from "./TaskErrors.ts"
 import type { StateTag, TaskFailed, TaskStatus, Verdict } from "./TaskState.ts"
 import { ended, promptJson, resultJson, verdictJson } from "./TaskState.ts"
+import type { TaskEvent } from "./telemetry/TaskEvent.ts"
 import { cancelledResult } from "./worker/Body.ts"
 import { payloadOf, TaskWorkflow } from "./worker/TaskWorkflow.ts"
 import * as Worker from "./worker/Worker.ts"
@@ -259,6 +260,7 @@ const layerTasks = (
 
 const page = 100
 const poll: Duration.Input = "500 millis"
+const publish = ResilienceEvents.publishNow<TaskEvent>
 
 const make = (
   store: TaskStore["Service"],
@@ -299,7 +301,12 @@ const make = (
     })
 
   return {
-    submit: (task) => Effect.andThen(store.submit(task, bound), nudge),
+    submit: (task) =>
+      Effect.gen(function* () {
+        const { isNew } = yield* store.submit(task, bound)
+        if (isNew) yield* publish({ _tag: "TaskSubmitted", task: task.task })
+        yield* nudge
+      }),
     list: (filter = {}) =>
       Stream.paginate(undefined as number | undefined, (before) =>
         Effect.gen(function* () {
@@ -334,7 +341,9 @@ const make = (
         const row = yield* found(id)
         const history = row.history === undefined ? Prompt.empty : yield* read(promptJson, row.history)
         const result = cancelledResult(id, by, new Transcript.Transcript(history))
-        yield* store.cancel({ id, by, at, result: Schema.encodeSync(resultJson)(result) })
+        const hasEnded = yield* store.cancel({ id, by, at, result: Schema.encodeSync(resultJson)(result) })
+        const { restarts, task } = row
+        if (hasEnded) yield* publish({ _tag: "TaskEnded", task, state: "Cancelled", restarts })
         yield* nudge
       }),
     resume: (id) =>

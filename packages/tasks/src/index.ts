@@ -6,7 +6,8 @@ export { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "./TaskE
 export * as Tasks from "./Tasks.ts"
 export { TaskStore } from "./store/TaskStore.ts"
 export { EngineRows } from "./store/EngineRows.ts"
-export type { TaskEvent } from "./telemetry/TaskEvent.ts"
+export { TaskEvent } from "./telemetry/TaskEvent.ts"
+export * as TaskMetrics from "./telemetry/TaskMetrics.ts"
 export {
   type EffectRecord,
   type FailReason,

@@ -144,6 +144,8 @@ it.effect("publishes each event once, however often the body runs", () => {
   ).pipe(
     Effect.map(() =>
       assert.deepStrictEqual(seen, [
+        "TaskSubmitted",
+        "TaskStarted",
         "ToolFinished",
         "next_turn",
         "ToolFinished",

@@ -159,9 +159,13 @@ const make = (): Service => {
     cancel: ({ id, by, at, result }) =>
       found(id, (row) =>
         Effect.sync(() => {
-          if (!isOpen(row)) return
-          if (row.started) row.cancelBy ??= by
-          else Object.assign(row, { state: { _tag: "Cancelled", by }, since: at, result })
+          if (!isOpen(row)) return false
+          if (row.started) {
+            row.cancelBy ??= by
+            return false
+          }
+          Object.assign(row, { state: { _tag: "Cancelled", by }, since: at, result })
+          return true
         })
       ),
     decide: (id, verdict) =>

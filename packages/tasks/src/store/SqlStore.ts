@@ -215,10 +215,12 @@ const make = ({ sql, tasks, effects, nextSeq, run, atomic }: Tables.Tables): Ser
       return atomic(
         Effect.gen(function* () {
           yield* existing(id)
-          yield* sql`UPDATE ${tasks} SET tag = ${tag}, state = ${state}, since = ${at}, result = ${result}, is_open = 0
-            WHERE id = ${id} AND is_open = 1 AND started = 0`
+          const ended = yield* sql`UPDATE ${tasks}
+            SET tag = ${tag}, state = ${state}, since = ${at}, result = ${result}, is_open = 0
+            WHERE id = ${id} AND is_open = 1 AND started = 0 RETURNING id`
           yield* sql`UPDATE ${tasks} SET cancel_by = ${by}
             WHERE id = ${id} AND is_open = 1 AND started = 1 AND cancel_by IS NULL`
+          return ended.length > 0
         })
       )
     },

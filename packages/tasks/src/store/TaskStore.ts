@@ -131,7 +131,8 @@ export interface Service {
     readonly at: number
     /** Result of a task that is not started. */
     readonly result: string
-  }) => Effect.Effect<void, NoSuchTask | Fails>
+    /** True if it ended at once. */
+  }) => Effect.Effect<boolean, NoSuchTask | Fails>
   /** The first decision counts. One with a `key` counts only for what has this `decisionKey`. */
   readonly decide: (
     id: string,

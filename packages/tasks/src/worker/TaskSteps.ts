@@ -6,8 +6,10 @@ import { Cause, Effect, Exit } from "effect"
 import { Prompt, Tool } from "effect/ai"
 import { RunEvent } from "@outlast/agent/loop"
 import type { Steps } from "@outlast/agent/loop"
+import { ResilienceEvents } from "@outlast/resilience"
 import * as Journal from "../journal/Journal.ts"
 import type { FailReason } from "../TaskState.ts"
+import type { TaskEvent } from "../telemetry/TaskEvent.ts"
 import type { Control } from "./Control.ts"
 import { StepEnded } from "./Definition.ts"
 import type { Options } from "./Execution.ts"
@@ -51,7 +53,10 @@ export const make = (options: Options): Steps.Steps<StepEnded> => {
     event: (step, run) =>
       Effect.gen(function* () {
         // Without a beginning there is nothing to cancel.
-        if (step.kind === "start") return yield* activity(step.name, RunEvent.RunEvent, run)
+        if (step.kind === "start") {
+          const started = ResilienceEvents.publishNow<TaskEvent>({ _tag: "TaskStarted", task: row.task })
+          return yield* activity(step.name, RunEvent.RunEvent, Effect.andThen(started, run))
+        }
         yield* running(step.turn)
         if (step.kind !== "ask") {
           return yield* activity(step.name, RunEvent.RunEvent, unlessCancelled(control, run))
