@@ -1,10 +1,10 @@
 /** What a task shows, and does, while its worker stops, is gone, or has other tools. */
 import { assert, it } from "@effect/vitest"
-import { Clock, Effect, Layer, Option, Schema } from "effect"
-import { Tool, Toolkit } from "effect/ai"
+import { Clock, Effect, Layer, Option, Schema, Stream } from "effect"
+import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { WorkflowEngine } from "effect/workflow"
 import { SqliteClient } from "@outlast/node/sqlite"
-import { Backoff } from "@outlast/resilience"
+import { Backoff, ResilienceEvents } from "@outlast/resilience"
 import { Journal, Task, Tasks, TaskStore } from "@outlast/tasks"
 import * as MemoryStore from "#tasks/store/MemoryStore"
 import * as EngineRows from "#tasks/store/EngineRows"
@@ -229,4 +229,120 @@ it.effect("a tool without effects that the end of its worker cut off runs again"
     yield* inTime(Buy.result(id)).pipe(Effect.provide(patient(own, before).pipe(Layer.provideMerge(worker))))
     assert.deepStrictEqual([own.asked, own.looked, own.paid.length], [3, [1], 1])
   }).pipe(Effect.provide(database))
+})
+
+// -----------------------------------------------------------------------------
+// Questions
+// -----------------------------------------------------------------------------
+
+for (const happened of [true, false]) {
+  const title = happened ? "ends the task" : "asks again"
+  it.effect(
+    `a question with tools of the provider is in doubt after a crash, and a decision ${title}`,
+    () => {
+      const own = Agents.world()
+      const Search = Tool.providerDefined({
+        id: "openai.web_search",
+        customName: "Search",
+        providerName: "web_search",
+        args: Schema.Struct({}),
+        parameters: Schema.Struct({ query: Schema.String }),
+        success: Schema.String
+      })({})
+      const Kit = Toolkit.make(Search)
+      const Agent = Task.make("searches", { version: 1, params: Agents.Order, toolkit: Kit })
+      let asked = 0
+      const alive = Effect.suspend(() => (++asked === 1 ? Effect.sleep("10 minutes") : Effect.void))
+      const answers = () => Agents.answer(3)
+      const life = Agent.toLayer(({ item }) => ({ prompt: item })).pipe(
+        Layer.provide(Agents.model(own, undefined, answers, alive)),
+        Layer.provideMerge(worker)
+      )
+      return Effect.gen(function* () {
+        const id = yield* Effect.gen(function* () {
+          const id = yield* Agent.submit({ params, key: "1" })
+          yield* until(Effect.sync(() => asked > 0))
+          return id
+        }).pipe(Effect.provide(life), inTime)
+        yield* Effect.gen(function* () {
+          const { decide } = yield* Tasks.Tasks
+          yield* until(is(id, "InDoubt"), 100)
+          assert.strictEqual(asked, 1)
+          const key = Tasks.decisionKey(yield* stateOf(id))
+          assert.match(key ?? "", /turn\/1\/ask$/)
+          yield* decide(id, { _tag: happened ? "Happened" : "DidNot" }, key)
+          if (happened) {
+            const failed = yield* Effect.flip(inTime(Agent.result(id)))
+            assert.isTrue(failed._tag === "TaskFailed" && failed.reason._tag === "AnswerLost")
+          } else {
+            assert.strictEqual((yield* inTime(Agent.result(id))).text, "bought")
+          }
+          assert.strictEqual(asked, happened ? 1 : 2)
+        }).pipe(Effect.provide(life))
+      }).pipe(Effect.provide(database))
+    }
+  )
+}
+
+it.effect("a run with compaction fits each question once, though its worker changes", () => {
+  const own = Agents.world()
+  const long = "The page says much, and little of it matters. ".repeat(60)
+  const Kit = Toolkit.make(Agents.Look)
+  const Agent = Task.make("reads", { version: 1, params: Agents.Order, toolkit: Kit })
+  const seen: Array<string> = []
+  const events = ResilienceEvents.layerHandler((event) =>
+    Effect.sync(() => void (event._tag === "ContextCompacted" && seen.push(event._tag)))
+  )
+  const pages = 12
+  const sizes: Array<number> = []
+  let looks = 0
+  const model = Layer.effect(
+    LanguageModel.LanguageModel,
+    LanguageModel.make({
+      generateText: ({ prompt }) =>
+        Effect.sync(() => {
+          own.asked++
+          sizes.push(JSON.stringify(prompt.content).length)
+          return looks >= pages
+            ? [{ type: "text", text: "read" } as const, Agents.finish()]
+            : [
+                { type: "tool-call", id: `look-${looks}`, name: "look", params: { page: looks } } as const,
+                Agents.finish("tool-calls")
+              ]
+        }),
+      streamText: () => Stream.empty
+    })
+  )
+  const life = Agent.toLayer(({ item }) => ({
+    prompt: item,
+    compaction: { window: 4_000, summarise: false }
+  })).pipe(
+    Layer.provide([
+      model,
+      Kit.toLayer({
+        look: () =>
+          Effect.as(
+            Effect.sync(() => looks++),
+            long
+          )
+      })
+    ]),
+    Layer.provideMerge(worker)
+  )
+  return Effect.gen(function* () {
+    const id = yield* Effect.gen(function* () {
+      const id = yield* Agent.submit({ params, key: "1" })
+      yield* until(Effect.sync(() => looks >= 8))
+      yield* inTime(Tasks.drain)
+      return id
+    }).pipe(Effect.provide(life), inTime)
+    const before = seen.length
+    assert.isAbove(before, 0)
+    const outcome = yield* inTime(Agent.result(id)).pipe(Effect.provide(life))
+    assert.deepStrictEqual([outcome.text, outcome.turns], ["read", pages + 1])
+    // No question and no look is repeated, and every question fits.
+    assert.deepStrictEqual([own.asked, looks], [pages + 1, pages])
+    assert.isBelow(Math.max(...sizes), 4_000 * 5)
+    assert.isAtMost(seen.length, pages + 1)
+  }).pipe(Effect.provide([database, events]))
 })
