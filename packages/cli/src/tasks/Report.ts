@@ -67,6 +67,10 @@ export const table = (all: ReadonlyArray<TaskStatus>): ReadonlyArray<string> => 
   )
 }
 
+/** True for a state that a task leaves by `resume` only. */
+export const hasEnded = ({ _tag }: TaskState): boolean =>
+  _tag === "Done" || _tag === "Failed" || _tag === "Cancelled"
+
 export type End =
   | { readonly outcome: Outcome.Outcome; readonly failure?: never }
   | { readonly failure: TaskFailed; readonly outcome?: never }
