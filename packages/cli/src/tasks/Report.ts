@@ -68,7 +68,7 @@ export const table = (all: ReadonlyArray<TaskStatus>): ReadonlyArray<string> => 
 }
 
 /** True for a state that a task leaves by `resume` only. */
-export const hasEnded = ({ _tag }: TaskState): boolean =>
+export const hasEnded = ({ _tag }: TaskState | Unreadable): boolean =>
   _tag === "Done" || _tag === "Failed" || _tag === "Cancelled"
 
 export type End =
