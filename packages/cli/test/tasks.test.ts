@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url"
 import { Effect, Layer, Schema } from "effect"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Task, Tasks } from "@outlast/tasks"
+import { SqlClient } from "effect/sql"
 import { afterAll, assert, beforeEach, describe, it } from "vitest"
 import { linesOf, outlast as start } from "./process.ts"
 import { outlast } from "./run.ts"
@@ -152,6 +153,44 @@ describe("outlast tasks", { timeout: 240_000 }, () => {
     const run = await tasks("decide", "triage/t-1", "--did-not")
     assert.strictEqual(run.exitCode, 1)
     assert.include(run.stderr, "it is Queued, and decide needs a task that is InDoubt")
+  })
+
+  const update = (state: unknown) =>
+    Effect.runPromise(
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const tag = state !== null && typeof state === "object" && "_tag" in state ? String(state._tag) : ""
+        yield* sql`UPDATE outlast_tasks SET tag = ${tag}, state = ${JSON.stringify(state)}, started = 1, wait = 'x'
+          WHERE id = 'triage/t-1'`
+      }).pipe(Effect.provide(SqliteClient.layer({ filename: file })))
+    )
+
+  it("decides about the effect that is named, and refuses a decision about another one", async () => {
+    const key = "triage/t-1#0.1/turn/1/tool/pay-1"
+    const effect = { key, task: "triage/t-1", generation: 1, tool: "pay", turn: 1, callId: "pay-1" }
+    const rest = { params: { cents: 100 }, attempt: 2, holder: "w", boot: "b", at: 0 }
+    await update({ _tag: "InDoubt", effect: { ...effect, ...rest } })
+    const shown = await tasks("show", "triage/t-1")
+    assert.include(
+      shown.stdout,
+      `next        outlast tasks decide "triage/t-1" --key "${key}#2" --happened or --did-not`
+    )
+    const stale = await tasks("decide", "triage/t-1", "--key", key, "--did-not")
+    assert.strictEqual(stale.exitCode, 1, stale.all)
+    assert.include(stale.stderr, `it waits for a decision about \`${key}#2\``)
+    const decided = await tasks("decide", "triage/t-1", "--key", `${key}#2`, "--did-not")
+    assert.strictEqual(decided.stdout, "triage/t-1: decided\n", decided.all)
+  })
+
+  it("lists a task that this version cannot read, with what to do, and the others", async () => {
+    await update({ _tag: "Dreaming" })
+    const all = await tasks("list")
+    assert.match(
+      all.stdout,
+      /\ntriage\/t-1 +triage@1 .* unreadable \(Dreaming\): a newer version may have written it, so use that version\n/
+    )
+    assert.strictEqual(linesOf(await tasks("list", "--json")).length, 3)
+    assert.include((await tasks("show", "triage/t-1")).stdout, "Task triage/t-1: unreadable (Dreaming)")
   })
 
   it("makes no store of what is none, and names no password", async () => {

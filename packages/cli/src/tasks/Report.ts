@@ -44,7 +44,8 @@ const unknownOf = ({ unknown = [] }: Extract<TaskState, { readonly unknown?: unk
 export const summary = ({ since, submittedAt, ...status }: TaskStatus) => ({
   ...status,
   since: iso(since),
-  submitted: iso(submittedAt)
+  submitted: iso(submittedAt),
+  decisionKey: Tasks.decisionKey(status.state)
 })
 
 export const table = (all: ReadonlyArray<TaskStatus>): ReadonlyArray<string> => {
@@ -100,30 +101,34 @@ export const lines = (
     `  since       ${iso(since)}`,
     `  restarts    ${restarts}`,
     ...(costUsd === undefined ? [] : [`  cost        $${costUsd.toFixed(4)}`]),
-    ...waiting(state),
+    ...waiting(status),
     ...(end?.outcome === undefined ? [] : [`  turns       ${end.outcome.turns}`]),
     ...(end?.failure === undefined ? [] : [`  failure     ${plain(end.failure.message)}`]),
     ...(withAnswer && end?.outcome !== undefined ? ["", end.outcome.text] : [])
   ]
 }
 
-const waiting = (state: TaskState | Unreadable): ReadonlyArray<string> => {
+const waiting = ({ id, state }: TaskStatus): ReadonlyArray<string> => {
+  const key = Tasks.decisionKey(state)
+  if (key === undefined) return []
+  const next = `  next        outlast tasks decide ${quoted(id)} --key ${quoted(key)}`
   if (state._tag === "InDoubt") {
-    const { key, tool, params, holder, at } = state.effect
-    const about = plain(JSON.stringify(Tasks.decisionKey(state) ?? key))
+    const { tool, params, holder, at } = state.effect
     return [
-      `  tool        ${plain(tool)} ${plain(JSON.stringify(params))}`,
+      `  tool        ${plain(tool)} ${quoted(params)}`,
       `  key         ${plain(key)}`,
       `  begun       ${iso(at)} by ${plain(holder)}`,
-      `  next        outlast tasks decide ${plain(JSON.stringify(state.effect.task))} --key ${about} --happened or --did-not`
+      `${next} --happened or --did-not`
     ]
   }
-  return state._tag === "WaitingForApproval"
-    ? state.calls.map(
-        ({ tool, params }, n) => `  call ${n + 1}      ${plain(tool)} ${plain(JSON.stringify(params))}`
-      )
-    : []
+  const calls = state._tag === "WaitingForApproval" ? state.calls : []
+  return [
+    ...calls.map(({ tool, params }, n) => `  call ${n + 1}      ${plain(tool)} ${quoted(params)}`),
+    `${next} --approve ${calls.map(() => "yes").join(",")} (or no)`
+  ]
 }
+
+const quoted = (value: unknown): string => plain(JSON.stringify(value))
 
 /** One line without control characters: a terminal must not obey a tool. */
 export const plain = (text: string): string => text.replace(/\p{Cc}/gu, " ")

@@ -19,7 +19,7 @@ import { deferred } from "./TaskWorkflow.ts"
 import type { WorkerCore } from "./WorkerCore.ts"
 import { waitingFor } from "./WorkerCore.ts"
 
-export type Engine = WorkflowEngine | WorkflowInstance
+type Engine = WorkflowEngine | WorkflowInstance
 
 export interface Options {
   readonly worker: WorkerCore

@@ -98,6 +98,26 @@ describe("JournalState.knownOf", () => {
   })
 })
 
+describe("JournalState.safer", () => {
+  it("keeps the declaration of a tool whose effect has not begun, present or not", () => {
+    for (const kind of ["none", "idempotent", "once"] as const) {
+      assert.strictEqual(JournalState.safer(kind, false, undefined), kind)
+      assert.strictEqual(JournalState.safer(kind, true, undefined), kind)
+    }
+  })
+
+  it("takes the safer one of two declarations, and `once` for a tool that is gone", () => {
+    const began = (kind: "idempotent" | "once" | undefined) => ({ kind })
+    assert.strictEqual(JournalState.safer("none", false, began("idempotent")), "idempotent")
+    assert.strictEqual(JournalState.safer("none", false, began("once")), "once")
+    assert.strictEqual(JournalState.safer("idempotent", false, began("once")), "once")
+    assert.strictEqual(JournalState.safer("once", false, began("idempotent")), "once")
+    // A record of an earlier version.
+    assert.strictEqual(JournalState.safer("none", false, began(undefined)), "once")
+    assert.strictEqual(JournalState.safer("none", true, began("idempotent")), "once")
+  })
+})
+
 describe("Journal.kindOf", () => {
   const tool = Tool.make("pay", {})
 
