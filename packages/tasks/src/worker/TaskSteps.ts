@@ -19,6 +19,7 @@ import * as Journal from "../journal/Journal.ts"
 import * as JournalState from "../journal/JournalState.ts"
 import * as Restart from "../restart/Restart.ts"
 import { kept } from "../store/Kept.ts"
+import type { Replies } from "../store/EngineRows.ts"
 import type { Row } from "../store/TaskStore.ts"
 import type { TaskEvent } from "../telemetry/TaskEvent.ts"
 import type { EffectRecord, FailReason, TaskState } from "../TaskState.ts"
@@ -38,6 +39,14 @@ const Waiting = Schema.Union([
 
 const AskDecision = Schema.Struct({ restart: Schema.Finite, wait: Schema.Finite })
 
+/** A result that was read at once. One that does not decode is left to the engine. */
+const storedIn = <A>(stored: Replies, name: string, success: Schema.Codec<A, unknown>): Option.Option<A> => {
+  if (!stored.has(name)) return Option.none()
+  const value = stored.get(name)
+  stored.delete(name)
+  return Schema.decodeUnknownOption(Schema.toCodecJson(success))(value)
+}
+
 /** Waits up to this many milliseconds stay in memory. */
 const inMemory = 60_000
 
@@ -49,7 +58,9 @@ export const make = (
   row: Row,
   control: Control,
   definition: Definition,
-  engine: Context.Context<Engine>
+  engine: Context.Context<Engine>,
+  /** Results that the engine has stored, read at once. Each is used once. */
+  stored: Replies
 ): Steps.Steps<StepEnded> => {
   const { store } = worker
   const { id, generation } = row
@@ -58,19 +69,23 @@ export const make = (
   const instance = Effect.provideContext(WorkflowInstance, engine)
   let restarts = 0
 
-  const activity = <S extends Schema.Constraint, R>(
+  const activity = <A, R>(
     name: string,
-    success: S,
-    execute: Effect.Effect<S["Type"], never, R>
-  ): Effect.Effect<S["Type"], never, R> =>
+    success: Schema.Codec<A, unknown>,
+    execute: Effect.Effect<A, never, R>
+  ): Effect.Effect<A, never, R> =>
     Effect.andThen(
       boundary,
-      Effect.provideContext(
-        Activity.make({ name, success, execute, interruptRetryPolicy: Schedule.recurs(0) }),
-        engine
-      )
+      Effect.suspend(() => {
+        const known = storedIn(stored, name, success)
+        if (Option.isSome(known)) return Effect.succeed(known.value)
+        return Effect.provideContext(
+          Activity.make({ name, success, execute, interruptRetryPolicy: Schedule.recurs(0) }),
+          engine
+        )
+      })
       // The schemas need no services, and the engine is provided: what is left is that of `execute`.
-    ) as Effect.Effect<S["Type"], never, R>
+    ) as Effect.Effect<A, never, R>
 
   /** A worker that stops begins no further step. The task goes on where a worker resumes it. */
   const boundary = Effect.suspend(() => (worker.isDraining() ? parked : Effect.void))
