@@ -4,7 +4,13 @@ import { delimiter, join } from "node:path"
 import { Effect } from "effect"
 import { chromium } from "playwright-core"
 
-const names = ["chromium", "chromium-browser", "google-chrome", "chrome-headless-shell"]
+const names = [
+  "chromium",
+  "chromium-browser",
+  "google-chrome",
+  "chrome-headless-shell",
+  "chromium-headless-shell"
+]
 
 /** The program: `CHROMIUM`, or the first on the PATH. */
 const program =

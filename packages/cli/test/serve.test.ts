@@ -1,84 +1,12 @@
 /** `outlast serve` as a process, asked over HTTP. */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { DeadLetters, DeliveryStore } from "@outlast/delivery"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Effect, Fiber, Layer } from "effect"
-import type { Scope } from "effect"
-import { spawn } from "node:child_process"
-import type { ChildProcess } from "node:child_process"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import { outlast } from "./process.ts"
-
-const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
-const token = "operator-token-0123456789"
-const anyPort = ["--port", "0", "--probes-port", "0", "--metrics-port", "0"]
-
-const folder = Effect.acquireRelease(
-  Effect.sync(() => mkdtempSync(join(tmpdir(), "outlast-serve-"))),
-  (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true, maxRetries: 3 }))
-)
-
-interface Served {
-  readonly child: ChildProcess
-  readonly page: string
-  readonly probes: string
-  readonly metrics: string
-  readonly output: () => string
-  readonly exit: Effect.Effect<number | null>
-}
-
-/** Starts the service, and ends it with the scope. */
-const serve = (
-  data: string,
-  args: ReadonlyArray<string> = [],
-  env: Readonly<Record<string, string>> = {}
-): Effect.Effect<Served, never, Scope.Scope> =>
-  Effect.gen(function* () {
-    const child = yield* Effect.acquireRelease(
-      Effect.sync(() =>
-        spawn(
-          process.execPath,
-          ["--conditions=@outlast/source", main, "serve", "--data", data, ...anyPort, ...args],
-          {
-            env: { PATH: process.env["PATH"], ...env }
-          }
-        )
-      ),
-      (child) => Effect.sync(() => child.kill("SIGKILL"))
-    )
-    let output = ""
-    for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += String(chunk)))
-    const exited = new Promise<number | null>((resolve) => child.once("close", resolve))
-    yield* Effect.repeat(Effect.sleep("20 millis"), {
-      until: () => output.includes("actions ") || child.exitCode !== null
-    })
-    const url = (name: string) =>
-      new RegExp(`^${name} .*?(http://[^/]+)`, "m").exec(output)?.[1] ?? assert.fail(output)
-    return {
-      child,
-      page: url("status page"),
-      probes: url("probes"),
-      metrics: url("metrics"),
-      output: () => output,
-      exit: Effect.promise(() => exited)
-    }
-  })
-
-const ask = (url: string, init: RequestInit = {}) =>
-  Effect.promise(async () => {
-    const response = await fetch(url, init)
-    return { status: response.status, text: await response.text() }
-  })
-
-const json = { "content-type": "application/json" }
-const run = (page: string, body: unknown) =>
-  ask(`${page}/api/runs`, { method: "POST", headers: json, body: JSON.stringify(body) })
-
-const service = (name: string, test: Effect.Effect<void, never, Scope.Scope>) =>
-  it.live(name, () => Effect.scoped(test), 60_000)
+import { anyPort, ask, folder, json, run, serve, service, token } from "./served.ts"
 
 describe("outlast serve", () => {
   service(
@@ -113,7 +41,7 @@ describe("outlast serve", () => {
       assert.strictEqual((yield* run(page, { prompt: " " })).status, 204)
       assert.strictEqual((yield* run(page, {})).status, 204)
       assert.strictEqual((yield* run(page, { prompt: 1 })).status, 400)
-      assert.strictEqual((yield* run(page, { prompt: "x".repeat(70_000) })).status, 400)
+      assert.strictEqual((yield* run(page, { prompt: "x".repeat(70_000) })).status, 413)
       const form = yield* ask(`${page}/api/runs`, { method: "POST", body: "prompt=x" })
       assert.strictEqual(form.status, 415)
       const counted = (yield* ask(`${metrics}/metrics`)).text

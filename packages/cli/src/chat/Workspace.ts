@@ -10,16 +10,16 @@ export const kit = Toolkit.make(
   Tool.make("current_time", {
     description: "Returns the current date and time.",
     success: Schema.String
-  }),
+  }).annotate(Tool.Readonly, true),
   Tool.make("list_files", {
     description: "Lists the files of the folder.",
     success: Schema.String
-  }),
+  }).annotate(Tool.Readonly, true),
   Tool.make("read_file", {
     description: "Reads a file of the folder, by a name that list_files gives.",
     parameters: Schema.Struct({ path: Schema.String }),
     success: Schema.String
-  })
+  }).annotate(Tool.Readonly, true)
 )
 
 /** Files that are listed, at most. */

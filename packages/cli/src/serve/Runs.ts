@@ -1,9 +1,9 @@
 /** The runs of the service: started by a request, shown as server-sent events, listed on the status page. */
 import { Cause, Clock, Effect, Queue, Stream } from "effect"
-import { Sse } from "effect/encoding"
 import { Activity, Agent, SafetyGuard } from "@outlast/agent"
 import { Host } from "@outlast/node"
 import * as Workspace from "../chat/Workspace.ts"
+import * as Frames from "./Frames.ts"
 
 /** Runs at a time. Further ones are refused. */
 const maxRunning = 20
@@ -32,9 +32,7 @@ export interface Runs {
 /** Services that a run needs. */
 export type Needed = Host.Host | Agent.Services<typeof Workspace.kit.tools>
 
-/** One frame of the stream. */
-const frame = (event: string, data: unknown): string =>
-  Sse.encoder.write({ _tag: "Event", event, id: undefined, data: JSON.stringify(data) })
+const failed = (message: string): string => Frames.frame("failed", { message })
 
 export const make = (limits: Effect.Effect<SafetyGuard.Options>): Effect.Effect<Runs> =>
   Effect.sync(() => {
@@ -52,37 +50,25 @@ export const make = (limits: Effect.Effect<SafetyGuard.Options>): Effect.Effect<
         if (run !== undefined) ended = [{ ...run, endedAt }, ...ended].slice(0, maxEnded)
       })
 
-    const carryOut = (
-      id: number,
-      prompt: string,
-      emit: (event: string, data: unknown) => Effect.Effect<unknown>
-    ) =>
+    const note = (id: number, part: Agent.Part): void => {
+      if (part.type === "tool-call") change(id, ({ tools }) => ({ tools: tools + 1 }))
+      else if (part.type === "transition") change(id, () => ({ turns: part.turn }))
+      else if (part.type === "outcome") change(id, () => ({ state: part.outcome.status }))
+    }
+
+    const carryOut = (id: number, prompt: string, emit: (frame: string) => Effect.Effect<unknown>) =>
       Effect.gen(function* () {
         const guard = yield* SafetyGuard.make(yield* limits)
         yield* guard.runStream(Agent.stream({ prompt, toolkit: Workspace.kit })).pipe(
           Stream.runForEach((part) => {
-            switch (part.type) {
-              case "text-delta":
-                return emit("text", { delta: part.delta })
-              case "rewind":
-                return emit("rewind", {})
-              case "tool-call":
-                change(id, ({ tools }) => ({ tools: tools + 1 }))
-                return emit("tool", { name: part.name })
-              case "transition":
-                change(id, () => ({ turns: part.turn }))
-                return emit("transition", { turn: part.turn, transition: part.transition })
-              case "outcome":
-                change(id, () => ({ state: part.outcome.status }))
-                return emit("outcome", { status: part.outcome.status, text: part.outcome.text })
-              default:
-                return Effect.void
-            }
+            note(id, part)
+            const frame = Frames.ofPart(part)
+            return frame === undefined ? Effect.void : emit(frame)
           }),
           Effect.catch((failure) => {
             change(id, () => ({ state: "failed" }))
             const { message } = failure._tag === "AgentFailed" ? failure.reason : failure
-            return emit("failed", { message })
+            return emit(failed(message))
           })
         )
       })
@@ -96,8 +82,8 @@ export const make = (limits: Effect.Effect<SafetyGuard.Options>): Effect.Effect<
             (queue) => {
               // Only now: a reader that has left before never starts the run.
               running.set(id, { id, startedAt, state: "running", turns: 0, tools: 0, endedAt: undefined })
-              const emit = (event: string, data: unknown) => Queue.offer(queue, frame(event, data))
-              return emit("run", { id }).pipe(
+              const emit = (frame: string) => Queue.offer(queue, frame)
+              return emit(Frames.frame("run", { id })).pipe(
                 Effect.andThen(carryOut(id, prompt, emit)),
                 Effect.provideService(Activity.CurrentRun, `run ${id}`),
                 // The shutdown lets runs end by themselves for a while.
@@ -105,10 +91,10 @@ export const make = (limits: Effect.Effect<SafetyGuard.Options>): Effect.Effect<
                 Effect.onInterrupt(() => Effect.sync(() => change(id, () => ({ state: "interrupted" })))),
                 Effect.catchCause((cause) =>
                   Cause.hasInterrupts(cause)
-                    ? emit("failed", { message: "The service is shutting down. Send the prompt again." })
+                    ? emit(failed("The service is shutting down. Send the prompt again."))
                     : Effect.andThen(
                         Effect.logError("A run ended with a defect.", cause),
-                        emit("failed", { message: "This should not happen. The log has the cause." })
+                        emit(failed("This should not happen. The log has the cause."))
                       )
                 ),
                 Effect.ensuring(end(id)),

@@ -1,6 +1,6 @@
 /**
  * `outlast serve`: a small agent service that can be seen and operated. `POST /api/runs` takes a prompt and streams the
- * events of its run; the status page, `/events`, `/live`, `/ready` and `/metrics` show what happens meanwhile.
+ * events of its run. `POST /api/tasks` takes it as a task, which survives the process. The status page, `/events`, `/live`, `/ready` and `/metrics` show what happens meanwhile.
  *
  * It shows how a service is put together: one instance at a time, an orderly shutdown, settings that change while it
  * runs, and the endpoints of `@outlast/node/ops`.
@@ -18,12 +18,11 @@ import {
   Layer,
   Option,
   Redacted,
-  Result,
   Runtime,
   Schema,
   Stream
 } from "effect"
-import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpRouter, HttpServerResponse } from "effect/http"
 import { Activity, Compaction, Outlast } from "@outlast/agent"
 import { LiveConfig, OutlastConfig } from "@outlast/agent/config"
 import type { TargetRef } from "@outlast/agent/conversation"
@@ -44,8 +43,11 @@ import * as Report from "../dlq/Report.ts"
 import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
 import * as Operators from "./Operators.ts"
+import * as PromptTask from "./PromptTask.ts"
+import * as Requests from "./Requests.ts"
 import * as Runs from "./Runs.ts"
 import * as Sections from "./Sections.ts"
+import * as TaskRoutes from "./TaskRoutes.ts"
 
 export interface Options {
   /** Port of the page and of `POST /api/runs`. */
@@ -90,15 +92,11 @@ class PortTaken extends Data.TaggedError("PortTaken")<{ readonly message: string
 
 const tokenName = "OUTLAST_OPS_TOKEN"
 
-const Prompt = Schema.Struct({ prompt: Schema.optional(Schema.NullOr(Schema.String)) })
-
 /** Short names that a person can type. */
 const circuitsOf = ({ model, provider }: TargetRef.TargetRef): Permits.Circuits => ({
   endpoint: provider,
   model: `${provider}/${model}`
 })
-
-const json = (status: number, body: unknown) => HttpServerResponse.jsonUnsafe(body, { status })
 
 const chainOf = (fake: boolean) =>
   Effect.gen(function* () {
@@ -118,24 +116,25 @@ const folderOf = ({ folder }: Options, isFake: boolean) =>
     )
   })
 
+const Run = Schema.Struct(Requests.prompt)
+
 /** `POST /api/runs`. */
 const taking = (runs: Runs.Runs, inbound: Inbound.Inbound) =>
-  Effect.gen(function* () {
-    const status = yield* Host.status
-    if (status !== "running" && status !== "draining")
-      return json(503, { error: "The service is shutting down." })
-    const request = yield* HttpServerRequest.HttpServerRequest
-    const body = yield* Effect.result(Effect.flatMap(request.json, Schema.decodeUnknownEffect(Prompt)))
-    if (Result.isFailure(body)) return json(400, { error: 'Send { "prompt": TEXT } of at most 64 KiB.' })
-    const { prompt } = body.success
-    if (!(yield* inbound.accept({ text: prompt }))) return HttpServerResponse.empty({ status: 204 })
-    const events = yield* runs.start(prompt ?? "")
-    if (events === undefined) return json(503, { error: "Too many runs. Try again when one has ended." })
-    const context = yield* Effect.context<Runs.Needed>()
-    return HttpServerResponse.stream(events.pipe(Stream.provideContext(context), Stream.encodeText), {
-      contentType: "text/event-stream; charset=utf-8"
+  Requests.withPrompt(inbound, Run, 'Send { "prompt": TEXT } and no other fields.', (prompt) =>
+    Effect.gen(function* () {
+      const events = yield* runs.start(prompt)
+      if (events === undefined) {
+        return yield* new Requests.Refused({
+          status: 503,
+          message: "Too many runs. Try again when one has ended."
+        })
+      }
+      const context = yield* Effect.context<Runs.Needed>()
+      return HttpServerResponse.stream(events.pipe(Stream.provideContext(context), Stream.encodeText), {
+        contentType: "text/event-stream; charset=utf-8"
+      })
     })
-  })
+  )
 
 /** Serves until the program is ended. */
 export const run = (options: Options) =>
@@ -185,7 +184,9 @@ export const run = (options: Options) =>
         live,
         token: Option.getOrUndefined(token)
       }),
-      model
+      PromptTask.layer(join(options.data, "tasks.db"), OutlastConfig.limitsOf(settings)).pipe(
+        Layer.provideMerge(model)
+      )
     )
   }).pipe(Effect.scoped, Effect.provide(Telemetry))
 
@@ -249,7 +250,12 @@ const serving = (options: Options, { breaker, dead, isFake, live, token }: Parts
 
     // Routes need what this effect has.
     const context = yield* Effect.context<Runs.Needed>()
-    const routes = HttpRouter.add("POST", "/api/runs", Effect.provideContext(taking(runs, inbound), context))
+    const routes = Layer.merge(
+      Ops.routes([
+        HttpRouter.route("POST", "/api/runs", Effect.provideContext(taking(runs, inbound), context))
+      ]),
+      yield* TaskRoutes.make(inbound)
+    )
     const ops = yield* Layer.build(
       Ops.layer({
         name: "outlast serve",
@@ -284,6 +290,7 @@ const serving = (options: Options, { breaker, dead, isFake, live, token }: Parts
           : `Targets: ${refs.map(({ id }) => id).join(", ")}`,
         `status page  http://${urlHost(options.host)}:${ports.page}/`,
         `prompts      curl -N -H 'content-type: application/json' -d '{"prompt":"tell me a joke"}' http://${urlHost(options.host)}:${ports.page}/api/runs`,
+        `tasks        the same at /api/tasks, which outlive this process`,
         `probes       http://${urlHost(options.host)}:${ports.probes}/ready`,
         `metrics      http://${urlHost(options.host)}:${ports.metrics}/metrics`,
         token === undefined

@@ -19,7 +19,7 @@ const port = (name: string, usual: number, what: string) =>
 export const serve = Command.make(
   "serve",
   {
-    port: port("port", 4_180, "The port of the status page and of POST /api/runs"),
+    port: port("port", 4_180, "The port of the status page, of /api/runs and of /api/tasks"),
     probes: port("probes-port", 8_080, "The port of /live and /ready"),
     metrics: port("metrics-port", 9_090, "The port of /metrics"),
     host: text("host").pipe(
@@ -47,7 +47,7 @@ export const serve = Command.make(
       Flag.optional
     ),
     data: text("data").pipe(
-      Flag.withDescription("The folder of the lock, which keeps a second instance away"),
+      Flag.withDescription("The folder of the tasks, and of the lock, which keeps a second instance away"),
       Flag.withDefault(".outlast")
     ),
     fake: Flag.Boolean("fake").pipe(

@@ -75,15 +75,13 @@ export const list = (
     return true
   })
 
-const ended: ReadonlySet<string> = new Set(["Done", "Failed", "Cancelled"])
-
 export const show = (flags: StoreFlags & { readonly id: string; readonly answer: boolean }) =>
   Effect.gen(function* () {
     const found = yield* withTasks(flags, ({ status, result }) =>
       Effect.gen(function* () {
         const status_ = yield* status(flags.id)
         if (Option.isNone(status_)) return undefined
-        if (!ended.has(status_.value.state._tag)) return { status: status_.value, end: undefined }
+        if (!Report.hasEnded(status_.value.state)) return { status: status_.value, end: undefined }
         const end = yield* result(flags.id).pipe(
           Effect.map((outcome): Report.End => ({ outcome })),
           Effect.catchTag("TaskFailed", (failure) => Effect.succeed<Report.End>({ failure }))
@@ -159,11 +157,13 @@ export const decide = (
     readonly didNot: boolean
     readonly result: Option.Option<string>
     readonly approve: Option.Option<string>
+    readonly key: Option.Option<string>
   }
 ) =>
   Effect.gen(function* () {
     const verdict = yield* verdictOf(flags)
-    return yield* each({ ...flags, ids: [flags.id] }, "decided", ({ decide }, id) => decide(id, verdict))
+    const key = Option.getOrUndefined(flags.key)
+    return yield* each({ ...flags, ids: [flags.id] }, "decided", ({ decide }, id) => decide(id, verdict, key))
   })
 
 const verdictOf = (flags: {

@@ -3,6 +3,7 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { ByteSize, Effect, Layer, Schema } from "effect"
 import { HttpIncomingMessage, HttpMiddleware, HttpServer } from "effect/http"
 import { createServer } from "node:http"
+import { maxBody } from "./Body.ts"
 
 /** A server cannot listen. */
 export class ListenFailed extends Schema.TaggedError<ListenFailed>("@outlast/node/ops/ListenFailed")(
@@ -36,9 +37,6 @@ export interface Limits {
 
 /** Bytes of all headers. */
 const maxHeaders = 8_192
-
-/** Bytes of a body. */
-const maxBody = 65_536
 
 /** Requests of one connection. Further ones are answered with 503, and the connection ends. */
 const maxRequests = 1_000

@@ -41,14 +41,17 @@ import * as Page from "./Page.ts"
 import * as ProcessGauges from "./ProcessGauges.ts"
 import * as Prometheus from "./Prometheus.ts"
 import * as Gate from "./RequestGate.ts"
+import * as Routes from "./Routes.ts"
 
 export { action, ActionFailed } from "./Action.ts"
 export type { Action, ActionOptions, Done } from "./Action.ts"
+export { BodyRefused, readJson } from "./Body.ts"
 export { ListenFailed } from "./Listener.ts"
 export { definitions } from "./OpsEvent.ts"
 export type { OperatorAction, OpsEvent, Outcome } from "./OpsEvent.ts"
 export { defaults } from "./OpsOptions.ts"
 export type { Listen, Options, PageOptions } from "./OpsOptions.ts"
+export { addAll as routes } from "./Routes.ts"
 
 // -----------------------------------------------------------------------------
 // Service
@@ -154,7 +157,7 @@ const probeRoutes = Layer.unwrap(
     const readiness = yield* Effect.cachedWithTTL(Effect.uninterruptible(host.readiness), readyAge)
     const answer = (isGood: boolean, body: unknown) =>
       HttpServerResponse.jsonUnsafe(body, { status: isGood ? 200 : 503, headers: plain })
-    return HttpRouter.addAll([
+    return Routes.addAll([
       HttpRouter.route(
         "GET",
         "/live",
@@ -170,13 +173,15 @@ const probeRoutes = Layer.unwrap(
 )
 
 const metricRoutes = (gauges: () => ReadonlyArray<Prometheus.Gauge>) =>
-  HttpRouter.add(
-    "GET",
-    "/metrics",
-    Effect.map(Metric.snapshot, (snapshot) =>
-      HttpServerResponse.text(Prometheus.encode(snapshot, gauges()), {
-        contentType: Prometheus.contentType,
-        headers: plain
-      })
+  Routes.addAll([
+    HttpRouter.route(
+      "GET",
+      "/metrics",
+      Effect.map(Metric.snapshot, (snapshot) =>
+        HttpServerResponse.text(Prometheus.encode(snapshot, gauges()), {
+          contentType: Prometheus.contentType,
+          headers: plain
+        })
+      )
     )
-  )
+  ])

@@ -7,8 +7,10 @@ import { Host } from "../host/HostService.ts"
 import type { Action, Done } from "./Action.ts"
 import { ActionFailed } from "./Action.ts"
 import type { Audit } from "./Audit.ts"
+import * as Body from "./Body.ts"
 import type { EventFeed } from "./EventFeed.ts"
 import * as Gate from "./RequestGate.ts"
+import * as Routes from "./Routes.ts"
 
 /** On every response. The page runs its own module and nothing else. */
 const headers = {
@@ -28,6 +30,9 @@ const files = [
 ] as const
 
 const filePaths: ReadonlySet<string> = new Set(files.map(([path]) => path))
+
+/** Paths that only answer GET. */
+const readPaths: ReadonlySet<string> = new Set([...filePaths, "/events", "/api/state"])
 
 /** Milliseconds for which an answer of `/api/state` is shared by all who ask. */
 const stateAge = 250
@@ -60,8 +65,11 @@ const pathOf = (url: string): string => url.split("?", 1)[0] ?? ""
  * The kind of a request by its method. The handler of the actions asks for more itself ({@link acting}): routes also
  * match other spellings of a path, so a path does not decide what needs the token.
  */
-const kindOf = ({ method, url }: HttpServerRequest.HttpServerRequest): Gate.Kind =>
-  method !== "GET" && method !== "HEAD" ? "send" : filePaths.has(pathOf(url)) ? "open" : "read"
+const kindOf = ({ method, url }: HttpServerRequest.HttpServerRequest): Gate.Kind => {
+  const path = pathOf(url)
+  if (method === "POST") return readPaths.has(path) ? "read" : "send"
+  return (method === "GET" || method === "HEAD") && filePaths.has(path) ? "open" : "read"
+}
 
 const verdictOf = (policy: Gate.Policy, kind: Gate.Kind, { headers }: HttpServerRequest.HttpServerRequest) =>
   Gate.verdict(policy, {
@@ -83,7 +91,12 @@ export const gate =
         Effect.succeed(HttpServerResponse.setHeaders(response, headers))
       )
       const refusal = verdictOf(policy, kindOf(request), request)
-      if (refusal === undefined) return yield* app
+      if (refusal === undefined) {
+        if (!Body.isTooLarge(request.headers["content-length"])) return yield* app
+        const { message, status } = new Body.BodyRefused({ status: 413 })
+        // The rest of the body is not read.
+        return HttpServerResponse.setHeader(json({ error: message }, status), "connection", "close")
+      }
       if (pathOf(request.url).toLowerCase().startsWith(actionPath)) {
         yield* audit(nameOf(request.url, actions), undefined, "refused")
       }
@@ -130,10 +143,11 @@ const acting = ({ actions, audit, policy }: Checked) =>
       yield* audit("unknown", undefined, "refused")
       return json({ error: "There is no such action.", actions: Object.keys(actions) }, 404)
     }
-    const body = yield* Effect.result(request.json)
+    const body = yield* Effect.result(Body.readJson)
     if (Result.isFailure(body)) {
+      const { message, status } = body.failure
       yield* audit(name, undefined, "refused")
-      return json({ error: `The body is not JSON, or too large. ${action.doc}` }, 400)
+      return json({ error: `${message} ${action.doc}` }, status)
     }
     // A connection that closes does not leave an action half done.
     const done = yield* Effect.uninterruptible(Effect.result(carriedOut(action, body.success)))
@@ -206,7 +220,7 @@ export const routes = ({
             )
           : HttpServerResponse.raw(body, { contentType: "text/event-stream; charset=utf-8" })
       })
-      return HttpRouter.addAll([
+      return Routes.addAll([
         ...files.map(([path, file, contentType]) => {
           const text = readFileSync(new URL(file, folder), "utf8")
           return HttpRouter.route("GET", path, HttpServerResponse.text(text, { contentType }))

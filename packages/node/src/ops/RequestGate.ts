@@ -8,14 +8,14 @@
  * - **Origin** and **Sec-Fetch-Site**: a request of another page names its origin, which must be that of the Host.
  *
  * On loopback, reading and sending need no token. Elsewhere they do, in the header `authorization: Bearer …`: a token in
- * an address would be written to logs. Changes need a token everywhere. What is sent must be JSON, which another page
- * cannot send without asking first.
+ * an address would be written to logs. Changes need a token everywhere. What is sent with POST must be JSON, which
+ * another page cannot send without asking first. It cannot send other methods without asking either.
  */
 
 /**
  * - `open`: a file of the page, which holds no data
- * - `read`: data of the program
- * - `send`: a request to the program, such as a prompt
+ * - `read`: data of the program, and every request that a page cannot send to another one without asking first
+ * - `send`: POST, such as a prompt
  * - `change`: an action of an operator
  */
 export type Kind = "open" | "read" | "send" | "change"

@@ -104,8 +104,44 @@ describe("hostile requests", () => {
         assert.include([401, 404], statusOf(text), path)
       }
       const got = yield* send(page, `GET /api/actions/trip HTTP/1.1\r\n${local}\r\n`, hasStatus)
-      assert.strictEqual(statusOf(got), 404)
+      assert.strictEqual(statusOf(got), 405)
       assert.deepStrictEqual(acted, ["a"])
+    })
+  )
+
+  hostile(
+    "with a wrong method get 405, with the methods that are allowed",
+    Effect.gen(function* () {
+      const { metrics, page, probes } = yield* ports
+      const paths: ReadonlyArray<readonly [number | undefined, string, string, string]> = [
+        [page, "/", "POST", "GET, HEAD"],
+        [page, "/api/state", "DELETE", "GET, HEAD"],
+        [page, "/events", "PUT", "GET, HEAD"],
+        [page, "/api/actions/trip", "GET", "POST"],
+        [page, "/api/actions/trip", "HEAD", "POST"],
+        [probes, "/ready", "POST", "GET, HEAD"],
+        [metrics, "/metrics", "PATCH", "GET, HEAD"]
+      ]
+      for (const [port, path, method, allow] of paths) {
+        const text = yield* send(port, `${method} ${path} HTTP/1.1\r\n${local}\r\n`, hasStatus)
+        assert.strictEqual(statusOf(text), 405, `${method} ${path}`)
+        assert.include(text.toLowerCase(), `\r\nallow: ${allow.toLowerCase()}\r\n`)
+      }
+    })
+  )
+
+  hostile(
+    "with a body beyond the limit get 413, announced or in chunks",
+    Effect.gen(function* () {
+      const { page } = yield* ports
+      const large = "x".repeat(70_000)
+      const announced = yield* send(page, post(`${local}${bearer}`, large), hasStatus)
+      assert.strictEqual(statusOf(announced), 413)
+      const elsewhere = yield* send(page, post(local, large).replace("/api/actions/trip", "/none"), hasStatus)
+      assert.strictEqual(statusOf(elsewhere), 413)
+      const head = `POST /api/actions/trip HTTP/1.1\r\n${local}${bearer}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`
+      const chunk = `${large.length.toString(16)}\r\n${large}\r\n0\r\n\r\n`
+      assert.strictEqual(statusOf(yield* send(page, [head, chunk], hasStatus)), 413)
     })
   )
 

@@ -10,13 +10,15 @@ import {
   SqlMessageStorage
 } from "effect/cluster"
 import { Digest } from "effect/crypto"
-import { SqlClient } from "effect/sql"
+import { SqlClient, SqlError } from "effect/sql"
+import { StoreError as StoreErrors } from "@outlast/resilience"
+import type { StoreError } from "@outlast/resilience"
 import { TaskWorkflow } from "../worker/TaskWorkflow.ts"
 
 export class EngineRows extends Context.Service<
   EngineRows,
   {
-    readonly forget: (executionId: string) => Effect.Effect<void>
+    readonly forget: (executionId: string) => Effect.Effect<void, StoreError.StoreError>
     /**
      * The stored results of activities, as JSON, by their names. The engine reads them one by one. A result that is not
      * here may still be stored: the engine has the last word.
@@ -48,6 +50,9 @@ export const layerMemory: Layer.Layer<EngineRows> = Layer.succeed(EngineRows, {
   forget: () => Effect.void,
   replies: () => Effect.sync(() => new Map())
 })
+
+const isSqlError = Schema.is(SqlError.SqlError)
+const where = { store: "tasks" }
 
 /** The tables of effect/cluster. Makes none. */
 export const layerSql: Layer.Layer<EngineRows, never, SqlClient.SqlClient> = Layer.effect(
@@ -88,8 +93,11 @@ export const layerSql: Layer.Layer<EngineRows, never, SqlClient.SqlClient> = Lay
             })
           )
           .pipe(
-            Effect.catchCause((cause) =>
-              Effect.logWarning("Tasks: rows of the engine were not deleted for a pruned task.", cause)
+            // The engine keeps the error of the database as a cause.
+            Effect.mapError(
+              ({ cause }) =>
+                (isSqlError(cause) ? StoreErrors.fromSqlError(cause, where) : undefined) ??
+                new StoreErrors.StoreError({ reason: "unavailable", ...where, cause })
             )
           )
     }
