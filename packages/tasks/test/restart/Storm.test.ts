@@ -44,8 +44,7 @@ it.effect(
   () => {
     const failed = new Map<string, number>()
     const begun = new Map<string, Array<number>>()
-    let now = 0
-    let peak = 0
+    const world = { now: 0, peak: 0 }
     // Every first question fails, every further one is answered after a second.
     const ask = (prompt: Prompt.Prompt) =>
       Effect.gen(function* () {
@@ -57,10 +56,10 @@ it.effect(
           return yield* Effect.fail(AiError.make({ module: "Test", method: "generateText", reason }))
         }
         begun.set(task, [...(begun.get(task) ?? []), at])
-        peak = Math.max(peak, ++now)
+        world.peak = Math.max(world.peak, ++world.now)
         yield* Effect.ensuring(
           Effect.sleep("1 second"),
-          Effect.sync(() => void now--)
+          Effect.sync(() => void world.now--)
         )
         return [{ type: "text" as const, text: "done" }, Agents.finish()]
       })
@@ -75,7 +74,7 @@ it.effect(
     return Effect.gen(function* () {
       const { list } = yield* Tasks.Tasks
       for (let n = 0; n < tasks; n++) yield* Ride.submit({ params: { item: `ride ${n}` }, key: String(n) })
-      for (let i = 0; i < 1_000 && (begun.size < tasks || now > 0); i++) {
+      for (let i = 0; i < 1_000 && (begun.size < tasks || world.now > 0); i++) {
         yield* turn
         yield* TestClock.adjust("1 second")
       }
@@ -86,7 +85,7 @@ it.effect(
       assert.isTrue([...begun.values()].every(({ length }) => length === 1))
       assert.isAtMost(Math.max(...failed.values()) - Math.min(...failed.values()), 60_000)
       // The bound is used, and kept.
-      assert.strictEqual(peak, concurrency)
+      assert.strictEqual(world.peak, concurrency)
       const waits = { network: [] as Array<number>, limited: [] as Array<number> }
       for (const [task, [at = 0]] of begun) {
         waits[isLimited(task) ? "limited" : "network"].push(at - (failed.get(task) ?? 0))
