@@ -5,15 +5,20 @@
  *
  * A turn is timed inside the run, from one question to the next, so the half second in which a worker finds a task does
  * not count. The median of the runs; 1 is as fast as the raw engine and the agent without it, one after the other.
+ *
+ * Beside it: the time until a task of many turns goes on in another life of its process, and the fsyncs of a turn on
+ * SQLite, where strace is installed.
  */
-import { mkdtempSync, rmSync } from "node:fs"
+import { spawnSync } from "node:child_process"
+import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Agent } from "@outlast/agent"
+import { RunEvent, Steps } from "@outlast/agent/loop"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Journal, Task, Tasks } from "@outlast/tasks"
 import { Effect, Layer, Schema, Stream } from "effect"
-import { LanguageModel, Tool, Toolkit } from "effect/ai"
+import { LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
 import type { Response } from "effect/ai"
 import { ClusterWorkflowEngine, SingleRunner } from "effect/cluster"
 import { Digest } from "effect/crypto"
@@ -44,8 +49,9 @@ const usage = {
 /** Times of the questions of the run under way. */
 let asked: Array<number> = []
 
-const answer = (turn: number): Array<Response.PartEncoded> => {
-  const isLast = turn > turns
+const answer = (turn: number): Array<Response.PartEncoded> => answerOf(turn, turn > turns)
+
+const answerOf = (turn: number, isLast: boolean): Array<Response.PartEncoded> => {
   return [
     isLast
       ? { type: "text", text: "done" }
@@ -80,6 +86,33 @@ const alone = Effect.gen(function* () {
   return turnTime()
 }).pipe(Effect.provide(services))
 
+/** What the activities of the task store: the same values, with the same schemas. */
+const storedAnswer = (n: number): RunEvent.RunEvent => ({
+  _tag: "Answered",
+  messages: [
+    Prompt.makeMessage("assistant", {
+      content: [
+        Prompt.makePart("tool-call", { id: `look-${n}`, name: "look", params: {}, providerExecuted: false })
+      ]
+    })
+  ],
+  finish: "tool-calls",
+  calls: [{ id: `look-${n}`, name: "look" }],
+  usage: { inputTokens: 10, cachedInputTokens: 0, outputTokens: 5 }
+})
+const storedResult = (n: number): Steps.ToolStep => ({
+  _tag: "Ran",
+  result: {
+    part: Prompt.makePart("tool-result", {
+      id: `look-${n}`,
+      name: "look",
+      isFailure: false,
+      result: reply,
+      providerExecuted: false
+    })
+  }
+})
+
 const Raw = Workflow.make("Raw", {
   payload: { id: Schema.String },
   idempotencyKey: ({ id }) => id,
@@ -88,8 +121,17 @@ const Raw = Workflow.make("Raw", {
 const rawLayer = Raw.toLayer(
   Effect.fnUntraced(function* () {
     const first = performance.now()
-    for (let n = 0; n < turns * activities; n++) {
-      yield* Activity.make({ name: `step/${n}`, success: Schema.String, execute: Effect.succeed(reply) })
+    for (let n = 1; n <= turns; n++) {
+      yield* Activity.make({
+        name: `turn/${n}/ask`,
+        success: RunEvent.RunEvent,
+        execute: Effect.sync(() => storedAnswer(n))
+      })
+      yield* Activity.make({
+        name: `turn/${n}/tool/look-${n}`,
+        success: Steps.ToolStep,
+        execute: Effect.sync(() => storedResult(n))
+      })
     }
     return (performance.now() - first) / turns
   })
@@ -138,9 +180,74 @@ const measured = <E, E2>(
 const overStore = <E>(engine: ReturnType<typeof engineOn<E>>) =>
   measured(Tasks.layerEngine().pipe(Layer.provide(engine)), engine)
 
+/** Turns of the task that is resumed. */
+const many = 400
+
+/** Milliseconds from the start of a worker until a task of many turns asks again, and those until the worker stands. */
+const resumed = <E>(layer: () => Layer.Layer<Tasks.Tasks | Tasks.Workers, E>) =>
+  Effect.gen(function* () {
+    const begun = Promise.withResolvers<void>()
+    let next = begun
+    let isStopped = true
+    let turn = 0
+    const model = Layer.effect(
+      LanguageModel.LanguageModel,
+      LanguageModel.make({
+        generateText: () =>
+          Effect.suspend(() => {
+            if (turn < many) return Effect.succeed(answerOf(++turn, false))
+            next.resolve()
+            return isStopped ? Effect.never : Effect.succeed(answerOf(many + 1, true))
+          }),
+        streamText: () => Stream.empty
+      })
+    )
+    const walker = Walk.toLayer(() => ({ ...options, maxTurns: many + 5 })).pipe(
+      Layer.provide([model, Toolbox.toLayer({ look: () => Effect.succeed(reply) })])
+    )
+    const life = () => walker.pipe(Layer.provideMerge(layer()))
+    const key = `resumed-${many}`
+    yield* Effect.gen(function* () {
+      yield* Walk.submit({ params: {}, key })
+      yield* Effect.promise(() => begun.promise)
+    }).pipe(Effect.provide(life()))
+    next = Promise.withResolvers<void>()
+    isStopped = false
+    const since = performance.now()
+    return yield* Effect.gen(function* () {
+      const stands = performance.now() - since
+      yield* Effect.promise(() => next.promise)
+      const asks = performance.now() - since
+      yield* Walk.result(Walk.idOf(key))
+      return { stands, asks }
+    }).pipe(Effect.provide(life()))
+  })
+
+/** Fsyncs of a turn on SQLite, by strace: two tasks that differ in their turns only. */
+const fsyncsOf = (folder: string, kind: "none" | "once"): number => {
+  const [short, long] = [20, 120].map((turns) => {
+    const name = join(folder, `${kind}-${turns}`)
+    const program = join(import.meta.dirname, "tasksFsyncs.ts")
+    const node = [
+      process.execPath,
+      "--conditions=@outlast/source",
+      program,
+      `${name}.db`,
+      String(turns),
+      kind
+    ]
+    spawnSync("strace", ["-f", "-e", "trace=fsync,fdatasync", "-o", `${name}.log`, ...node], {
+      stdio: "ignore"
+    })
+    const log = readFileSync(`${name}.log`, "utf8")
+    return { turns, calls: log.split(/f(?:data)?sync\(/).length - 1 }
+  })
+  return ((long?.calls ?? NaN) - (short?.calls ?? NaN)) / ((long?.turns ?? 0) - (short?.turns ?? 0))
+}
+
 const line = (name: string, figures: Effect.Success<ReturnType<typeof overStore>>) => {
   const [own, raw, agent] = [figures.own, figures.raw, figures.agent].map((ms) => ms.toFixed(2).padStart(7))
-  return `  ${name.padEnd(11)}${own} ms a turn; raw engine ${raw} ms + agent alone ${agent} ms; ratio ${figures.ratio.toFixed(2)}; ${together} at once ${figures.rate.toFixed(0)} activities/s`
+  return `  ${name.padEnd(11)}${own} ms a turn; raw engine ${raw} ms + agent alone ${agent} ms; ratio ${figures.ratio.toFixed(2)}, beside the raw engine only ${(figures.own / figures.raw).toFixed(2)}; ${together} at once ${figures.rate.toFixed(0)} activities/s`
 }
 
 export const tasks = async ({ say }: Report): Promise<void> => {
@@ -151,6 +258,19 @@ export const tasks = async ({ say }: Report): Promise<void> => {
   try {
     const memory = measured(Tasks.layerMemory(), WorkflowEngine.layerMemory)
     say(line("memory", await Effect.runPromise(memory)))
+    if (spawnSync("strace", ["-V"]).status === 0) {
+      for (const kind of ["none", "once"] as const) {
+        say(
+          `  SQLite, a turn of a question and a tool \`${kind}\`: ${fsyncsOf(folder, kind).toFixed(2)} fsyncs (strace)`
+        )
+      }
+    } else say("  no strace: fsyncs were not counted")
+    const spent = ({ stands, asks }: { readonly stands: number; readonly asks: number }): string =>
+      `${asks.toFixed(0)} ms until a task of ${many} turns goes on, ${stands.toFixed(0)} ms of it until the worker stands`
+    const filename = join(folder, "resumed.db")
+    const onFile = () =>
+      Tasks.layerSqlite({ lock: Effect.void }).pipe(Layer.provide(SqliteClient.layer({ filename })))
+    say(`  SQLite: ${spent(await Effect.runPromise(resumed(onFile)))}`)
     const onSqlite = engineOn(SqliteClient.layer({ filename: join(folder, "tasks.db") }))
     say(line("SQLite", await Effect.runPromise(overStore(onSqlite))))
     if (Postgres.missing !== undefined) return

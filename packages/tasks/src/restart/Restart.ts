@@ -56,8 +56,8 @@ export const decide = (
   const restart = restarts + 1
   const delay = Backoff.delay(backoff, restart, undefined, draw)
   const hint = hintOf(reason)
-  // Not before a target is back: the restart would only use itself up.
-  return { _tag: "Restart", restart, wait: Math.max(delay, hint) }
+  // Not before a target is back: the restart would only use itself up. All tasks hear the same time, so they spread behind it.
+  return { _tag: "Restart", restart, wait: Math.max(delay, hint * (1 + spread * draw)) }
 }
 
 /** True for a failure that may pass by itself. */
@@ -82,6 +82,9 @@ const waitOf = (reason: AgentFailed.Reason): Duration.Duration => {
   if (reason._tag === "AllTargetsOut") return reason.soonest ?? Duration.zero
   return reason._tag === "ProviderFailure" ? (reason.retryAfter ?? Duration.zero) : Duration.zero
 }
+
+/** Part of a hint by which a restart may come later than the hint. */
+const spread = 0.2
 
 /** A target that is out for longer does not hold a task back for longer. */
 const maxHint = 15 * 60_000

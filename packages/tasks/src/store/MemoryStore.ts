@@ -21,7 +21,12 @@ const make = (): Service => {
     const row = rows.get(id)
     return row !== undefined && row.generation === generation && isOpen(row) ? row : undefined
   }
-  const count = (tag: string): number => all().filter(({ state }) => state._tag === tag).length
+  const countOf = (is: (row: Row) => boolean): number => {
+    let n = 0
+    for (const row of rows.values()) if (is(row)) n++
+    return n
+  }
+  const count = (tag: string): number => countOf(({ state }) => state._tag === tag)
   const wait = ({ id, generation, name, state, at, dueAt, restarts }: Wait): void => {
     const row = live(id, generation)
     if (row === undefined) return
@@ -51,9 +56,7 @@ const make = (): Service => {
             ? Effect.succeed({ isNew: false })
             : Effect.fail(new KeyReused({ task: task.task, key: task.key }))
         }
-        const waiting = all().filter(
-          (row) => isOpen(row) && (!row.started || row.state._tag === "Queued")
-        ).length
+        const waiting = countOf((row) => isOpen(row) && (!row.started || row.state._tag === "Queued"))
         if (waiting >= bound) return Effect.fail(new QueueFull({ queued: waiting, bound }))
         rows.set(task.id, {
           ...task,

@@ -14,6 +14,7 @@ import { AgentFailed, Transcript } from "@outlast/agent"
 import { RunState } from "@outlast/agent/loop"
 import { ResilienceEvents } from "@outlast/resilience"
 import { kept } from "../store/Kept.ts"
+import type { Replies } from "../store/EngineRows.ts"
 import type { Row } from "../store/TaskStore.ts"
 import { agentOf } from "../store/TaskStore.ts"
 import type { TaskEvent } from "../telemetry/TaskEvent.ts"
@@ -41,6 +42,7 @@ export const body =
         )
       )
       let found = yield* live
+      const isReplay = Option.isSome(found) && found.value.started
       if (Option.isSome(found) && !found.value.started) {
         // Before the first step: a cancellation from here on reaches this run, and an earlier one has ended the task.
         yield* kept(store.started(found.value.id, found.value.generation))
@@ -52,7 +54,7 @@ export const body =
       const control = new Control(row)
       running.set(row.id, control)
       yield* Effect.ensuring(
-        Effect.catchCause(run(worker, payload, row, control), (cause) =>
+        Effect.catchCause(run(worker, payload, row, control, isReplay), (cause) =>
           // A mistake beside the run: the task must not stay open with nothing that runs it.
           Cause.hasInterruptsOnly(cause)
             ? Effect.failCause(cause)
@@ -64,7 +66,7 @@ export const body =
       )
     })
 
-const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control) =>
+const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control, isReplay: boolean) =>
   Effect.gen(function* () {
     const engine = yield* Effect.context<WorkflowEngine | WorkflowInstance>()
     /** Ends a wait for the agent or for a permit. */
@@ -84,7 +86,9 @@ const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control) =
       control.says({ _tag: "Queued", position: 0 }, yield* Clock.currentTimeMillis)
     }
     const intents = row.started ? yield* kept(worker.store.intents(row.id)) : []
-    const steps = TaskSteps.make({ worker, row, control, definition, engine, intents })
+    const { executionId } = yield* WorkflowInstance
+    const stored: Replies = isReplay ? yield* worker.engineRows.replies(executionId) : new Map()
+    const steps = TaskSteps.make({ worker, row, control, definition, engine, intents, stored })
     const { params, history } = row
     const carriedOut = Effect.exit(definition.run({ params, history, steps, cancel: control.cancelled }))
     // A wait ends only until the permit is there.

@@ -3,12 +3,13 @@
  *
  * A wait for a person suspends the task: nothing of it stays in memory.
  */
-import { Clock, Effect, Schedule, Schema, Semaphore } from "effect"
+import { Clock, Effect, Option, Schedule, Schema, Semaphore } from "effect"
 import type { Context } from "effect"
 import { Activity, DurableDeferred, Workflow } from "effect/workflow"
 import { WorkflowInstance } from "effect/workflow/WorkflowEngine"
 import type { WorkflowEngine } from "effect/workflow/WorkflowEngine"
 import { kept } from "../store/Kept.ts"
+import type { Replies } from "../store/EngineRows.ts"
 import type { Row } from "../store/TaskStore.ts"
 import { agentOf } from "../store/TaskStore.ts"
 import type { EffectRecord, TaskState } from "../TaskState.ts"
@@ -29,6 +30,16 @@ export interface Options {
   readonly engine: Context.Context<Engine>
   /** Effects that earlier executions of the task have begun. */
   readonly intents: ReadonlyArray<EffectRecord>
+  /** Results that the engine had stored when this execution began, read at once. Each is used once. */
+  readonly stored: Replies
+}
+
+/** A result that was read at once. One that does not decode is left to the engine. */
+const storedIn = <A>(stored: Replies, name: string, success: Schema.Codec<A, unknown>): Option.Option<A> => {
+  if (!stored.has(name)) return Option.none()
+  const value = stored.get(name)
+  stored.delete(name)
+  return Schema.decodeUnknownOption(Schema.toCodecJson(success))(value)
 }
 
 export type Execution = ReturnType<typeof make>
@@ -53,19 +64,23 @@ export const make = (options: Options) => {
   /** A worker that stops begins no further step. */
   const boundary = Effect.suspend(() => (worker.isDraining() ? parked : Effect.void))
 
-  const activity = <S extends Schema.Constraint, R>(
+  const activity = <A, R>(
     name: string,
-    success: S,
-    execute: Effect.Effect<S["Type"], never, R>
-  ): Effect.Effect<S["Type"], never, R> =>
+    success: Schema.Codec<A, unknown>,
+    execute: Effect.Effect<A, never, R>
+  ): Effect.Effect<A, never, R> =>
     Effect.andThen(
       boundary,
-      Effect.provideContext(
-        Activity.make({ name, success, execute, interruptRetryPolicy: Schedule.recurs(0) }),
-        engine
-      )
+      Effect.suspend(() => {
+        const known = storedIn(options.stored, name, success)
+        if (Option.isSome(known)) return Effect.succeed(known.value)
+        return Effect.provideContext(
+          Activity.make({ name, success, execute, interruptRetryPolicy: Schedule.recurs(0) }),
+          engine
+        )
+      })
       // The schemas need no services, and the engine is provided: what is left is that of `execute`.
-    ) as Effect.Effect<S["Type"], never, R>
+    ) as Effect.Effect<A, never, R>
 
   const says = (state: TaskState) => Effect.map(Clock.currentTimeMillis, (now) => control.says(state, now))
 

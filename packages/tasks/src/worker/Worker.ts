@@ -12,6 +12,7 @@ import { Options } from "@outlast/resilience"
 import type { Service as HolderService } from "../cluster/Holders.ts"
 import { Holders } from "../cluster/Holders.ts"
 import { verdictJson } from "../TaskState.ts"
+import { EngineRows } from "../store/EngineRows.ts"
 import type { Row } from "../store/TaskStore.ts"
 import { agentOf, TaskStore } from "../store/TaskStore.ts"
 import { body } from "./Body.ts"
@@ -48,7 +49,9 @@ export interface Service {
 
 export class Worker extends Context.Service<Worker, Service>()("@outlast/tasks/worker/Worker") {}
 
-export const layer = (settings: Settings): Layer.Layer<Worker, never, WorkflowEngine | TaskStore> =>
+export const layer = (
+  settings: Settings
+): Layer.Layer<Worker, never, WorkflowEngine | TaskStore | EngineRows> =>
   Layer.effect(
     Worker,
     Effect.gen(function* () {
@@ -62,6 +65,7 @@ export const layer = (settings: Settings): Layer.Layer<Worker, never, WorkflowEn
         name: settings.name,
         boot: globalThis.crypto.randomUUID(),
         store,
+        engineRows: yield* EngineRows,
         maxRestarting: settings.maxRestarting,
         permits: Semaphore.makeUnsafe(settings.concurrency),
         handlers: new Handlers(scope),

@@ -1,6 +1,7 @@
 /** State that the parts of a worker share. */
 import type { Effect, Semaphore } from "effect"
 import type { Service as Holders } from "../cluster/Holders.ts"
+import type { EngineRows } from "../store/EngineRows.ts"
 import type { Service as Store } from "../store/TaskStore.ts"
 import type { TaskState } from "../TaskState.ts"
 import type { Control } from "./Control.ts"
@@ -20,6 +21,7 @@ export interface WorkerCore {
   /** Identifies the start of this process. */
   readonly boot: string
   readonly store: Store
+  readonly engineRows: EngineRows["Service"]
   readonly maxRestarting: number
   readonly permits: Semaphore.Semaphore
   readonly handlers: Handlers<Reply>
