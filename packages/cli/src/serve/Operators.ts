@@ -1,10 +1,12 @@
 /** Actions by which operators change the running service. */
-import { Effect, Schema } from "effect"
+import { Effect, Option, Schema } from "effect"
 import type { Context } from "effect"
 import type { LiveConfig } from "@outlast/agent/config"
 import type { Targets } from "@outlast/agent/failover"
 import type { DeadLetters } from "@outlast/delivery"
 import { Ops } from "@outlast/node/ops"
+import { Verdict } from "@outlast/tasks"
+import type { Tasks } from "@outlast/tasks"
 import type { CircuitBreaker } from "@outlast/resilience"
 
 export interface Parts {
@@ -13,6 +15,7 @@ export interface Parts {
   /** Names of all circuits. */
   readonly circuits: ReadonlyArray<string>
   readonly live: LiveConfig.Service
+  readonly tasks: Tasks.Service
   /** Absent without `--store`. */
   readonly dead: DeadLetters.Service | undefined
 }
@@ -45,13 +48,38 @@ const replay = (dead: DeadLetters.Service): Ops.Action =>
       })
   })
 
+/** A decision about an effect is refused when the task waits for another one by now. */
+const decide = (tasks: Tasks.Service): Ops.Action =>
+  Ops.action({
+    doc: 'Answers what a task waits for: { "task": ID, "effect"?: KEY, "verdict": { "_tag": "Happened", "result"? } | { "_tag": "DidNot" } | { "_tag": "Approved", "decisions": [BOOLEAN] } }.',
+    params: Schema.Struct({
+      task: Schema.String,
+      effect: Schema.optionalKey(Schema.String),
+      verdict: Verdict
+    }),
+    subject: ({ task, verdict }) => `${task} (${verdict._tag})`,
+    run: ({ effect, task, verdict }) =>
+      Effect.gen(function* () {
+        const state = Option.getOrUndefined(yield* tasks.status(task))?.state
+        if (verdict._tag !== "Approved" && effect === undefined) {
+          return yield* Effect.fail({ message: "Name the effect by its key: the task may wait for another one." })
+        }
+        if (effect !== undefined && state?._tag === "InDoubt" && state.effect.key !== effect) {
+          return yield* Effect.fail({ message: "The task waits for another effect. Look again." })
+        }
+        yield* tasks.decide(task, verdict)
+        return null
+      })
+  })
+
 /** Actions by name. `docs/operations.md` lists them. */
 export const make = ({
   breaker,
   circuits,
   dead,
   live,
-  targets
+  targets,
+  tasks
 }: Parts): Readonly<Record<string, Ops.Action>> => {
   const known = (circuit: string): Effect.Effect<void, Refused> =>
     circuits.includes(circuit)
@@ -59,6 +87,7 @@ export const make = ({
       : Effect.fail({ message: `There is no such circuit. Circuits: ${circuits.join(", ")}.` })
   return {
     ...(dead === undefined ? {} : { replay: replay(dead) }),
+    decide: decide(tasks),
     trip: Ops.action({
       doc: 'Opens a circuit: { "circuit": NAME }.',
       params: Circuit,
