@@ -49,6 +49,7 @@ import * as Requests from "./Requests.ts"
 import * as Runs from "./Runs.ts"
 import * as Sections from "./Sections.ts"
 import * as TaskRoutes from "./TaskRoutes.ts"
+import * as Traces from "./Traces.ts"
 
 export interface Options {
   /** Port of the page and of `POST /api/runs`. */
@@ -193,7 +194,8 @@ export const run = (options: Options) =>
 
 const Telemetry = Alerts.layer().pipe(
   Layer.provideMerge(Outlast.layerMetrics()),
-  Layer.provideMerge(ResilienceEvents.layer())
+  Layer.provideMerge(ResilienceEvents.layer()),
+  Layer.provideMerge(Traces.layer)
 )
 
 const codeOf = (error: unknown): string =>
