@@ -9,6 +9,7 @@ import { join } from "node:path"
 import { EventLine } from "@outlast/agent"
 import { Inbound } from "@outlast/agent/guard"
 import { DeliveryMetrics } from "@outlast/delivery"
+import { TaskMetrics } from "@outlast/tasks"
 import { Supervised } from "@outlast/node"
 import { Ops } from "@outlast/node/ops"
 import type { EventDefinition } from "@outlast/resilience"
@@ -43,6 +44,7 @@ const add = (metric: Metric.Metric<number, unknown>, labels: ReadonlyArray<strin
 for (const { metrics } of Object.values<EventDefinition.EventDefinition<never>>({
   ...EventLine.definitions,
   ...DeliveryMetrics.definitions,
+  ...TaskMetrics.definitions,
   ...Supervised.definitions,
   ...Ops.definitions
 })) {
@@ -157,7 +159,7 @@ describe("docs/metrics.md", () => {
 
   it("has no label for ids, keys, addresses and texts", () => {
     const allowed = new Set(
-      "action alert circuit connection event from kind model name outcome pattern process provider reason scope source tier to transition".split(
+      "action agent alert circuit connection event from kind model name outcome pattern process provider reason scope source state tier to transition".split(
         " "
       )
     )

@@ -8,7 +8,7 @@
  */
 import { join } from "node:path"
 import { Tasks } from "@outlast/tasks"
-import { Effect, Fiber, Option, Random, Stream } from "effect"
+import { Duration, Effect, Fiber, Option, Random, Stream } from "effect"
 import type { Scope } from "effect"
 import * as Postgres from "../services/Postgres.ts"
 import * as Server from "../services/Server.ts"
@@ -49,6 +49,8 @@ export interface Result {
   readonly states: ReadonlyArray<string>
   /** Tasks whose outcome changed after their end. */
   readonly changed: number
+  /** Seconds from the last kill until the last task ended. */
+  readonly settled: number
 }
 
 export const isRight = ({ duplicates, missing, lost, changed }: Result): boolean =>
@@ -58,6 +60,7 @@ export const lines = (result: Result): ReadonlyArray<string> => [
   `${result.engine}, ${result.workers} ${result.workers === 1 ? "worker" : "workers"}: ${result.kills} kills, ${result.inside} of them inside a handler`,
   `  ${result.tasks} tasks, ${result.effects} effects that may happen once, ${result.decided} decided by a person`,
   `  duplicates: ${result.duplicates}, missing effects: ${result.missing}, lost: ${result.lost}, outcomes that changed: ${result.changed}`,
+  `  the last task ended ${result.settled.toFixed(1)} s after the last kill`,
   ...result.states
 ]
 
@@ -165,7 +168,7 @@ const killing = (
       yield* spare.go
       living.splice(living.indexOf(victim), 1, spare)
     }
-    yield* Effect.timeoutOption(Fiber.join(tasks), patience)
+    const [settled] = yield* Effect.timed(Effect.timeoutOption(Fiber.join(tasks), patience))
     yield* Fiber.interruptAll([tasks, deciding])
     const { status } = yield* Tasks.Tasks
     const lost = ids.filter((id) => !isDone(outcomes.get(id)))
@@ -191,7 +194,8 @@ const killing = (
       ).length,
       lost: lost.length,
       states: states.map((found) => `${found?.id} ${JSON.stringify(found?.state)}`),
-      changed: after.filter(([id, outcome]) => outcomes.get(id) !== outcome).length
+      changed: after.filter(([id, outcome]) => outcomes.get(id) !== outcome).length,
+      settled: Duration.toSeconds(settled)
     }
   })
 
@@ -213,9 +217,10 @@ const decide = (world: World, decided: Set<string>) =>
       Effect.gen(function* () {
         if (state._tag !== "InDoubt") return
         const { key } = state.effect
+        const about = Tasks.decisionKey(state)
         yield* Effect.sleep("1 second")
         const happened = (yield* world.effects).has(key)
-        yield* decide(id, happened ? { _tag: "Happened", result: key } : { _tag: "DidNot" })
+        yield* decide(id, happened ? { _tag: "Happened", result: key } : { _tag: "DidNot" }, about)
         decided.add(key)
       })
     )

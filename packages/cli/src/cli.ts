@@ -1,7 +1,7 @@
 /**
  * The `outlast` command and its subcommands.
  */
-import { Console, Effect, Option } from "effect"
+import { Console, Effect, Option, Stdio } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import manifest from "../package.json" with { type: "json" }
 import * as Chat from "./chat/Chat.ts"
@@ -17,6 +17,7 @@ import * as Explain from "./explain/Explain.ts"
 import { isPreset, presetNames } from "./explain/Preset.ts"
 import { file, text } from "./Flags.ts"
 import * as Guard from "./guard/Guard.ts"
+import { withUsageErrors } from "./Invocation.ts"
 import { unknown } from "./chat/Nearest.ts"
 import * as JsonError from "./JsonError.ts"
 import { serve } from "./serve/ServeCommand.ts"
@@ -48,10 +49,9 @@ const demo = Command.make(
   },
   Effect.fn(
     function* (options) {
-      const done = yield* Demo.run({
-        ...options,
-        paint: paintFor(process.stdout.isTTY, process.env["NO_COLOR"])
-      })
+      const { stdoutIsTerminal } = yield* Stdio.Stdio
+      const paint = paintFor(yield* stdoutIsTerminal, process.env["NO_COLOR"])
+      const done = yield* Demo.run({ ...options, paint })
       if (!done) return yield* new Unsuccessful()
     },
     (effect, { json }) => Effect.tapErrorTag(effect, "UsageError", JsonError.report("demo", json))
@@ -338,10 +338,10 @@ const config = Command.make("config").pipe(
 )
 
 /** Returns colours for a terminal, unless they are turned off. */
-const paintFor = (isTerminal: boolean | undefined, noColor: string | undefined): Timeline.Paint =>
-  isTerminal === true && (noColor === undefined || noColor === "") ? Timeline.coloured : Timeline.uncoloured
+const paintFor = (isTerminal: boolean, noColor: string | undefined): Timeline.Paint =>
+  isTerminal && (noColor === undefined || noColor === "") ? Timeline.coloured : Timeline.uncoloured
 
-export const outlast = Command.make("outlast").pipe(
+const outlast = Command.make("outlast").pipe(
   Command.withDescription("Resilience for LLM agents"),
   Command.withSubcommands([
     demo,
@@ -358,3 +358,6 @@ export const outlast = Command.make("outlast").pipe(
     worker
   ])
 )
+
+/** Runs the command with the arguments of `Stdio`. */
+export const run = outlast.pipe(Command.run({ version: manifest.version }), withUsageErrors)

@@ -5,11 +5,8 @@ import { writeSync } from "node:fs"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect } from "effect"
-import { Command } from "effect/cli"
 import { Host } from "@outlast/node/host"
-import manifest from "../package.json" with { type: "json" }
-import { outlast } from "./cli.ts"
-import { withUsageErrors } from "./Invocation.ts"
+import { run } from "./cli.ts"
 
 // A reader that closes the pipe (`outlast demo | head`) is not an error. Other write errors are.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
@@ -21,11 +18,7 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   process.exit(1)
 })
 
-const program = outlast.pipe(
-  Command.run({ version: manifest.version }),
-  withUsageErrors,
-  Effect.provide(NodeServices.layer)
-)
+const program = Effect.provide(run, NodeServices.layer)
 
 // A service ends in phases. All other commands end at once.
 const command = process.argv.slice(2).find((argument) => !argument.startsWith("-"))

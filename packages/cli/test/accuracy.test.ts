@@ -5,7 +5,7 @@
 import { readFileSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { assert, it } from "vitest"
-import { outlast } from "./process.ts"
+import { outlast } from "./run.ts"
 
 const inProject = (path: string) => fileURLToPath(new URL(`../../../${path}`, import.meta.url))
 const file = inProject("docs/classification.md")

@@ -10,7 +10,8 @@ import * as Comparison from "#cli/classify/Comparison"
 import * as Decision from "#cli/classify/Decision"
 import * as Score from "#cli/classify/Score"
 import * as Verdict from "#cli/classify/Verdict"
-import { linesOf, outlast, piped } from "./process.ts"
+import { linesOf, outlast as start, piped } from "./process.ts"
+import { outlast } from "./run.ts"
 
 let folder = ""
 beforeAll(async () => {
@@ -36,7 +37,7 @@ const given = (fields: object): ErrorCase.Case => Result.getOrThrow(ErrorCase.pa
 
 describe("outlast classify", { timeout: 60_000 }, () => {
   it("prints one verdict per line, in order", async () => {
-    const run = await outlast(["classify"], {
+    const run = await start(["classify"], {
       input: `${JSON.stringify(limited)}\r\n\n{"status":401,"message":"no"}\n  \n{"status":503}`
     })
     assert.strictEqual(run.exitCode, 0, run.stderr)

@@ -17,7 +17,8 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
 import { fileOf } from "../../../test/fixtures/transcripts/generate.ts"
-import { linesOf, outlast } from "./process.ts"
+import { linesOf, outlast as start } from "./process.ts"
+import { outlast } from "./run.ts"
 import type { Json } from "./transcripts.ts"
 import { listOf } from "./transcripts.ts"
 
@@ -41,7 +42,7 @@ const written = async (name: string, body: unknown): Promise<string> => {
 describe("outlast compact", { timeout: 60_000 }, () => {
   it("reports the format and the cuts, and writes the result in the same format", async () => {
     const out = join(folder, "out.json")
-    const run = await outlast(["compact", incident, "--window", "48000", "--out", out])
+    const run = await start(["compact", incident, "--window", "48000", "--out", out])
     assert.strictEqual(run.exitCode, 0, run.stderr)
     assert.strictEqual(run.stderr, "")
     const [found, window, before, after, ...rest] = linesOf(run)
@@ -129,7 +130,7 @@ describe("outlast compact", { timeout: 60_000 }, () => {
 
   it("reads standard input, and prompts of effect/ai", async () => {
     const input = await readFile(fixture("effect-support"), "utf8")
-    const run = await outlast(["compact", "-", "--window", "20000"], { input })
+    const run = await start(["compact", "-", "--window", "20000"], { input })
     assert.strictEqual(run.exitCode, 0, run.stderr)
     assert.match(run.stdout, /^-: effect\/ai\n/)
     assert.include(run.stdout, "Nothing was written: --out FILE keeps the compacted transcript.")

@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
 import { parse } from "#cli/config/SettingsFile"
 import { kinds, schemaOf } from "#cli/config/ConfigCheck"
-import { outlast } from "./process.ts"
+import { outlast } from "./run.ts"
 
 let folder = ""
 beforeAll(async () => {

@@ -1,11 +1,12 @@
-/** Runs the demo like a user: a separate process, real files, real HTTP on this machine. */
+/** Runs the demo like a user: real files, real HTTP on this machine, and separate processes where they matter. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
 import type { Summary } from "#cli/demo/Summary"
-import { outlast } from "./process.ts"
+import { outlast as start } from "./process.ts"
 import type { Run } from "./process.ts"
+import { outlast } from "./run.ts"
 
 /** Returns the JSON, which is all of standard output. */
 const summaryOf = ({ stdout }: Run): Summary => JSON.parse(stdout)
@@ -23,7 +24,7 @@ afterAll(() => rm(folder, { recursive: true }))
 
 describe("outlast demo", () => {
   it("dies mid-stream on the AI SDK, and does the same job with Outlast", { timeout: 60_000 }, async () => {
-    const run = await outlast(["demo", "--json"])
+    const run = await start(["demo", "--json"])
     assert.strictEqual(run.exitCode, 0, run.all)
     assert.strictEqual(run.stderr, "")
     const { targets, without, ...summary } = summaryOf(run)
@@ -114,7 +115,7 @@ describe("outlast demo", () => {
           faults: []
         })
       )
-      const run = await outlast(["demo", "--json", "--plan", plan], { env: { SECRET_OF_THE_HOST: "x" } })
+      const run = await start(["demo", "--json", "--plan", plan], { env: { SECRET_OF_THE_HOST: "x" } })
       assert.deepInclude(summaryOf(run), { outcome: "completed", jobVerified: true })
     }
   )

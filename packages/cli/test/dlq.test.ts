@@ -5,7 +5,8 @@ import { Effect, Layer } from "effect"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { DeadLetters, DeliveryStore } from "@outlast/delivery"
 import { afterAll, assert, beforeEach, describe, it } from "vitest"
-import { linesOf, outlast } from "./process.ts"
+import { linesOf, outlast as start } from "./process.ts"
+import { outlast } from "./run.ts"
 
 let folder = ""
 let file = ""
@@ -146,7 +147,7 @@ describe("outlast dlq", { timeout: 60_000 }, () => {
   })
 
   it("names the host of a database that does not answer, and no password", async () => {
-    const run = await outlast(["dlq", "list", "--store", "postgres://me:secret-word@127.0.0.1:1/db"])
+    const run = await start(["dlq", "list", "--store", "postgres://me:secret-word@127.0.0.1:1/db"])
     assert.strictEqual(run.exitCode, 1, run.all)
     assert.include(run.stderr, "127.0.0.1:1")
     assert.notInclude(run.all, "secret-word")

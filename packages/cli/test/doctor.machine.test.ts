@@ -11,7 +11,7 @@ import { StoreLock } from "@outlast/node/lock"
 import type { Report } from "#cli/doctor/Report"
 import * as Ports from "#cli/doctor/Ports"
 import * as SystemClock from "#cli/doctor/SystemClock"
-import { outlast } from "./process.ts"
+import { outlast } from "./run.ts"
 
 const secret = "planted-Zx9Qw8Er7Ty6Ui5Op4"
 const env = { ANTHROPIC_API_KEY: `sk-ant-api03-${secret}` }

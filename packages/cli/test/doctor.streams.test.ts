@@ -4,7 +4,7 @@ import { jetstreamManager } from "@nats-io/jetstream"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as Nats from "../../../test/services/Nats.ts"
-import { outlast } from "./process.ts"
+import { outlast } from "./run.ts"
 
 const key = { ANTHROPIC_API_KEY: "sk-ant-api03-4fJ9tEabcKeyQ8" }
 

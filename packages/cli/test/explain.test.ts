@@ -4,7 +4,7 @@ import { FailoverReason, ProviderFailure, RecoveryPolicy } from "@outlast/agent"
 import type { Preset } from "#cli/explain/Preset"
 import { presetNames, presets } from "#cli/explain/Preset"
 import * as Rehearsal from "#cli/explain/Rehearsal"
-import { outlast } from "./process.ts"
+import { outlast } from "./run.ts"
 
 const failure = (reason: FailoverReason.FailoverReason, retryAfter?: Duration.Input) =>
   new ProviderFailure.ProviderFailure({

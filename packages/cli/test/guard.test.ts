@@ -7,7 +7,8 @@ import { afterAll, assert, beforeAll, describe, it } from "vitest"
 import * as Judge from "#cli/guard/Judge"
 import * as Trace from "#cli/guard/Trace"
 import * as TraceScore from "#cli/guard/TraceScore"
-import { linesOf, outlast, piped } from "./process.ts"
+import { linesOf, piped } from "./process.ts"
+import { outlast } from "./run.ts"
 
 const traces = fileURLToPath(new URL("../../../test/fixtures/traces", import.meta.url))
 

@@ -7,7 +7,8 @@ import { Effect, Layer, Schema } from "effect"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Task, Tasks } from "@outlast/tasks"
 import { afterAll, assert, beforeEach, describe, it } from "vitest"
-import { linesOf, outlast } from "./process.ts"
+import { linesOf, outlast as start } from "./process.ts"
+import { outlast } from "./run.ts"
 
 let folder = ""
 let file = ""
@@ -111,7 +112,7 @@ describe("outlast tasks", { timeout: 240_000 }, () => {
       assert.strictEqual(watched.exitCode, 0, watched.all)
       assert.match(watched.stdout, /done \(completed\)\n$/)
       assert.include(said, "Worker w runs the tasks of")
-      const second = await outlast(["worker", module, "--store", file])
+      const second = await start(["worker", module, "--store", file])
       assert.strictEqual(second.exitCode, 1, second.all)
       assert.include(second.stderr, "is locked")
       const waits = JSON.parse((await tasks("show", "other/o-1", "--json")).stdout)
@@ -167,7 +168,7 @@ describe("outlast tasks", { timeout: 240_000 }, () => {
   it("starts no worker for a module without agents", async () => {
     const module = join(folder, "empty.mjs")
     await writeFile(module, "export default 1")
-    const run = await outlast(["worker", module, "--store", file])
+    const run = await start(["worker", module, "--store", file])
     assert.strictEqual(run.exitCode, 2, run.all)
     assert.include(run.stderr, "is no Layer")
   })

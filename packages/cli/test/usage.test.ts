@@ -5,7 +5,8 @@ import { fileURLToPath } from "node:url"
 import { Result } from "effect"
 import { assert, describe, it } from "vitest"
 import * as ErrorCase from "#cli/classify/ErrorCase"
-import { linesOf, outlast } from "./process.ts"
+import { linesOf, outlast as start } from "./process.ts"
+import { outlast } from "./run.ts"
 
 const directory = tmpdir()
 
@@ -35,7 +36,8 @@ describe("a command line that cannot be run", { timeout: 60_000 }, () => {
   }
 
   it("is answered with the usage", async () => {
-    const { stderr } = await outlast(["classify", "--nope"])
+    const { exitCode, stderr, stdout } = await start(["classify", "--nope"])
+    assert.deepStrictEqual([exitCode, stdout], [2, ""])
     assert.match(stderr, /^Usage: outlast classify \[flags\]/m)
     assert.match(stderr, /^See outlast classify --help\.$/m)
   })

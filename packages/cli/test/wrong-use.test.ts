@@ -3,7 +3,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
-import { outlast } from "./process.ts"
+import { outlast as start } from "./process.ts"
+import { outlast } from "./run.ts"
 
 let folder = ""
 
@@ -95,7 +96,7 @@ describe("a wrong use", { timeout: 120_000 }, () => {
   })
 
   it("doctor names a missing file", async () => {
-    const run = await outlast(["doctor", join(folder, "none")])
+    const run = await start(["doctor", join(folder, "none")])
     assert.include(run.all, `${join(folder, "none")}: The file does not exist.`)
     assert.strictEqual(run.exitCode, 1)
   })

@@ -42,6 +42,22 @@ export class NotNow extends Schema.TaggedError<NotNow>("@outlast/tasks/NotNow")(
   }
 }
 
+/** The decision is about something else than what the task waits for. Nothing was changed. */
+export class StaleDecision extends Schema.TaggedError<StaleDecision>("@outlast/tasks/StaleDecision")(
+  "StaleDecision",
+  {
+    task: Schema.String,
+    /** The key that the decision names. */
+    key: Schema.String,
+    /** The key of what the task waits for. */
+    waitsFor: Schema.String
+  }
+) {
+  override get message(): string {
+    return `The decision about \`${this.key}\` does nothing for task \`${this.task}\`: it waits for a decision about \`${this.waitsFor}\`. Look at that one, then decide with its key.`
+  }
+}
+
 const words: Readonly<Record<string, { readonly when: string; readonly next: string }>> = {
   resume: { when: "a task that is Failed or Cancelled, with its conversation", next: "" },
   decide: {

@@ -16,6 +16,8 @@ export const EffectRecord = Schema.Struct({
   task: Schema.String,
   generation: Schema.Int,
   tool: Schema.String,
+  /** The declaration under which it began; absent in records of before, which count as `once`. */
+  kind: Schema.optional(Schema.Literals(["idempotent", "once"])),
   turn: Schema.Finite,
   callId: Schema.String,
   params: Schema.Unknown,
@@ -72,8 +74,31 @@ export type TaskState = typeof TaskState.Type
 
 export type StateTag = TaskState["_tag"]
 
+/** A state that this version cannot read: a newer one has stored it under this tag. It is never stored. */
+export interface Unreadable {
+  readonly _tag: "Unreadable"
+  readonly tag: string
+}
+
 /** States that a task does not leave, except by `resume`. */
-export const ended: ReadonlySet<StateTag> = new Set<StateTag>(["Done", "Failed", "Cancelled"])
+export const ended: ReadonlySet<StateTag | "Unreadable"> = new Set<StateTag>(["Done", "Failed", "Cancelled"])
+
+/**
+ * Identifies the decision that a task waits for; `undefined` where it waits for none. An effect in doubt has its key,
+ * with the number of the attempt behind a `#` from the second on. An approval has the ids of its calls.
+ */
+export const decisionKey = (state: TaskState | Unreadable): string | undefined => {
+  switch (state._tag) {
+    case "InDoubt": {
+      const { key, attempt } = state.effect
+      return attempt === 1 ? key : `${key}#${attempt}`
+    }
+    case "WaitingForApproval":
+      return state.calls.map(({ id }) => id).join(",")
+    default:
+      return undefined
+  }
+}
 
 export interface TaskStatus {
   readonly id: string
@@ -81,7 +106,7 @@ export interface TaskStatus {
   readonly version: number
   /** Counts from 1, and grows with each `resume`. */
   readonly generation: number
-  readonly state: TaskState
+  readonly state: TaskState | Unreadable
   /** Time at which the state began, and at which the task was submitted. */
   readonly since: number
   readonly submittedAt: number

@@ -19,31 +19,22 @@
  * ```ts
  * const { list, decide } = yield* Tasks.Tasks
  * yield* list({ state: ["InDoubt"] }).pipe(
- *   Stream.runForEach(({ id }) => decide(id, { _tag: "DidNot" }))
+ *   Stream.runForEach(({ id, state }) => decide(id, { _tag: "DidNot" }, Tasks.decisionKey(state)))
  * )
  * ```
  */
 import { Clock, Context, Duration, Effect, Layer, Option, Schedule, Schema, Stream } from "effect"
 import type { Scope } from "effect"
 import { Prompt } from "effect/ai"
-import {
-  ClusterWorkflowEngine,
-  RunnerHealth,
-  RunnerStorage,
-  Runners,
-  Sharding,
-  ShardingConfig,
-  SqlMessageStorage
-} from "effect/cluster"
-import { Digest } from "effect/crypto"
 import type { SqlClient } from "effect/sql"
 import { WorkflowEngine } from "effect/workflow"
 import type { Agent, Outcome } from "@outlast/agent"
 import { Transcript } from "@outlast/agent"
-import { Options } from "@outlast/resilience"
+import { Options, ResilienceEvents } from "@outlast/resilience"
 import type { StoreError } from "@outlast/resilience"
 import * as ClusterEngine from "./cluster/ClusterEngine.ts"
 import * as Holders from "./cluster/Holders.ts"
+import * as SingleEngine from "./cluster/SingleEngine.ts"
 import * as Waiting from "./cluster/Waiting.ts"
 import * as EngineRows from "./store/EngineRows.ts"
 import * as MemoryStore from "./store/MemoryStore.ts"
@@ -51,9 +42,11 @@ import * as SqlStore from "./store/SqlStore.ts"
 import type { NewTask, Row } from "./store/TaskStore.ts"
 import { TaskStore } from "./store/TaskStore.ts"
 import type { KeyReused, QueueFull } from "./TaskErrors.ts"
+import type { StaleDecision } from "./TaskErrors.ts"
 import { NoSuchTask, NotNow } from "./TaskErrors.ts"
 import type { StateTag, TaskFailed, TaskStatus, Verdict } from "./TaskState.ts"
 import { ended, promptJson, resultJson, verdictJson } from "./TaskState.ts"
+import type { TaskEvent } from "./telemetry/TaskEvent.ts"
 import { cancelledResult } from "./worker/Body.ts"
 import { payloadOf, TaskWorkflow } from "./worker/TaskWorkflow.ts"
 import * as Worker from "./worker/Worker.ts"
@@ -89,9 +82,19 @@ export interface Service {
   readonly cancel: (id: string, by: string) => Effect.Effect<void, NoSuchTask | Fails>
   /** Continues a failed or cancelled task from its conversation, as a new generation. */
   readonly resume: (id: string) => Effect.Effect<void, NoSuchTask | NotNow | Fails>
-  /** Answers what a task waits for: whether an effect has happened, or which calls are approved. */
-  readonly decide: (id: string, verdict: Verdict) => Effect.Effect<void, NoSuchTask | NotNow | Fails>
-  /** Deletes tasks that ended longer ago, with their history. Their keys can be used again. */
+  /**
+   * Answers what a task waits for: whether an effect has happened, or which calls are approved. `key` is the
+   * {@link decisionKey} of the state that the decision is about: a task that waits for something else by now refuses it.
+   */
+  readonly decide: (
+    id: string,
+    verdict: Verdict,
+    key?: string
+  ) => Effect.Effect<void, NoSuchTask | NotNow | StaleDecision | Fails>
+  /**
+   * Deletes tasks that ended longer ago, with their history. Their keys can be used again. One that was cut off can be
+   * repeated.
+   */
   readonly prune: (olderThan: Duration.Input) => Effect.Effect<{ readonly tasks: number }, Fails>
   /**
    * Stops the worker of this process in good order: no further step begins, those under way end, and tasks are handed
@@ -101,6 +104,8 @@ export interface Service {
 }
 
 export class Tasks extends Context.Service<Tasks, Service>()("@outlast/tasks/Tasks") {}
+
+export { decisionKey } from "./TaskState.ts"
 
 /** Stops the worker of this process in good order: `host.onShutdown("runs", { name: "tasks", run: Tasks.drain })`. */
 export const drain: Effect.Effect<void, never, Tasks> = Effect.flatMap(Tasks, ({ drain }) => drain)
@@ -164,15 +169,8 @@ export const layerSqlite = ({
   ...options
 }: SqliteOptions): Layer.Layer<Tasks | Workers, Fails, SqlClient.SqlClient> => {
   Options.fields<WorkerOptions & SqlOptions>("Tasks", options, { ...workerChecks, ...SqlStore.checks })
-  const engine = ClusterWorkflowEngine.layer.pipe(
-    Layer.provide(Sharding.layer),
-    Layer.provide(Runners.layerNoop),
-    Layer.provideMerge(SqlMessageStorage.layer),
-    Layer.provide([RunnerStorage.layerMemory, RunnerHealth.layerNoop, Digest.layerWebCrypto]),
-    Layer.provide(ShardingConfig.layer({ entityTerminationTimeout: "10 seconds" }))
-  )
   return layerEngine(options).pipe(
-    Layer.provide([layerStore(options), engine]),
+    Layer.provide([layerStore(options), SingleEngine.layer]),
     // The lock first: nothing touches the file without it.
     Layer.provide(Layer.effectDiscard(lock))
   )
@@ -262,6 +260,7 @@ const layerTasks = (
 
 const page = 100
 const poll: Duration.Input = "500 millis"
+const publish = ResilienceEvents.publishNow<TaskEvent>
 
 const make = (
   store: TaskStore["Service"],
@@ -302,7 +301,12 @@ const make = (
     })
 
   return {
-    submit: (task) => Effect.andThen(store.submit(task, bound), nudge),
+    submit: (task) =>
+      Effect.gen(function* () {
+        const { isNew } = yield* store.submit(task, bound)
+        if (isNew) yield* publish({ _tag: "TaskSubmitted", task: task.task })
+        yield* nudge
+      }),
     list: (filter = {}) =>
       Stream.paginate(undefined as number | undefined, (before) =>
         Effect.gen(function* () {
@@ -337,7 +341,9 @@ const make = (
         const row = yield* found(id)
         const history = row.history === undefined ? Prompt.empty : yield* read(promptJson, row.history)
         const result = cancelledResult(id, by, new Transcript.Transcript(history))
-        yield* store.cancel({ id, by, at, result: Schema.encodeSync(resultJson)(result) })
+        const hasEnded = yield* store.cancel({ id, by, at, result: Schema.encodeSync(resultJson)(result) })
+        const { restarts, task } = row
+        if (hasEnded) yield* publish({ _tag: "TaskEnded", task, state: "Cancelled", restarts })
         yield* nudge
       }),
     resume: (id) =>
@@ -359,12 +365,12 @@ const make = (
         yield* store.resume({ id, generation, history, at })
         yield* nudge
       }),
-    decide: (id, verdict) =>
+    decide: (id, verdict, key) =>
       Effect.gen(function* () {
         const states: ReadonlyArray<StateTag> =
           verdict._tag === "Approved" ? ["WaitingForApproval"] : ["InDoubt"]
         const json = Schema.encodeSync(verdictJson)(verdict)
-        yield* store.decide(id, { json, for: states })
+        yield* store.decide(id, { json, for: states, key })
         yield* nudge
       }),
     prune: (olderThan) =>
@@ -373,16 +379,17 @@ const make = (
         const before = now - Duration.toMillis(olderThan)
         let tasks = 0
         while (true) {
-          const gone = yield* store.prune(before, page)
-          for (const row of gone) {
+          const old = yield* store.endedBefore(before, page)
+          // The rows of the engine first: nothing finds them without the task.
+          for (const row of old) {
             // A generation that was not started has no rows there.
             const last = row.started ? row.generation : row.generation - 1
             for (let generation = 1; generation <= last; generation++) {
               yield* engine.forget(yield* TaskWorkflow.executionId(payloadOf({ ...row, generation })))
             }
           }
-          tasks += gone.length
-          if (gone.length < page) return { tasks }
+          tasks += yield* store.remove(old)
+          if (old.length < page) return { tasks }
         }
       }),
     drain: worker?.drain ?? Effect.void

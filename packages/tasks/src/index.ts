@@ -2,11 +2,12 @@
 export * as Journal from "./journal/Journal.ts"
 export * as Restart from "./restart/Restart.ts"
 export * as Task from "./Task.ts"
-export { KeyReused, NoSuchTask, NotNow, QueueFull } from "./TaskErrors.ts"
+export { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "./TaskErrors.ts"
 export * as Tasks from "./Tasks.ts"
 export { TaskStore } from "./store/TaskStore.ts"
 export { EngineRows } from "./store/EngineRows.ts"
-export type { TaskEvent } from "./telemetry/TaskEvent.ts"
+export { TaskEvent } from "./telemetry/TaskEvent.ts"
+export * as TaskMetrics from "./telemetry/TaskMetrics.ts"
 export {
   type EffectRecord,
   type FailReason,
@@ -14,6 +15,7 @@ export {
   TaskFailed,
   TaskState,
   type TaskStatus,
+  type Unreadable,
   Verdict,
   type WaitingCall
 } from "./TaskState.ts"

@@ -118,8 +118,9 @@ export const interpret = <E, R, F = never>(
     const unlessHalted = <A extends object, B, E2, R2>(
       run: Effect.Effect<A, E2, R2>,
       halted: (halt: Halt) => B
-    ): Effect.Effect<A | B, E2, R2> =>
-      Effect.suspend(() => {
+    ): Effect.Effect<A | B, E2, R2> => {
+      if (isCancelled === undefined && watch === undefined) return run
+      return Effect.suspend(() => {
         if (cancelled?.pollUnsafe() !== undefined) return Effect.succeed(halted({ _tag: "Cancelled" }))
         const made = timed(run)
         const halts: Array<Effect.Effect<Halt>> = []
@@ -138,6 +139,7 @@ export const interpret = <E, R, F = never>(
           ? made
           : Effect.raceFirst(made, Effect.map(Effect.raceAllFirst(halts), halted))
       })
+    }
     const haltedAs = (halt: Halt): RunEvent => {
       const { done, partial } = world
       return halt._tag === "TimedOut"

@@ -281,7 +281,7 @@ export class RunWorld {
         return {
           _tag: "Ran",
           result: {
-            part: partOf(result),
+            part: done[at] ?? partOf(result),
             ...(detector !== undefined && isRun
               ? { evidence: LoopDetector.evidence(detector, observed(turn, kit, call, result)) }
               : {}),
@@ -394,6 +394,7 @@ const partOf = (result: Result): Prompt.ToolResultPart =>
  * text that the model reads.
  */
 const jsonOf = (result: unknown): unknown => {
+  if (typeof result === "string") return result
   try {
     const json = JSON.stringify(result, (_, value: unknown) =>
       typeof value === "bigint" ? String(value) : value

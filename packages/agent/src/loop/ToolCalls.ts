@@ -5,11 +5,12 @@
  * rejected approval and a blocked call become error results, which the model reads. A failure that a
  * tool declares with `failureMode: "error"` ends the run, as in effect/ai.
  */
-import { Clock, Duration, Effect, Exit, Option, Stream, Tracer } from "effect"
+import { Clock, Duration, Effect, Exit, Stream, Tracer } from "effect"
 import { AiError, Response } from "effect/ai"
 import type { Prompt, Tool, Toolkit } from "effect/ai"
 import { Options as Check } from "@outlast/resilience"
 import * as ActiveTime from "../conversation/ActiveTime.ts"
+import { timed } from "../failover/target/Timed.ts"
 import type { Refusal } from "../guard/Branch.ts"
 import * as Spans from "../telemetry/Spans.ts"
 import * as GuardedTool from "../guard/GuardedTool.ts"
@@ -57,49 +58,52 @@ const guarded = (kit: Kit, { id, name, params }: Call) => ({
 
 /** Runs a call of an answer, or says why it does not run. `E` are the failures that the tools declare. */
 export const runCall = <E, R>(call: Call, at: number, running: Running): Effect.Effect<Result, E, R> =>
-  Effect.gen(function* () {
-    const startedAt = yield* Clock.monotonicTimeNanos
+  Effect.withFiber((fiber) => {
+    const clock = fiber.getRef(Clock.Clock)
+    const startedAt = clock.monotonicTimeNanosUnsafe()
     const verdict = running.verdicts[at]
     const result =
       verdict?._tag === "Block"
-        ? refused(call, verdict.type, verdict.message)
-        : yield* GuardedTool.run(guarded(running.kit, call), {
+        ? Effect.succeed(refused(call, verdict.type, verdict.message))
+        : GuardedTool.run(guarded(running.kit, call), {
             run: running.around(at, handled<E, R>(call, at, running)),
             refused: (message) => refused(call, "execution-denied", message),
             blocked: (why) => running.blocked(at, why),
             resultOf: ({ encodedResult, isFailure }) => ({ encoded: encodedResult, isFailure })
           })
-    const elapsed = Number((yield* Clock.monotonicTimeNanos) - startedAt) / 1_000_000
-    yield* running.finished(at, result, elapsed)
-    return result
+    return Effect.flatMap(result, (result) => {
+      const elapsed = Number(clock.monotonicTimeNanosUnsafe() - startedAt) / 1_000_000
+      return Effect.as(running.finished(at, result, elapsed), result)
+    })
   })
 
-/** Checks a call, asks for approval, and runs its tool. */
+/** Asks for approval where a call needs it, and runs its tool. */
 const handled = <E, R>(
   call: Call,
   at: number,
   { kit, settings, verdicts, timedOut }: Running
-): Effect.Effect<Result, E, R> =>
-  Effect.gen(function* () {
-    const checked = yield* Effect.result(CallCheck.check(kit.tools, call))
-    if (checked._tag === "Failure") return refused(call, "invalid-call", checked.failure)
-    if (verdicts[at]?._tag === "Approve") {
-      const approved = yield* ActiveTime.parked(asked(settings, call))
-      if (!approved) return refused(call, "execution-denied", "This call was not approved.")
-    }
-    const last = yield* handle(kit, call).pipe(
-      Effect.timeoutOrElse({
-        duration: settings.timeout,
-        orElse: () =>
-          Effect.sync(() => {
-            timedOut(at)
-            return late(call, settings.timeout)
-          })
+): Effect.Effect<Result, E, R> => {
+  const problem = CallCheck.misfit(kit.tools, call)
+  if (problem !== undefined) return Effect.succeed(refused(call, "invalid-call", problem))
+  const run = timed(
+    handle(kit, call),
+    settings.timeout,
+    () =>
+      Effect.sync(() => {
+        timedOut(at)
+        return late(call, settings.timeout)
       })
-    )
-    return last
     // The kit's own types are erased here. The signature of `Agent.run` has them.
-  }) as Effect.Effect<Result, E, R>
+  ) as Effect.Effect<Result, E, R>
+  if (verdicts[at]?._tag !== "Approve") return run
+  return Effect.matchEffect(CallCheck.check(kit.tools, call), {
+    onFailure: (problem) => Effect.succeed(refused(call, "invalid-call", problem)),
+    onSuccess: () =>
+      Effect.flatMap(ActiveTime.parked(asked(settings, call)), (approved) =>
+        approved ? run : Effect.succeed(refused(call, "execution-denied", "This call was not approved."))
+      )
+  })
+}
 
 const asked = ({ approve }: Settings, call: Call): Effect.Effect<boolean> => {
   if (approve === undefined) return Effect.succeed(false)
@@ -124,39 +128,70 @@ const refused = (call: Call, type: string, reason: string): Result => {
 const late = (call: Call, limit: Duration.Duration): Result =>
   refused(call, "execution-timeout", `The tool gave no result within ${Duration.format(limit)}.`)
 
+/** Runs a tool in a span of its own, where the program has a tracer. */
 const handle = (kit: Kit, call: Call) =>
   Effect.scoped(
-    // Also without a tracer: effect/ai would write the arguments into the span around the run.
-    inSpan(call, (span) =>
-      // `never`: the arguments are unchecked. `handle` decodes them and fails with an AiError.
-      kit.handle(call.name, call.params as never, call.id).pipe(
-        Stream.unwrap,
-        Stream.filter((result) => !result.preliminary),
-        Stream.runLast,
-        Effect.map(
-          Option.match({
-            onNone: () => refused(call, "execution-empty", "The tool gave no result."),
-            onSome: ({ result, encodedResult, isFailure, modelOutput }) =>
-              Response.makePart("tool-result", {
-                id: call.id,
-                name: call.name,
-                providerExecuted: false,
-                preliminary: false,
-                isFailure,
-                result,
-                encodedResult,
-                ...(modelOutput === undefined ? {} : { modelOutput })
-              })
-          })
-        ),
-        Effect.catchIf(AiError.isAiError, (error) =>
-          Effect.succeed(refused(call, "execution-failed", error.reason.message))
-        ),
-        Effect.provideService(Tracer.ParentSpan, withoutParameters(span))
-      )
+    Effect.withFiber((fiber) =>
+      // effect/ai writes the arguments into the span around it, which must not be one of the program.
+      Spans.isTraced(fiber) || fiber.context.mapUnsafe.has(Tracer.ParentSpanKey)
+        ? inSpan(call, (span) =>
+            Effect.provideService(answered(kit, call), Tracer.ParentSpan, withoutParameters(span))
+          )
+        : answered(kit, call)
     )
   )
 
+const answered = (kit: Kit, call: Call) =>
+  // `never`: the arguments are unchecked. `handle` decodes them.
+  Effect.matchEffect(kit.handle(call.name, call.params as never, call.id, { errors: "all" }), {
+    // No handler has run before the stream of its results begins.
+    onFailure: (error) =>
+      AiError.isAiError(error) ? Effect.succeed(invalid(call, error)) : Effect.fail(error),
+    onSuccess: (results) => Effect.suspend(() => lastOf(call, results))
+  })
+
+/** The last result of a tool. Earlier ones are preliminary. */
+const lastOf = <E, R>(
+  call: Call,
+  results: Stream.Stream<Tool.HandlerResult<Tool.Any>, E, R>
+): Effect.Effect<Result, E, R> => {
+  let last: Tool.HandlerResult<Tool.Any> | undefined
+  return Stream.runForEachArray(results, (some) => {
+    last = some.findLast(({ preliminary }) => !preliminary) ?? last
+    return Effect.void
+  }).pipe(
+    Effect.map(() => (last === undefined ? empty(call) : resultOf(call, last))),
+    Effect.catch((error) =>
+      AiError.isAiError(error) ? Effect.succeed(failed(call, error)) : Effect.fail(error)
+    )
+  )
+}
+
+const resultOf = (call: Call, handled: Tool.HandlerResult<Tool.Any>): Result => {
+  const { result, encodedResult, isFailure, failureOrigin, modelOutput } = handled
+  if (failureOrigin === "parameters" && AiError.isAiError(result)) return invalid(call, result)
+  return Response.makePart("tool-result", {
+    id: call.id,
+    name: call.name,
+    providerExecuted: false,
+    preliminary: false,
+    isFailure,
+    result,
+    encodedResult,
+    ...(modelOutput === undefined ? {} : { modelOutput })
+  })
+}
+
+const empty = (call: Call): Result => refused(call, "execution-empty", "The tool gave no result.")
+
+const failed = (call: Call, { reason }: AiError.AiError): Result =>
+  refused(call, "execution-failed", reason.message)
+
+/** The result of a call whose arguments do not match the schema of the tool. */
+const invalid = (call: Call, error: AiError.AiError): Result =>
+  error.reason._tag === "ToolParameterValidationError"
+    ? refused(call, "invalid-call", CallCheck.wrong(error.reason.description))
+    : failed(call, error)
 /** The span of a tool that runs. Its name is one of the toolkit, because calls of unknown tools do not run. */
 const inSpan = <E, R>(
   { id, name }: Call,

@@ -61,6 +61,27 @@ describe("a whole answer of a target that streams", () => {
     })
   )
 
+  it.effect("keeps a limit between tokens that is shorter than the one for the first token", () =>
+    Effect.gen(function* () {
+      const events = recording()
+      const limits = { ...policy.limits, idle: Duration.seconds(3) }
+      const first = played({
+        model: "m1",
+        info,
+        streams: [Stream.concat(say(100, text.start(), text.delta("one")), never)]
+      })
+      const second = played({ model: "m2", info, streams: [hello] })
+      yield* inTime(
+        ask.pipe(
+          Effect.provide(
+            Failover.layer([first, second], { policy: { ...policy, limits, patience: Duration.seconds(1) } })
+          )
+        )
+      ).pipe(Effect.provide(events.layer))
+      assert.deepStrictEqual(rulesOf(events), [["limit/idle", 3_100]])
+    })
+  )
+
   it.effect("keeps the limit for the whole answer, however steadily it arrives", () =>
     Effect.gen(function* () {
       const events = recording()

@@ -120,6 +120,36 @@ describe("Agent.run", () => {
     })
   )
 
+  it.effect.each(["error", "return"] as const)(
+    "tells the model every problem of its arguments, with failureMode %s",
+    (failureMode) =>
+      Effect.gen(function* () {
+        let ran = 0
+        const Strict = Toolkit.make(
+          Tool.make("add", {
+            parameters: Schema.Struct({ a: Schema.Finite, b: Schema.Finite }),
+            success: Schema.Finite,
+            failureMode
+          })
+        )
+        const model = yield* target(plan([call("add", { a: "one" }), { text: "ok" }]))
+        const outcome = yield* Agent.run({ prompt: "x", toolkit: Strict }).pipe(
+          Effect.provide([Strict.toLayer({ add: () => Effect.sync(() => ran++) }), Direct.layer(model)])
+        )
+        assert.strictEqual(ran, 0)
+        const [result] = outcome.transcript.prompt.content.flatMap(({ role, content }) =>
+          role === "tool" ? content.flatMap((part) => (part.type === "tool-result" ? [part.result] : [])) : []
+        )
+        const { type, reason } = Schema.decodeUnknownSync(
+          Schema.Struct({ type: Schema.String, reason: Schema.String })
+        )(result)
+        assert.strictEqual(type, "invalid-call")
+        assert.match(reason, /^The call was not run, because its arguments are wrong\. /)
+        assert.match(reason, /\["a"\]/)
+        assert.match(reason, /\["b"\]/)
+      })
+  )
+
   it.effect("interrupts a tool at its time limit and tells the model", () =>
     Effect.gen(function* () {
       const never = Kit.toLayer({ add: () => Effect.never })

@@ -1,6 +1,6 @@
 /** Spans of runs, turns, calls, attempts, tools and compactions. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, References, Schema, Stream } from "effect"
+import { Effect, Fiber, Option, References, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { Prompt } from "effect/ai"
 import { TestClock } from "effect/testing"
@@ -217,6 +217,31 @@ describe("the spans of a run", () => {
         assert.notInclude(text(), `${content}-content`)
       }
     })
+  )
+
+  it.effect(
+    "without a tracer a tool has a span only where the program has made one, which gets no arguments",
+    () =>
+      Effect.gen(function* () {
+        const seen: Array<string | undefined> = []
+        const handlers = Kit.toLayer({
+          note: () =>
+            Effect.map(Effect.option(Effect.currentSpan), (span) => {
+              seen.push(Option.getOrUndefined(span)?.name)
+              return "result-content"
+            })
+        })
+        const one = yield* first({ plan: { answers: [...answers, ...answers] } })
+        const run = Agent.run({ prompt: question, toolkit: Kit })
+        const own = yield* Effect.gen(function* () {
+          yield* run
+          return yield* Effect.useSpan("own", (span) =>
+            Effect.map(Effect.withParentSpan(run, span), () => [...span.attributes.keys()])
+          )
+        }).pipe(Effect.provide([handlers, Failover.layer([one], { policy })]))
+        assert.deepStrictEqual(seen, [undefined, "execute_tool note"])
+        assert.deepStrictEqual(own, [])
+      })
   )
 
   it.effect("the failure and the defect of a tool tell their kind and not their message", () =>

@@ -41,9 +41,10 @@ const real: Effect.Effect<Chain, UsageError> = Effect.mapError(
 )
 
 /** Shows what is logged, e.g. a window that is not known. */
-const logger = Logger.make<unknown, void>(({ message }) => {
-  process.stderr.write(`${Terminal.printable([message].flat().map(String).join(" "))}\n`)
-})
+const loggerTo = ({ stderr }: Terminal.Streams) =>
+  Logger.make<unknown, void>(({ message }) => {
+    stderr.write(`${Terminal.printable([message].flat().map(String).join(" "))}\n`)
+  })
 
 /** Reads lines until the end of the input. False when a message failed, or a line was not understood. */
 const talk = (state: State) =>
@@ -126,7 +127,7 @@ export const run = (options: Options) =>
         Workspace.layer(folder),
         watch,
         Warnings.layerOff,
-        Logger.layer([logger])
+        Logger.layer([loggerTo(yield* Terminal.Streams)])
       ])
     })
   )

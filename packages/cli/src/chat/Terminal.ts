@@ -6,8 +6,19 @@
  * Control characters of a model or a provider are removed, because a terminal would obey them.
  */
 import { createInterface } from "node:readline"
-import { Effect, MutableRef } from "effect"
+import type { Readable, Writable } from "node:stream"
+import { Context, Effect, MutableRef } from "effect"
 import type { Scope } from "effect"
+
+/** The streams of the chat. `readline` needs those of Node. */
+export interface Streams {
+  readonly stdin: Readable & { readonly isTTY?: boolean }
+  readonly stdout: Writable & { readonly isTTY?: boolean }
+  readonly stderr: Writable
+}
+
+/** Default: the streams of the process. */
+export const Streams = Context.Reference<Streams>("outlast/chat/Streams", { defaultValue: () => process })
 
 export interface Terminal {
   readonly isTerminal: boolean
@@ -38,15 +49,15 @@ const unprintable = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g
 const dimmed = (text: string): string => `\u001b[2m${text}\u001b[0m`
 
 /** Writes and waits until the text is handed over, so that no unbounded buffer grows. */
-const write = (stream: NodeJS.WriteStream, text: string): Effect.Effect<void> =>
+const write = (stream: Writable, text: string): Effect.Effect<void> =>
   Effect.callback((resume) => {
     // Errors of the stream are handled in `program.ts`.
     stream.write(text, () => resume(Effect.void))
   })
 
 export const make: Effect.Effect<Terminal, never, Scope.Scope> = Effect.gen(function* () {
-  const { stdin, stdout, stderr } = process
-  const isTerminal = stdin.isTTY && stdout.isTTY
+  const { stdin, stdout, stderr } = yield* Streams
+  const isTerminal = stdin.isTTY === true && stdout.isTTY === true
   const noColor = process.env["NO_COLOR"]
   const paint = isTerminal && (noColor === undefined || noColor === "") ? dimmed : (text: string) => text
   const waiting = MutableRef.make<(() => void) | undefined>(undefined)

@@ -62,7 +62,9 @@ export const run = (options: Options) =>
     yield* checked(options)
     const { json, paint } = options
     // With `--json` standard output has the summary alone.
-    const write: Write = json ? () => Effect.void : Console.log
+    // Callbacks of the AI SDK and of the servers write, too, in fibers that do not have our services.
+    const console = yield* Console.Console
+    const write: Write = json ? () => Effect.void : (line) => Effect.sync(() => console.log(line))
     const summary = Option.isSome(options.provider)
       ? yield* real(options.provider.value, options, write)
       : yield* rehearsed(options, write)

@@ -1,11 +1,12 @@
 /** Tasks for people and as JSON. Pure. */
-import type { TaskFailed, TaskState, TaskStatus } from "@outlast/tasks"
+import type { TaskFailed, TaskState, TaskStatus, Unreadable } from "@outlast/tasks"
+import { Tasks } from "@outlast/tasks"
 import type { Outcome } from "@outlast/agent"
 
 const iso = (at: number): string => new Date(at).toISOString()
 
 /** The state of a task in words. */
-export const words = (state: TaskState): string => {
+export const words = (state: TaskState | Unreadable): string => {
   switch (state._tag) {
     case "Queued":
       return `queued, number ${state.position}`
@@ -29,6 +30,8 @@ export const words = (state: TaskState): string => {
       return `failed: ${plain(state.message)}${unknownOf(state)}`
     case "Cancelled":
       return `cancelled by ${plain(state.by)}${unknownOf(state)}`
+    case "Unreadable":
+      return `unreadable (${plain(state.tag)}): a newer version may have written it, so use that version`
   }
 }
 
@@ -64,7 +67,7 @@ export const table = (all: ReadonlyArray<TaskStatus>): ReadonlyArray<string> => 
 }
 
 /** True for a state that a task leaves by `resume` only. */
-export const hasEnded = ({ _tag }: TaskState): boolean =>
+export const hasEnded = ({ _tag }: TaskState | Unreadable): boolean =>
   _tag === "Done" || _tag === "Failed" || _tag === "Cancelled"
 
 export type End =
@@ -104,14 +107,15 @@ export const lines = (
   ]
 }
 
-const waiting = (state: TaskState): ReadonlyArray<string> => {
+const waiting = (state: TaskState | Unreadable): ReadonlyArray<string> => {
   if (state._tag === "InDoubt") {
     const { key, tool, params, holder, at } = state.effect
+    const about = plain(JSON.stringify(Tasks.decisionKey(state) ?? key))
     return [
       `  tool        ${plain(tool)} ${plain(JSON.stringify(params))}`,
       `  key         ${plain(key)}`,
       `  begun       ${iso(at)} by ${plain(holder)}`,
-      `  next        outlast tasks decide ${plain(JSON.stringify(state.effect.task))} --happened or --did-not`
+      `  next        outlast tasks decide ${plain(JSON.stringify(state.effect.task))} --key ${about} --happened or --did-not`
     ]
   }
   return state._tag === "WaitingForApproval"

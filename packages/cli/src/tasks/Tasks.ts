@@ -157,11 +157,13 @@ export const decide = (
     readonly didNot: boolean
     readonly result: Option.Option<string>
     readonly approve: Option.Option<string>
+    readonly key: Option.Option<string>
   }
 ) =>
   Effect.gen(function* () {
     const verdict = yield* verdictOf(flags)
-    return yield* each({ ...flags, ids: [flags.id] }, "decided", ({ decide }, id) => decide(id, verdict))
+    const key = Option.getOrUndefined(flags.key)
+    return yield* each({ ...flags, ids: [flags.id] }, "decided", ({ decide }, id) => decide(id, verdict, key))
   })
 
 const verdictOf = (flags: {

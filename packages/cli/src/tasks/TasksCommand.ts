@@ -50,6 +50,12 @@ export const tasks = Command.make("tasks").pipe(
       {
         ...store,
         id,
+        key: text("key").pipe(
+          Flag.withDescription(
+            "Key of the effect in doubt, or ids of the calls that wait (a,b): the decision is refused if the task waits for another one by now. outlast tasks show prints it"
+          ),
+          Flag.optional
+        ),
         happened: Flag.Boolean("happened").pipe(
           Flag.withDescription("The effect has happened"),
           Flag.withDefault(false)

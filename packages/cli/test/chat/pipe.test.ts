@@ -3,7 +3,8 @@ import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { assert, describe, it } from "vitest"
-import { outlast } from "../process.ts"
+import { outlast as start } from "../process.ts"
+import { outlast } from "../run.ts"
 
 const slow = { timeout: 60_000 }
 
@@ -12,7 +13,9 @@ const chat = (lines: ReadonlyArray<string>, args: ReadonlyArray<string> = [], en
 
 describe("outlast chat in a pipe", () => {
   it("writes answers to standard output, and the recovery to standard error", slow, async () => {
-    const run = await chat(["Hello!", "", "/simulate-failure rate_limit", "Tell me a joke"])
+    // A process of its own, with its real streams.
+    const input = "Hello!\n\n/simulate-failure rate_limit\nTell me a joke\n"
+    const run = await start(["chat"], { input })
     assert.strictEqual(run.exitCode, 0, run.all)
     assert.deepStrictEqual(run.stdout.split("\n"), [
       "Hello! What shall we break today?",

@@ -5,6 +5,9 @@ import { contract } from "./BreakerContract.ts"
 import * as RedisStore from "./redisStore.ts"
 import { runModel, serviceOver } from "./support.ts"
 
+/** `CircuitModel.test.ts` runs 80,000 commands without a server. `OUTLAST_MODEL_COMMANDS` sets the number here. */
+const commands = Number(process.env["OUTLAST_MODEL_COMMANDS"] ?? "2500")
+
 describe.skipIf(RedisServer.missing !== undefined)("over Redis", () => {
   const scope = Effect.runSync(Scope.make())
   let running: RedisServer.RedisServer | undefined
@@ -20,10 +23,10 @@ describe.skipIf(RedisServer.missing !== undefined)("over Redis", () => {
   const store = RedisStore.make(server)
   contract("redis", store.layer, { shared: true, quiet: store.quiet })
 
-  it("random commands, against the model", { timeout: 110_000 }, async () => {
+  it("random commands, against the model", { timeout: 300_000 }, async () => {
     const real = RedisStore.make(server)
     const { transitions } = await runModel(serviceOver({ layer: real.layer, quiet: real.quiet }), {
-      commands: 10_000
+      commands
     })
     for (const change of [
       "closed>open",

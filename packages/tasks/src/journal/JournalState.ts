@@ -14,6 +14,20 @@ import type { EffectRecord } from "../TaskState.ts"
  */
 export type Effects = "none" | "idempotent" | "once"
 
+/**
+ * The kind of an effect: the safer of the tool's declaration now, and of the one under which it `began`. A tool that is
+ * gone cannot say what its effect was.
+ */
+export const safer = (
+  declared: Effects,
+  isGone: boolean,
+  began: { readonly kind?: "idempotent" | "once" | undefined } | undefined
+): Effects => {
+  if (began === undefined) return declared
+  if (isGone || declared === "once") return "once"
+  return began.kind ?? "once"
+}
+
 /** Knowledge of the journal about a call, before the call runs. */
 export type Known =
   /** This attempt has written its intent. */

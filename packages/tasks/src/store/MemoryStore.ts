@@ -1,10 +1,10 @@
 /** Tasks in the memory of this process: for tests, and for programs whose tasks may end with them. */
 import type { Types } from "effect"
 import { Effect, Layer, Option } from "effect"
-import { KeyReused, NoSuchTask, NotNow, QueueFull } from "../TaskErrors.ts"
+import { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "../TaskErrors.ts"
 import type { EffectRecord } from "../TaskState.ts"
-import { ended } from "../TaskState.ts"
-import type { Row, Service, Wait } from "./TaskStore.ts"
+import { decisionKey, ended } from "../TaskState.ts"
+import type { Report, Row, Service, Wait } from "./TaskStore.ts"
 import { agentOf, TaskStore } from "./TaskStore.ts"
 
 const queued = { _tag: "Queued", position: 0 } as const
@@ -28,6 +28,14 @@ const make = (): Service => {
     Object.assign(row, { state, since: at, wait: name, dueAt, verdict: undefined, parked: false })
     if (restarts !== undefined) row.restarts = restarts
   }
+  const report = (reports: ReadonlyArray<Report>, where: (row: Row) => boolean) =>
+    Effect.sync(() => {
+      for (const { id, generation, state, since, restarts } of reports) {
+        const row = live(id, generation)
+        if (row !== undefined && row.wait === undefined && where(row))
+          Object.assign(row, { state, since, restarts, parked: false })
+      }
+    })
   const found = <A, E>(id: string, use: (row: Types.Mutable<Row>) => Effect.Effect<A, E>) =>
     Effect.suspend((): Effect.Effect<A, NoSuchTask | E> => {
       const row = rows.get(id)
@@ -71,7 +79,7 @@ const make = (): Service => {
       Effect.sync(() =>
         all()
           .toReversed()
-          .filter((row) => state === undefined || state.includes(row.state._tag))
+          .filter((row) => state === undefined || state.some((tag) => tag === row.state._tag))
           .filter((row) => task === undefined || row.task === task)
           .filter((row) => before === undefined || row.seq < before)
           .slice(0, limit)
@@ -114,14 +122,8 @@ const make = (): Service => {
         const row = live(id, generation)
         if (row !== undefined) row.started = true
       }),
-    report: (reports) =>
-      Effect.sync(() => {
-        for (const { id, generation, state, since, restarts } of reports) {
-          const row = live(id, generation)
-          if (row !== undefined && row.wait === undefined)
-            Object.assign(row, { state, since, restarts, parked: false })
-        }
-      }),
+    report: (reports) => report(reports, () => true),
+    reportQueued: (reports) => report(reports, ({ started, state }) => !started && state._tag === "Queued"),
 
     wait: (asked) => Effect.sync(() => wait(asked)),
     waitForRestart: (asked, bound) =>
@@ -136,10 +138,17 @@ const make = (): Service => {
         if (row?.wait === name)
           Object.assign(row, { wait: undefined, dueAt: undefined, verdict: undefined, state: queued })
       }),
-    park: (id, generation) =>
+    park: (id, generation, state) =>
       Effect.sync(() => {
         const row = live(id, generation)
-        if (row !== undefined) row.parked = true
+        if (row === undefined) return
+        row.parked = true
+        if (row.wait === undefined) row.state = state
+      }),
+    unpark: (id, generation) =>
+      Effect.sync(() => {
+        const row = live(id, generation)
+        if (row !== undefined) row.parked = false
       }),
     finish: ({ id, generation, state, result, costUsd, at }) =>
       Effect.sync(() => {
@@ -150,15 +159,27 @@ const make = (): Service => {
     cancel: ({ id, by, at, result }) =>
       found(id, (row) =>
         Effect.sync(() => {
-          if (!isOpen(row)) return
-          if (row.started) row.cancelBy ??= by
-          else Object.assign(row, { state: { _tag: "Cancelled", by }, since: at, result })
+          if (!isOpen(row)) return false
+          if (row.started) {
+            row.cancelBy ??= by
+            return false
+          }
+          Object.assign(row, { state: { _tag: "Cancelled", by }, since: at, result })
+          return true
         })
       ),
     decide: (id, verdict) =>
       found(id, (row) =>
-        Effect.suspend(() => {
-          if (!verdict.for.includes(row.state._tag) || row.wait === undefined || row.verdict !== undefined) {
+        Effect.suspend((): Effect.Effect<void, NotNow | StaleDecision> => {
+          const waitsFor = decisionKey(row.state)
+          if (verdict.key !== undefined && waitsFor !== undefined && verdict.key !== waitsFor) {
+            return Effect.fail(new StaleDecision({ task: id, key: verdict.key, waitsFor }))
+          }
+          if (
+            !verdict.for.some((tag) => tag === row.state._tag) ||
+            row.wait === undefined ||
+            row.verdict !== undefined
+          ) {
             return Effect.fail(new NotNow({ task: id, state: row.state._tag, asked: "decide" }))
           }
           row.verdict = verdict.json
@@ -188,16 +209,25 @@ const make = (): Service => {
           return Effect.void
         })
       ),
-    prune: (before, limit) =>
-      Effect.sync(() => {
-        const old = all()
+    endedBefore: (before, limit) =>
+      Effect.sync(() =>
+        all()
           .filter((row) => !isOpen(row) && row.since < before)
+          .toSorted((a, b) => a.since - b.since)
           .slice(0, limit)
-        for (const { id } of old) {
+          .map(copy)
+      ),
+    remove: (old) =>
+      Effect.sync(() => {
+        let removed = 0
+        for (const { id, generation } of old) {
+          const row = rows.get(id)
+          if (row === undefined || row.generation !== generation || isOpen(row)) continue
           rows.delete(id)
           for (const [key, { task }] of effects) if (task === id) effects.delete(key)
+          removed++
         }
-        return old
+        return removed
       }),
 
     intend: (record) =>
@@ -206,6 +236,7 @@ const make = (): Service => {
         if (Option.isNone(known)) effects.set(record.key, record)
         return known
       }),
+    intents: (task) => Effect.sync(() => [...effects.values()].filter((record) => record.task === task)),
     takeOver: (record) =>
       Effect.sync(() => {
         if (effects.has(record.key)) effects.set(record.key, record)

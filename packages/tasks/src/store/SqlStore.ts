@@ -12,12 +12,12 @@ import type { StoreError } from "@outlast/resilience"
 import { Options, StoreError as StoreErrors } from "@outlast/resilience"
 import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
-import { KeyReused, NoSuchTask, NotNow, QueueFull } from "../TaskErrors.ts"
+import { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "../TaskErrors.ts"
 import type { TaskState } from "../TaskState.ts"
-import { EffectRecord, stateJson } from "../TaskState.ts"
-import { rowsOf } from "./sql/Rows.ts"
+import { decisionKey, EffectRecord, stateJson } from "../TaskState.ts"
+import { allRowsOf, rowsOf } from "./sql/Rows.ts"
 import * as Tables from "./sql/Tables.ts"
-import type { Row, Service, Wait } from "./TaskStore.ts"
+import type { Report, Row, Service, Wait } from "./TaskStore.ts"
 import { TaskStore } from "./TaskStore.ts"
 
 export interface SqlOptions {
@@ -71,9 +71,14 @@ const queued = written({ _tag: "Queued", position: 0 })
 /** As `agentOf`. */
 const agent = "task || '@' || version"
 
+const notNow = ({ id, state }: Row, asked: string) =>
+  Effect.fail(new NotNow({ task: id, state: state._tag, asked }))
+
 const make = ({ sql, tasks, effects, nextSeq, run, atomic }: Tables.Tables): Service => {
-  const select = (rest: Fragment) => Effect.flatMap(sql`SELECT * FROM ${tasks} ${rest}`, rowsOf)
-  const one = (id: string) => Effect.map(select(sql`WHERE id = ${id}`), ([row]) => row)
+  const found = (rest: Fragment) => sql`SELECT * FROM ${tasks} ${rest}`
+  const select = (rest: Fragment) => Effect.flatMap(found(rest), rowsOf)
+  const selectAll = (rest: Fragment) => Effect.flatMap(found(rest), allRowsOf)
+  const one = (id: string) => Effect.map(selectAll(sql`WHERE id = ${id}`), ([row]) => row)
   const live = (id: string, generation: number) =>
     sql`id = ${id} AND generation = ${generation} AND is_open = 1`
   const count = (where: Fragment) =>
@@ -86,7 +91,21 @@ const make = ({ sql, tasks, effects, nextSeq, run, atomic }: Tables.Tables): Ser
     return sql`UPDATE ${tasks} SET tag = ${tag}, state = ${json}, since = ${at}, wait = ${name},
       due_at = ${dueAt ?? null}, verdict = NULL, parked = 0, restarts = ${counted} WHERE ${live(id, generation)}`
   }
-  const found = (id: string) =>
+  const report = (reports: ReadonlyArray<Report>, where: Fragment) =>
+    reports.length === 0
+      ? Effect.void
+      : atomic(
+          Effect.forEach(
+            reports,
+            ({ id, generation, state, since, restarts }) => {
+              const { tag, state: json } = written(state)
+              return sql`UPDATE ${tasks} SET tag = ${tag}, state = ${json}, since = ${since}, restarts = ${restarts},
+                parked = 0 WHERE ${live(id, generation)} AND wait IS NULL AND ${where}`
+            },
+            { discard: true }
+          )
+        )
+  const existing = (id: string) =>
     Effect.flatMap(one(id), (row) =>
       row === undefined ? Effect.fail(new NoSuchTask({ task: id })) : Effect.succeed(row)
     )
@@ -123,7 +142,7 @@ const make = ({ sql, tasks, effects, nextSeq, run, atomic }: Tables.Tables): Ser
         task === undefined ? undefined : sql`task = ${task}`,
         before === undefined ? undefined : sql`seq < ${before}`
       ].filter((rule) => rule !== undefined)
-      return run(select(sql`WHERE ${sql.and([sql`1 = 1`, ...rules])} ORDER BY seq DESC LIMIT ${limit}`))
+      return run(selectAll(sql`WHERE ${sql.and([sql`1 = 1`, ...rules])} ORDER BY seq DESC LIMIT ${limit}`))
     },
     ahead: (seq) => run(count(sql`tag = 'Queued' AND seq < ${seq}`)),
 
@@ -152,20 +171,8 @@ const make = ({ sql, tasks, effects, nextSeq, run, atomic }: Tables.Tables): Ser
       ),
     started: (id, generation) =>
       Effect.asVoid(run(sql`UPDATE ${tasks} SET started = 1 WHERE ${live(id, generation)}`)),
-    report: (reports) =>
-      reports.length === 0
-        ? Effect.void
-        : atomic(
-            Effect.forEach(
-              reports,
-              ({ id, generation, state, since, restarts }) => {
-                const { tag, state: json } = written(state)
-                return sql`UPDATE ${tasks} SET tag = ${tag}, state = ${json}, since = ${since}, restarts = ${restarts},
-                  parked = 0 WHERE ${live(id, generation)} AND wait IS NULL`
-              },
-              { discard: true }
-            )
-          ),
+    report: (reports) => report(reports, sql`1 = 1`),
+    reportQueued: (reports) => report(reports, sql`started = 0 AND tag = 'Queued'`),
 
     wait: (asked) => Effect.asVoid(run(wait(asked))),
     waitForRestart: (asked, bound) =>
@@ -183,8 +190,17 @@ const make = ({ sql, tasks, effects, nextSeq, run, atomic }: Tables.Tables): Ser
           state = ${queued.state}
           WHERE ${live(id, generation)} AND wait = ${name}`)
       ),
-    park: (id, generation) =>
-      Effect.asVoid(run(sql`UPDATE ${tasks} SET parked = 1 WHERE ${live(id, generation)}`)),
+    park: (id, generation, state) => {
+      const { tag, state: json } = written(state)
+      const unless = (column: string, value: string) =>
+        sql`${sql(column)} = CASE WHEN wait IS NULL THEN ${value} ELSE ${sql(column)} END`
+      return Effect.asVoid(
+        run(sql`UPDATE ${tasks} SET parked = 1, ${unless("tag", tag)}, ${unless("state", json)}
+          WHERE ${live(id, generation)}`)
+      )
+    },
+    unpark: (id, generation) =>
+      Effect.asVoid(run(sql`UPDATE ${tasks} SET parked = 0 WHERE ${live(id, generation)}`)),
     finish: ({ id, generation, state, result, costUsd, at }) => {
       const { tag, state: json } = written(state)
       return Effect.asVoid(
@@ -198,48 +214,58 @@ const make = ({ sql, tasks, effects, nextSeq, run, atomic }: Tables.Tables): Ser
       const { tag, state } = written({ _tag: "Cancelled", by })
       return atomic(
         Effect.gen(function* () {
-          yield* found(id)
-          yield* sql`UPDATE ${tasks} SET tag = ${tag}, state = ${state}, since = ${at}, result = ${result}, is_open = 0
-            WHERE id = ${id} AND is_open = 1 AND started = 0`
+          yield* existing(id)
+          const ended = yield* sql`UPDATE ${tasks}
+            SET tag = ${tag}, state = ${state}, since = ${at}, result = ${result}, is_open = 0
+            WHERE id = ${id} AND is_open = 1 AND started = 0 RETURNING id`
           yield* sql`UPDATE ${tasks} SET cancel_by = ${by}
             WHERE id = ${id} AND is_open = 1 AND started = 1 AND cancel_by IS NULL`
+          return ended.length > 0
         })
       )
     },
     decide: (id, verdict) =>
       atomic(
         Effect.gen(function* () {
-          const row = yield* found(id)
+          const row = yield* existing(id)
+          const waitsFor = decisionKey(row.state)
+          if (verdict.key !== undefined && waitsFor !== undefined && verdict.key !== waitsFor) {
+            return yield* Effect.fail(new StaleDecision({ task: id, key: verdict.key, waitsFor }))
+          }
+          if (!verdict.for.some((tag) => tag === row.state._tag)) return yield* notNow(row, "decide")
+          // The wait that was compared, and no later one.
           const changed = yield* sql`UPDATE ${tasks} SET verdict = ${verdict.json}
-            WHERE id = ${id} AND is_open = 1 AND wait IS NOT NULL AND verdict IS NULL AND ${sql.in("tag", verdict.for)} RETURNING id`
+            WHERE ${live(id, row.generation)} AND wait = ${row.wait ?? null} AND verdict IS NULL RETURNING id`
           if (changed.length > 0) return
-          return yield* Effect.fail(new NotNow({ task: id, state: row.state._tag, asked: "decide" }))
+          return yield* notNow(row, "decide")
         })
       ),
     resume: ({ id, generation, history, at }) =>
       atomic(
         Effect.gen(function* () {
-          const row = yield* found(id)
+          const row = yield* existing(id)
           if (row.state._tag !== "Failed" && row.state._tag !== "Cancelled") {
-            return yield* Effect.fail(new NotNow({ task: id, state: row.state._tag, asked: "resume" }))
+            return yield* notNow(row, "resume")
           }
           yield* sql`UPDATE ${tasks} SET history = ${history ?? row.history ?? null}, seq = ${nextSeq}, generation = ${generation + 1},
             tag = ${queued.tag}, state = ${queued.state}, since = ${at}, restarts = 0, cost = NULL, result = NULL,
             is_open = 1, started = 0, parked = 0, cancel_by = NULL WHERE id = ${id} AND generation = ${generation}`
         })
       ),
-    prune: (before, limit) =>
+    endedBefore: (before, limit) =>
+      run(selectAll(sql`WHERE is_open = 0 AND since < ${before} ORDER BY since LIMIT ${limit}`)),
+    remove: (rows) =>
       atomic(
         Effect.gen(function* () {
-          const old = yield* select(
-            sql`WHERE is_open = 0 AND since < ${before} ORDER BY since LIMIT ${limit}`
-          )
-          const ids = old.map(({ id }) => id)
-          if (ids.length > 0) {
-            yield* sql`DELETE FROM ${effects} WHERE ${sql.in("task", ids)}`
-            yield* sql`DELETE FROM ${tasks} WHERE is_open = 0 AND ${sql.in("id", ids)}`
+          let removed = 0
+          for (const { id, generation } of rows) {
+            const gone = yield* sql`DELETE FROM ${tasks}
+              WHERE id = ${id} AND generation = ${generation} AND is_open = 0 RETURNING id`
+            if (gone.length === 0) continue
+            yield* sql`DELETE FROM ${effects} WHERE task = ${id}`
+            removed++
           }
-          return old
+          return removed
         })
       ),
 
@@ -256,6 +282,13 @@ const make = ({ sql, tasks, effects, nextSeq, run, atomic }: Tables.Tables): Ser
             ? Option.none()
             : Option.some(yield* Effect.orDie(Schema.decodeUnknownEffect(recordJson)(row.record)))
         })
+      ),
+    intents: (task) =>
+      run(
+        Effect.flatMap(
+          sql<{ readonly record: string }>`SELECT record FROM ${effects} WHERE task = ${task}`,
+          Effect.forEach(({ record }) => Effect.orDie(Schema.decodeUnknownEffect(recordJson)(record)))
+        )
       ),
     takeOver: (record) =>
       Effect.asVoid(

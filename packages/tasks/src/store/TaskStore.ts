@@ -7,8 +7,8 @@
 import { Context } from "effect"
 import type { Effect, Option } from "effect"
 import type { StoreError } from "@outlast/resilience"
-import type { KeyReused, NoSuchTask, NotNow, QueueFull } from "../TaskErrors.ts"
-import type { EffectRecord, StateTag, TaskState } from "../TaskState.ts"
+import type { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "../TaskErrors.ts"
+import type { EffectRecord, StateTag, TaskState, Unreadable } from "../TaskState.ts"
 
 export interface NewTask {
   readonly id: string
@@ -27,7 +27,7 @@ export interface Row extends Omit<NewTask, "at"> {
   /** Counts the rows of the store. A `resume` gives a new one. */
   readonly seq: number
   readonly generation: number
-  readonly state: TaskState
+  readonly state: TaskState | Unreadable
   readonly since: number
   readonly submittedAt: number
   readonly restarts: number
@@ -101,6 +101,8 @@ export interface Service {
   readonly attention: (now: number, limit: number) => Effect.Effect<ReadonlyArray<Row>, Fails>
   readonly started: (id: string, generation: number) => Effect.Effect<void, Fails>
   readonly report: (reports: ReadonlyArray<Report>) => Effect.Effect<void, Fails>
+  /** Says that tasks wait for a worker, unless one has begun them. */
+  readonly reportQueued: (reports: ReadonlyArray<Report>) => Effect.Effect<void, Fails>
 
   // Writes of a running task.
   readonly wait: (wait: Wait) => Effect.Effect<void, Fails>
@@ -108,7 +110,10 @@ export interface Service {
   readonly waitForRestart: (wait: Wait, bound: number) => Effect.Effect<boolean, Fails>
   /** The wait of this name is over. */
   readonly woken: (id: string, generation: number, name: string) => Effect.Effect<void, Fails>
-  readonly park: (id: string, generation: number) => Effect.Effect<void, Fails>
+  /** Hands a task back. `state`: what it shows until a worker resumes it, unless it waits for something else. */
+  readonly park: (id: string, generation: number, state: TaskState) => Effect.Effect<void, Fails>
+  /** A worker runs the parked task. */
+  readonly unpark: (id: string, generation: number) => Effect.Effect<void, Fails>
   readonly finish: (end: {
     readonly id: string
     readonly generation: number
@@ -126,12 +131,17 @@ export interface Service {
     readonly at: number
     /** Result of a task that is not started. */
     readonly result: string
-  }) => Effect.Effect<void, NoSuchTask | Fails>
-  /** The first decision counts. */
+    /** True if it ended at once. */
+  }) => Effect.Effect<boolean, NoSuchTask | Fails>
+  /** The first decision counts. One with a `key` counts only for what has this `decisionKey`. */
   readonly decide: (
     id: string,
-    verdict: { readonly json: string; readonly for: ReadonlyArray<StateTag> }
-  ) => Effect.Effect<void, NoSuchTask | NotNow | Fails>
+    verdict: {
+      readonly json: string
+      readonly for: ReadonlyArray<StateTag>
+      readonly key?: string | undefined
+    }
+  ) => Effect.Effect<void, NoSuchTask | NotNow | StaleDecision | Fails>
   /** Begins a new generation with this history. */
   readonly resume: (ask: {
     readonly id: string
@@ -140,12 +150,16 @@ export interface Service {
     readonly history: string | undefined
     readonly at: number
   }) => Effect.Effect<void, NoSuchTask | NotNow | Fails>
-  /** Deletes up to `limit` tasks that ended before. */
-  readonly prune: (before: number, limit: number) => Effect.Effect<ReadonlyArray<Row>, Fails>
+  /** Tasks that ended before, the oldest first. */
+  readonly endedBefore: (before: number, limit: number) => Effect.Effect<ReadonlyArray<Row>, Fails>
+  /** Deletes tasks with the intents of their effects, unless they were resumed. Returns how many. */
+  readonly remove: (rows: ReadonlyArray<Row>) => Effect.Effect<number, Fails>
 
   // Journal
   /** Writes an intent. Returns the record that is there already. */
   readonly intend: (record: EffectRecord) => Effect.Effect<Option.Option<EffectRecord>, Fails>
+  /** The intents of a task. */
+  readonly intents: (task: string) => Effect.Effect<ReadonlyArray<EffectRecord>, Fails>
   /** Makes this holder the one that has begun the effect. */
   readonly takeOver: (record: EffectRecord) => Effect.Effect<void, Fails>
 }

@@ -1,31 +1,87 @@
 /** Events of tasks on `ResilienceEvents`: plain data, without ids, parameters and conversations. */
-interface OfTask {
+import { Metric, Schema } from "effect"
+import type { Warnings } from "@outlast/resilience"
+import { EventDefinition } from "@outlast/resilience"
+
+const ofTask = {
   /** Unix time in milliseconds. */
-  readonly at: number
+  at: Schema.Finite,
   /** Name of the agent. */
-  readonly task: string
+  task: Schema.String
 }
 
-/** A task has lost its model, and asks again later. */
-interface TaskRestarting extends OfTask {
-  readonly _tag: "TaskRestarting"
-  readonly restart: number
+const TaskSubmitted = Schema.TaggedStruct("TaskSubmitted", ofTask)
+const TaskStarted = Schema.TaggedStruct("TaskStarted", ofTask)
+
+const TaskRestarting = Schema.TaggedStruct("TaskRestarting", {
+  ...ofTask,
+  restart: Schema.Finite,
   /** The failure: `Network`. */
-  readonly reason: string
+  reason: Schema.String,
   /** Milliseconds. */
-  readonly delay: number
-}
+  delay: Schema.Finite
+})
 
-/** The outcome of a tool's effect is not known. The task waits for a person. */
-interface TaskInDoubt extends OfTask {
-  readonly _tag: "TaskInDoubt"
-  readonly tool: string
-}
+const TaskInDoubt = Schema.TaggedStruct("TaskInDoubt", { ...ofTask, tool: Schema.String })
 
-interface TaskEnded extends OfTask {
-  readonly _tag: "TaskEnded"
-  readonly state: "Done" | "Failed" | "Cancelled"
-  readonly restarts: number
-}
+const TaskEnded = Schema.TaggedStruct("TaskEnded", {
+  ...ofTask,
+  state: Schema.Literals(["Done", "Failed", "Cancelled"]),
+  restarts: Schema.Finite
+})
 
-export type TaskEvent = TaskRestarting | TaskInDoubt | TaskEnded
+/** Schema of every event of tasks. */
+export const TaskEvent = Schema.Union([TaskSubmitted, TaskStarted, TaskRestarting, TaskInDoubt, TaskEnded])
+export type TaskEvent = typeof TaskEvent.Type
+
+// -----------------------------------------------------------------------------
+// Definitions
+// -----------------------------------------------------------------------------
+
+const counter = (name: string, description: string) =>
+  Metric.counter(`outlast_${name}`, { description, incremental: true })
+
+export const submitted = counter("tasks_submitted_total", "Tasks that were added to the queue")
+export const started = counter("tasks_started_total", "Tasks that a worker began, resumed ones again")
+export const restarts = counter("task_restarts_total", "Restarts of tasks that had lost their model")
+export const inDoubt = counter("tasks_in_doubt_total", "Effects whose outcome a person has to tell")
+export const ended = counter("tasks_ended_total", "Tasks that ended, by their state")
+
+const { named, seconds } = EventDefinition
+const warn = (text: string): Warnings.Line => ({ level: "Warn", text })
+/** The label of an agent. */
+const names = { agent: ({ task }: TaskEvent) => task }
+
+/** When each event is published, its line and its metrics. */
+export const definitions: EventDefinition.EventDefinitions<TaskEvent> = {
+  TaskSubmitted: {
+    doc: "A task was added to the queue. A submission of a key that is there already adds none.",
+    line: named(),
+    metrics: [{ metric: submitted, names }]
+  },
+  TaskStarted: {
+    doc: "A worker began a task. A task that was resumed begins again.",
+    line: named(),
+    metrics: [{ metric: started, names }]
+  },
+  TaskRestarting: {
+    doc: "A task has lost its model, and asks again later.",
+    line: ({ task, restart, reason, delay }) =>
+      warn(`… a task of ${task} restarts in ${seconds(delay)} (${reason}, restart ${restart})`),
+    metrics: [{ metric: restarts, names, words: { reason: ({ reason }) => reason } }]
+  },
+  TaskInDoubt: {
+    doc: "The outcome of a tool's effect is not known. The task waits for a person.",
+    line: ({ task, tool }) =>
+      warn(`✗ a task of ${task} is in doubt: has ${tool} happened? See outlast tasks list --state InDoubt`),
+    metrics: [{ metric: inDoubt, names }]
+  },
+  TaskEnded: {
+    doc: "A task is done, failed, or was cancelled.",
+    line: ({ task, state }) => ({
+      level: state === "Failed" ? "Warn" : "Info",
+      text: `  a task of ${task} ended: ${state}`
+    }),
+    metrics: [{ metric: ended, names, words: { state: ({ state }) => state } }]
+  }
+}

@@ -25,7 +25,7 @@ import * as TaskSteps from "./TaskSteps.ts"
 import type { Payload } from "./TaskWorkflow.ts"
 import { body as bodyVersion, runOf } from "./TaskWorkflow.ts"
 import type { WorkerCore } from "./WorkerCore.ts"
-import { grace } from "./WorkerCore.ts"
+import { grace, waitingFor } from "./WorkerCore.ts"
 
 type End = Exit.Exit<Outcome.Outcome, AgentFailed.AgentFailed | StepEnded>
 
@@ -34,9 +34,11 @@ export const body =
   (payload: Payload): Effect.Effect<void, never, WorkflowEngine | WorkflowInstance> =>
     Effect.gen(function* () {
       const { store, running } = worker
-      const live = Effect.map(
-        kept(store.get(payload.id)),
-        Option.filter((row) => runOf(row) === runOf(payload) && !ended.has(row.state._tag))
+      const live = readable(
+        Effect.map(
+          kept(store.get(payload.id)),
+          Option.filter((row) => runOf(row) === runOf(payload) && !ended.has(row.state._tag))
+        )
       )
       let found = yield* live
       if (Option.isSome(found) && !found.value.started) {
@@ -46,6 +48,7 @@ export const body =
       }
       if (Option.isNone(found)) return
       const row = found.value
+      if (row.parked) yield* kept(store.unpark(row.id, row.generation))
       const control = new Control(row)
       running.set(row.id, control)
       yield* Effect.ensuring(
@@ -74,9 +77,14 @@ const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control) =
       // Agents are registered after the worker has started. Without its agent a task cannot keep its conversation.
       Effect.tap(called, (why) => (why === "cancelled" ? Effect.sleep(grace) : Effect.void))
     )
-    if (definition === "draining") return yield* parked(worker, control)
+    if (definition === "draining") return yield* parked(worker, control, payload)
     if (definition === "cancelled") return yield* finish(worker, row, control, undefined)
-    const steps = TaskSteps.make(worker, row, control, definition, engine)
+    if (row.state._tag === "WaitingForWorker" || control.report !== undefined) {
+      // It waits for a permit now.
+      control.says({ _tag: "Queued", position: 0 }, yield* Clock.currentTimeMillis)
+    }
+    const intents = row.started ? yield* kept(worker.store.intents(row.id)) : []
+    const steps = TaskSteps.make({ worker, row, control, definition, engine, intents })
     const { params, history } = row
     const carriedOut = Effect.exit(definition.run({ params, history, steps, cancel: control.cancelled }))
     // A wait ends only until the permit is there.
@@ -92,7 +100,7 @@ const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control) =
       ),
       Effect.flatMap(called, (why) => (hasPermit ? Effect.never : Effect.succeed(why)))
     )
-    if (end === "draining") return yield* parked(worker, control)
+    if (end === "draining") return yield* parked(worker, control, payload)
     // A cancelled run carries out nothing new, so it needs no permit. What it had done is replayed: a `resume` goes on
     // from there.
     if (end === "cancelled") end = yield* carriedOut
@@ -112,9 +120,7 @@ const definitionOf = (worker: WorkerCore, payload: Payload, control: Control): E
       const definition = isKnown ? worker.definitionOf(payload) : undefined
       if (definition !== undefined) return definition
       const now = yield* Clock.currentTimeMillis
-      if (now - since >= grace && control.report === undefined) {
-        control.says({ _tag: "WaitingForWorker", needs }, since)
-      }
+      if (now - since >= grace && control.report === undefined) control.says(waitingFor(needs), since)
       yield* Effect.sleep("250 millis")
     }
   })
@@ -135,16 +141,33 @@ const refuse = (worker: WorkerCore, control: Control, payload: Payload) =>
   Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
     const needs = `${agentOf(payload)} (a version that can replay its stored steps)`
-    control.says({ _tag: "WaitingForWorker", needs }, now)
+    control.says(waitingFor(needs), now)
     yield* worker.draining
-    yield* parked(worker, control)
+    yield* parked(worker, control, payload)
+  })
+
+/** Waits while the row has a state that a newer version has stored. It is left as it is. */
+const readable = <A extends Pick<Row, "id" | "state">>(live: Effect.Effect<Option.Option<A>>) =>
+  Effect.gen(function* () {
+    let hasSaid = false
+    while (true) {
+      const found = yield* live
+      if (Option.isNone(found) || found.value.state._tag !== "Unreadable") return found
+      if (!hasSaid) {
+        yield* Effect.logWarning(
+          `Tasks: this version cannot read the row of task ${found.value.id}. A newer version may have written it: the task waits for a worker of that version.`
+        )
+      }
+      hasSaid = true
+      yield* Effect.sleep("10 seconds")
+    }
   })
 
 /** Hands the task back: a worker that starts resumes it. */
-const parked = (worker: WorkerCore, control: Control) =>
+const parked = (worker: WorkerCore, control: Control, payload: Payload) =>
   Effect.gen(function* () {
     control.silent()
-    yield* kept(worker.store.park(control.id, control.generation))
+    yield* kept(worker.store.park(control.id, control.generation, waitingFor(agentOf(payload))))
     return yield* Workflow.suspend(yield* WorkflowInstance)
   })
 

@@ -4,7 +4,7 @@
  * A handler is a fiber of the worker, not of the activity that started it. An interruption of the activity (a lost lease,
  * a store that is gone for a while) is no outcome: the handler goes on, and the activity that is begun again joins it.
  */
-import { Clock, Effect, Fiber } from "effect"
+import { Clock, Effect, Exit, Fiber } from "effect"
 import type { Scope } from "effect"
 
 /** A handler that has ended, whose reply no activity of this process has stored. */
@@ -39,7 +39,17 @@ export class Handlers<A> {
   /** The handler of an effect, if it runs or has ended here. */
   get(key: string): Effect.Effect<A> | undefined {
     const entry = this.#entries.get(key)
-    return entry === undefined ? undefined : Fiber.join(entry.fiber)
+    return entry === undefined ? undefined : this.#joined(entry)
+  }
+
+  /**
+   * The reply of a handler. A handler that the end of its worker has cut off has none: the engine then ends the activity
+   * without a result, and the effect is in doubt.
+   */
+  #joined({ fiber }: Entry<A>): Effect.Effect<A> {
+    return Effect.flatMap(Fiber.await(fiber), (exit) =>
+      Exit.hasInterrupts(exit) && this.#scope.state._tag === "Closed" ? Effect.never : exit
+    )
   }
 
   /** True when a handler was forgotten whose reply may not be stored. */
@@ -66,7 +76,7 @@ export class Handlers<A> {
         const entry: Entry<A> = { task, fiber, ended: undefined, isStored: false }
         this.#entries.set(key, entry)
         this.#trim()
-        return yield* restore(Fiber.join(entry.fiber))
+        return yield* restore(this.#joined(entry))
       })
     )
   }

@@ -22,7 +22,7 @@ import { Parts } from "./Parts.ts"
 import { deferred, payloadOf, TaskWorkflow } from "./TaskWorkflow.ts"
 import type { Wake } from "./TaskWorkflow.ts"
 import type { WorkerCore } from "./WorkerCore.ts"
-import { grace } from "./WorkerCore.ts"
+import { grace, waitingFor } from "./WorkerCore.ts"
 
 export interface Settings {
   readonly name: string
@@ -142,11 +142,8 @@ const look = (
     const known = [...definitions.keys()]
     if (!core.isDraining()) {
       for (const row of yield* store.queued(known, page)) yield* alone(row, start(core, engine, row))
-      for (const row of yield* store.unknown(known, now - grace, page)) {
-        const { id, generation, since, restarts } = row
-        const state = { _tag: "WaitingForWorker", needs: agentOf(row) } as const
-        yield* store.report([{ id, generation, state, since, restarts }])
-      }
+      const unknown = yield* store.unknown(known, now - grace, page)
+      yield* store.reportQueued(unknown.map((row) => ({ ...row, state: waitingFor(agentOf(row)) })))
     }
     for (const row of yield* store.attention(now, page)) {
       yield* alone(row, attend(core, engine, row, now))

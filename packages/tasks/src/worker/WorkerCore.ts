@@ -2,6 +2,7 @@
 import type { Effect, Semaphore } from "effect"
 import type { Service as Holders } from "../cluster/Holders.ts"
 import type { Service as Store } from "../store/TaskStore.ts"
+import type { TaskState } from "../TaskState.ts"
 import type { Control } from "./Control.ts"
 import type { Definition } from "./Definition.ts"
 import type { Handlers } from "./Handlers.ts"
@@ -10,6 +11,9 @@ import type { Reply } from "./Reply.ts"
 
 /** How long a task may be queued before its status says that its agent is missing, in milliseconds. */
 export const grace = 2_000
+
+/** The state of a task that no worker runs. */
+export const waitingFor = (needs: string): TaskState => ({ _tag: "WaitingForWorker", needs })
 
 export interface WorkerCore {
   readonly name: string

@@ -48,7 +48,18 @@ const call: fc.Arbitrary<Call> = fc.oneof(
     (store) => store.queued(["a@1"], 9),
     (store, at) => store.unknown(["a@1"], at, 9),
     (store, at) => store.attention(at, 9),
-    (store, at) => store.prune(at - 3, 9)
+    (store, at) => Effect.flatMap(store.endedBefore(at - 3, 9), store.remove),
+    // A task that was resumed meanwhile stays.
+    (store, at) =>
+      Effect.flatMap(store.endedBefore(at - 3, 9), (rows) =>
+        Effect.andThen(
+          Effect.forEach(rows, ({ id, generation }) =>
+            Effect.exit(store.resume({ id, generation, history: undefined, at }))
+          ),
+          store.remove(rows)
+        )
+      ),
+    (store) => store.intents("a/1")
   ),
   fc.tuple(id, generation).map(
     ([id, generation]): Call =>
@@ -58,7 +69,19 @@ const call: fc.Arbitrary<Call> = fc.oneof(
   fc.tuple(id, generation).map(
     ([id, generation]): Call =>
       (store) =>
-        store.park(id, generation)
+        store.park(id, generation, { _tag: "WaitingForWorker", needs: "a@1" })
+  ),
+  fc.tuple(id, generation).map(
+    ([id, generation]): Call =>
+      (store) =>
+        store.unpark(id, generation)
+  ),
+  fc.tuple(id, generation).map(
+    ([id, generation]): Call =>
+      (store, at) =>
+        store.reportQueued([
+          { id, generation, state: { _tag: "WaitingForWorker", needs: "a@1" }, since: at, restarts: 0 }
+        ])
   ),
   fc.tuple(id, generation).map(
     ([id, generation]): Call =>
@@ -99,10 +122,10 @@ const call: fc.Arbitrary<Call> = fc.oneof(
       (store, at) =>
         store.cancel({ id, by: "ada", at, result: "{}" })
   ),
-  id.map(
-    (id): Call =>
+  fc.tuple(id, fc.constantFrom(undefined, "", "c")).map(
+    ([id, key]): Call =>
       (store) =>
-        store.decide(id, { json: "{}", for: ["WaitingForApproval"] })
+        store.decide(id, { json: "{}", for: ["WaitingForApproval"], key })
   ),
   fc.tuple(id, generation, fc.boolean()).map(
     ([id, generation, hasHistory]): Call =>

@@ -78,7 +78,7 @@ export class StreamedAnswer {
         const startedAt = this.#run.now()
         return limited(
           this.#read,
-          () => Math.min(this.#next(startedAt), this.#end(startedAt)) - this.#run.now(),
+          () => this.#left(startedAt),
           () => this.#late(startedAt)
         )
       }),
@@ -145,6 +145,15 @@ export class StreamedAnswer {
   /** When the limit for the first token, or the next, is over. */
   #next(startedAt: number): number {
     return this.#progressAt === undefined ? startedAt + this.#firstToken : this.#progressAt + this.#idle
+  }
+
+  /**
+   * Milliseconds until the nearest of the three limits, or until it must be asked for again: the first content replaces
+   * the limit for the first token by the one between tokens, which may be the shorter one.
+   */
+  #left(startedAt: number): number {
+    const left = Math.min(this.#next(startedAt), this.#end(startedAt)) - this.#run.now()
+    return Math.min(left, this.#idle)
   }
 
   /** Fails with the nearest of the three limits. */

@@ -335,7 +335,7 @@ const onFailure = (
     (state.seen && midStreamOf(policy, row, state) === "fail") ||
     mustEnd(policy, state) ||
     (late && !mayAskAnother(policy, state, event, snapshot)) ||
-    Choice.failedTargets(state, policy.classOf(failure)) >= (row.targets ?? Infinity)
+    (row.targets !== undefined && Choice.failedTargets(state, policy.classOf(failure)) >= row.targets)
   ) {
     return giveUp(state, failure, leaving)
   }
@@ -355,8 +355,13 @@ const onFailure = (
     )
   const after = opened(leaving)
   // For this call one failure is enough to prefer another target, even without the proof that other calls need.
-  const elsewhere = othersAt(opened(Choice.cooldownFor(row, { ...event, isProven: true }, here, snapshot)))
-  const others = elsewhere.length > 0 ? elsewhere : othersAt(after)
+  const proven =
+    // Stryker disable next-line ConditionalExpression: only faster; the same cooldown would open.
+    leaving === undefined
+      ? opened(Choice.cooldownFor(row, { ...event, isProven: true }, here, snapshot))
+      : after
+  const elsewhere = othersAt(proven)
+  const others = elsewhere.length > 0 || proven === after ? elsewhere : othersAt(after)
   const wait = repeatDelay(policy, row, state, failure, snapshot, draw)
   const repeat = isAffordable(state, snapshot, here, wait) ? wait : undefined
   // A wait that the server named holds for all calls, even when this call stays at the target.

@@ -207,9 +207,10 @@ export const cooldownFor = (
   // The last key that was refused stays out all the same: no request there helps any call.
   const isLast =
     (needsProof || worthWaiting) &&
-    targets.every(
-      ({ ref }) => Cool.covers(rule.scope, target, ref) || Cool.outOf(cooldowns, ref, now) !== undefined
-    )
+    // From the end: calls leave the targets in their order, so the last ones are ready longest.
+    targets.findLast(
+      ({ ref }) => !Cool.covers(rule.scope, target, ref) && Cool.outOf(cooldowns, ref, now) === undefined
+    ) === undefined
   const mayGuess = !coversAll && !isLast
   if (named === undefined && !mayGuess) return undefined
   const guess = mayGuess ? Cool.length(rule, Cool.streakOf(cooldowns, rule.scope, target, now), named) : 0

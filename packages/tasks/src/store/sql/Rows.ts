@@ -69,7 +69,47 @@ export const rowsOf = (found: ReadonlyArray<unknown>): Effect.Effect<ReadonlyArr
     (rows) => rows.flat()
   )
 
-const unreadable = (row: unknown): string => {
-  const id = Predicate.hasProperty(row, "id") ? String(row.id) : "without an id"
-  return `Tasks: this version cannot read the row of task ${id}. A newer version may have written it.`
+/** All rows, for people. One that this version cannot read has the state `Unreadable`. */
+export const allRowsOf = (found: ReadonlyArray<unknown>): Effect.Effect<ReadonlyArray<Row>> =>
+  Effect.forEach(found, (row) =>
+    decode(row).pipe(
+      Effect.map(rowOf),
+      Effect.catch(() => Effect.succeed(unreadableRow(row)))
+    )
+  )
+
+const unreadable = (row: unknown): string =>
+  `Tasks: this version cannot read the row of task ${text(row, "id")}. A newer version may have written it.`
+
+const field = (row: unknown, name: string): unknown =>
+  Predicate.hasProperty(row, name) ? row[name] : undefined
+const text = (row: unknown, name: string): string => String(field(row, name) ?? "")
+const number = (row: unknown, name: string): number => {
+  const found = Number(field(row, name) ?? 0)
+  return Number.isFinite(found) ? found : 0
 }
+
+/** The columns by which people find a task. Nothing acts on the others. */
+const unreadableRow = (row: unknown): Row => ({
+  id: text(row, "id"),
+  seq: number(row, "seq"),
+  task: text(row, "task"),
+  version: number(row, "version"),
+  key: text(row, "task_key"),
+  hash: text(row, "hash"),
+  params: "",
+  history: undefined,
+  generation: number(row, "generation"),
+  state: { _tag: "Unreadable", tag: text(row, "tag") },
+  since: number(row, "since"),
+  submittedAt: number(row, "submitted_at"),
+  restarts: number(row, "restarts"),
+  costUsd: undefined,
+  result: undefined,
+  started: number(row, "started") === 1,
+  parked: false,
+  cancelBy: undefined,
+  wait: undefined,
+  dueAt: undefined,
+  verdict: undefined
+})

@@ -1,0 +1,107 @@
+/**
+ * One execution of a task by the engine: its activities, its waits, and what its status says.
+ *
+ * A wait for a person suspends the task: nothing of it stays in memory.
+ */
+import { Clock, Effect, Schedule, Schema, Semaphore } from "effect"
+import type { Context } from "effect"
+import { Activity, DurableDeferred, Workflow } from "effect/workflow"
+import { WorkflowInstance } from "effect/workflow/WorkflowEngine"
+import type { WorkflowEngine } from "effect/workflow/WorkflowEngine"
+import { kept } from "../store/Kept.ts"
+import type { Row } from "../store/TaskStore.ts"
+import { agentOf } from "../store/TaskStore.ts"
+import type { EffectRecord, TaskState } from "../TaskState.ts"
+import type { Control } from "./Control.ts"
+import type { Definition } from "./Definition.ts"
+import type { Wake } from "./TaskWorkflow.ts"
+import { deferred } from "./TaskWorkflow.ts"
+import type { WorkerCore } from "./WorkerCore.ts"
+import { waitingFor } from "./WorkerCore.ts"
+
+export type Engine = WorkflowEngine | WorkflowInstance
+
+export interface Options {
+  readonly worker: WorkerCore
+  readonly row: Row
+  readonly control: Control
+  readonly definition: Definition
+  readonly engine: Context.Context<Engine>
+  /** Effects that earlier executions of the task have begun. */
+  readonly intents: ReadonlyArray<EffectRecord>
+}
+
+export type Execution = ReturnType<typeof make>
+
+export const make = (options: Options) => {
+  const { worker, row, control, engine } = options
+  const { store } = worker
+  const { id, generation } = row
+  /** One wait at a time: a row has one. */
+  const waits = Semaphore.makeUnsafe(1)
+  const inEngine = Effect.provideContext(engine)
+
+  /** Hands the task back: it goes on where a worker resumes it. */
+  const parked = Effect.gen(function* () {
+    control.silent()
+    yield* kept(store.park(id, generation, waitingFor(agentOf(row))))
+    // Waits for the steps that are under way.
+    yield* Workflow.wrapActivityResult(Effect.succeed(true), () => true)
+    return yield* Workflow.suspend(yield* WorkflowInstance)
+  }).pipe(inEngine)
+
+  /** A worker that stops begins no further step. */
+  const boundary = Effect.suspend(() => (worker.isDraining() ? parked : Effect.void))
+
+  const activity = <S extends Schema.Constraint, R>(
+    name: string,
+    success: S,
+    execute: Effect.Effect<S["Type"], never, R>
+  ): Effect.Effect<S["Type"], never, R> =>
+    Effect.andThen(
+      boundary,
+      Effect.provideContext(
+        Activity.make({ name, success, execute, interruptRetryPolicy: Schedule.recurs(0) }),
+        engine
+      )
+      // The schemas need no services, and the engine is provided: what is left is that of `execute`.
+    ) as Effect.Effect<S["Type"], never, R>
+
+  const says = (state: TaskState) => Effect.map(Clock.currentTimeMillis, (now) => control.says(state, now))
+
+  /** Waits until a person, the clock or a cancellation ends the wait of this name, which the row has. */
+  const woken = (name: string): Effect.Effect<Wake> => inEngine(DurableDeferred.await(deferred(name)))
+
+  /** Waits for a person, who reads the state. `said` is carried out once, when the wait begins. */
+  const waitForPerson = (
+    name: string,
+    state: TaskState,
+    said: Effect.Effect<void> = Effect.void
+  ): Effect.Effect<Wake> =>
+    Semaphore.withPermits(
+      waits,
+      1,
+      Effect.andThen(
+        activity(
+          `wait/${name}`,
+          Schema.Void,
+          Effect.gen(function* () {
+            control.silent()
+            const at = yield* Clock.currentTimeMillis
+            yield* kept(store.wait({ id, generation, name, state, at }))
+            yield* said
+          })
+        ),
+        woken(name)
+      )
+    )
+
+  return {
+    ...options,
+    activity,
+    says,
+    running: (turn: number) => says({ _tag: "Running", turn, worker: worker.name }),
+    woken,
+    waitForPerson
+  }
+}

@@ -1,0 +1,104 @@
+/** Waits for the restart of a task whose model is gone. A wait above a minute suspends the task. */
+import { Clock, Effect, Random, Schema } from "effect"
+import type { AgentFailed } from "@outlast/agent"
+import { ResilienceEvents } from "@outlast/resilience"
+import * as Restart from "../restart/Restart.ts"
+import { kept } from "../store/Kept.ts"
+import type { TaskEvent } from "../telemetry/TaskEvent.ts"
+import type { TaskState } from "../TaskState.ts"
+import type { Execution } from "./Execution.ts"
+import { Wake } from "./TaskWorkflow.ts"
+
+/** Waits up to this many milliseconds stay in memory. */
+const inMemory = 60_000
+
+const Draw = Schema.Struct({ restart: Schema.Finite, wait: Schema.Finite })
+
+const Begun = Schema.Union([
+  Schema.TaggedStruct("Until", { until: Schema.Finite }),
+  /** Too many tasks wait for a restart. */
+  Schema.TaggedStruct("Full", {})
+])
+
+export class Restarting {
+  readonly #execution: Execution
+  #count = 0
+
+  constructor(execution: Execution) {
+    this.#execution = execution
+  }
+
+  /** Restarts of this generation so far. */
+  get count(): number {
+    return this.#count
+  }
+
+  /** Waits for a restart. `no`: the failure ends the task. */
+  after(reason: AgentFailed.Reason, turn: number): Effect.Effect<"no" | "again" | "cancelled"> {
+    const { activity, control, definition, row, running, woken, worker } = this.#execution
+    return Effect.gen({ self: this }, function* () {
+      const restarts = this.#count
+      const { max } = definition.restarts
+      if (restarts >= max || !Restart.mayPass(reason)) return "no"
+      const restart = restarts + 1
+      // The draw is stored: a replay waits until the same time.
+      const { wait } = yield* activity(
+        `restart/${restart}/draw`,
+        Draw,
+        Effect.map(Random.next, (draw) => {
+          const decision = Restart.decide(definition.restarts, restarts, reason, draw)
+          return { restart, wait: decision._tag === "Restart" ? decision.wait : 0 }
+        })
+      )
+      const name = `restart/${restart}`
+      const begun = yield* activity(
+        name,
+        Begun,
+        Effect.gen(function* () {
+          control.silent()
+          control.restarts = restart
+          const at = yield* Clock.currentTimeMillis
+          const until = at + wait
+          const why = Restart.kindOf(reason)
+          const state: TaskState = { _tag: "WaitingUntil", until, restart, of: max, reason: why }
+          const { id, generation, task } = row
+          const asked = { id, generation, name, state, at, dueAt: until, restarts: restart }
+          if (!(yield* kept(worker.store.waitForRestart(asked, worker.maxRestarting)))) {
+            return { _tag: "Full" } as const
+          }
+          yield* ResilienceEvents.publishNow<TaskEvent>({
+            _tag: "TaskRestarting",
+            task,
+            restart,
+            reason: why,
+            delay: wait
+          })
+          return { _tag: "Until", until } as const
+        })
+      )
+      if (begun._tag === "Full") return "no"
+      this.#count = restart
+      control.restarts = restart
+      const wake = yield* wait > inMemory ? woken(name) : this.#asleep(name, begun.until)
+      yield* running(turn)
+      return wake._tag === "Cancelled" ? "cancelled" : "again"
+    })
+  }
+
+  /** Sleeps outside of an activity: a worker that stops parks the task at once, and the row keeps the time. */
+  #asleep(name: string, until: number): Effect.Effect<Wake> {
+    const { activity, control, row, worker } = this.#execution
+    return Effect.gen(function* () {
+      const left = Math.max(0, until - (yield* Clock.currentTimeMillis))
+      yield* Effect.raceAll([Effect.sleep(left), control.cancelled, worker.draining])
+      return yield* activity(
+        `${name}/sleep`,
+        Wake,
+        Effect.gen(function* () {
+          yield* kept(worker.store.woken(row.id, row.generation, name))
+          return control.cancelBy === undefined ? { _tag: "Due" } : { _tag: "Cancelled" }
+        })
+      )
+    })
+  }
+}
