@@ -24,7 +24,12 @@ export const receiver = Effect.acquireRelease(
       request.on("data", (chunk: Buffer) => chunks.push(chunk))
       request.on("end", () => {
         const type = request.headers["content-type"] ?? ""
-        received.push({ path: request.url ?? "", type, headers: request.headers, body: Buffer.concat(chunks) })
+        received.push({
+          path: request.url ?? "",
+          type,
+          headers: request.headers,
+          body: Buffer.concat(chunks)
+        })
         response.writeHead(200, { "content-type": type }).end(type.includes("json") ? "{}" : "")
       })
     })

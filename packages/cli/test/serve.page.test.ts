@@ -44,8 +44,8 @@ describe.skipIf(Chromium.isMissing())("the status page of outlast serve", () => 
         })
       yield* send("/api/tasks", { prompt: "count to 10000", key: "long" })
       const unnamed = { task: "buy/1", verdict: { _tag: "DidNot" } }
-      assert.strictEqual((yield* send("/api/actions/decide", unnamed)).status, 409)
-      assert.strictEqual((yield* send("/api/actions/decide", { ...unnamed, effect: "x" })).status, 409)
+      assert.strictEqual((yield* send("/api/actions/decide", unnamed)).status, 400)
+      assert.strictEqual((yield* send("/api/actions/decide", { ...unnamed, key: "x" })).status, 409)
       const { sections } = JSON.parse((yield* ask(`${url}/api/state`)).text)
       const found = sections.tasks.find(({ id }: { readonly id: string }) => id === "buy/1")
       assert.deepInclude(found, { state: "InDoubt", agent: "buy@1" })
@@ -54,6 +54,7 @@ describe.skipIf(Chromium.isMissing())("the status page of outlast serve", () => 
       const browser = yield* Chromium.launch
       yield* Effect.promise(async () => {
         const page = await browser.newPage()
+        page.setDefaultTimeout(10_000)
         const errors: Array<string> = []
         page.on("console", (message) => {
           if (message.type() === "error") errors.push(message.text())
@@ -69,7 +70,7 @@ describe.skipIf(Chromium.isMissing())("the status page of outlast serve", () => 
         assert.deepStrictEqual(errors, [])
       })
       assert.include(output(), "Operator: decide of buy/1 (DidNot) done.")
-      const again = yield* send("/api/actions/decide", { ...unnamed, effect: found.effect.key })
+      const again = yield* send("/api/actions/decide", { ...unnamed, key: found.decision })
       assert.strictEqual(again.status, 409)
     })
   )

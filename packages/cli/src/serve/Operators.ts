@@ -1,5 +1,5 @@
 /** Actions by which operators change the running service. */
-import { Effect, Option, Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { Context } from "effect"
 import type { LiveConfig } from "@outlast/agent/config"
 import type { Targets } from "@outlast/agent/failover"
@@ -48,28 +48,13 @@ const replay = (dead: DeadLetters.Service): Ops.Action =>
       })
   })
 
-/** A decision about an effect is refused when the task waits for another one by now. */
+/** A task that waits for something else by now refuses the decision: its key names what the person has seen. */
 const decide = (tasks: Tasks.Service): Ops.Action =>
   Ops.action({
-    doc: 'Answers what a task waits for: { "task": ID, "effect"?: KEY, "verdict": { "_tag": "Happened", "result"? } | { "_tag": "DidNot" } | { "_tag": "Approved", "decisions": [BOOLEAN] } }.',
-    params: Schema.Struct({
-      task: Schema.String,
-      effect: Schema.optionalKey(Schema.String),
-      verdict: Verdict
-    }),
+    doc: 'Answers what a task waits for: { "task": ID, "key": TEXT, "verdict": { "_tag": "Happened", "result"? } | { "_tag": "DidNot" } | { "_tag": "Approved", "decisions": [BOOLEAN] } }; the section tasks of /api/state has the key as decision.',
+    params: Schema.Struct({ task: Schema.String, key: Schema.String, verdict: Verdict }),
     subject: ({ task, verdict }) => `${task} (${verdict._tag})`,
-    run: ({ effect, task, verdict }) =>
-      Effect.gen(function* () {
-        const state = Option.getOrUndefined(yield* tasks.status(task))?.state
-        if (verdict._tag !== "Approved" && effect === undefined) {
-          return yield* Effect.fail({ message: "Name the effect by its key: the task may wait for another one." })
-        }
-        if (effect !== undefined && state?._tag === "InDoubt" && state.effect.key !== effect) {
-          return yield* Effect.fail({ message: "The task waits for another effect. Look again." })
-        }
-        yield* tasks.decide(task, verdict)
-        return null
-      })
+    run: ({ key, task, verdict }) => Effect.as(tasks.decide(task, verdict, key), null)
   })
 
 /** Actions by name. `docs/operations.md` lists them. */

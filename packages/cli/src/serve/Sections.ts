@@ -1,8 +1,11 @@
 /** Sections of the status page. Pure: state in, JSON out. Times are Unix milliseconds. */
 import { Duration } from "effect"
 import type { CircuitBreaker } from "@outlast/resilience"
-import type { TaskState, TaskStatus } from "@outlast/tasks"
+import { Tasks } from "@outlast/tasks"
+import type { TaskStatus } from "@outlast/tasks"
 import * as Report from "../tasks/Report.ts"
+
+type State = TaskStatus["state"]
 
 /** Tasks that are listed, beside those that wait for a person. */
 export const maxTasks = 50
@@ -13,14 +16,14 @@ const maxText = 200
 /** Parameters of a call, which a person needs for a decision. */
 const paramsOf = (params: unknown): string => (JSON.stringify(params) ?? "").slice(0, maxText)
 
-const untilIn = (state: TaskState, since: number): number | null =>
+const untilIn = (state: State, since: number): number | null =>
   state._tag === "WaitingUntil"
     ? state.until
     : state._tag === "Retrying" && state.nextIn !== undefined
       ? since + state.nextIn
       : null
 
-const doubtOf = (state: TaskState) => {
+const doubtOf = (state: State) => {
   if (state._tag === "InDoubt") {
     const { at, key, params, tool } = state.effect
     return { effect: { key, tool, at, params: paramsOf(params) } }
@@ -41,6 +44,7 @@ export const tasks = (list: ReadonlyArray<TaskStatus>) =>
     until: untilIn(state, since),
     startedAt: submittedAt,
     endedAt: Report.hasEnded(state) ? since : null,
+    decision: Tasks.decisionKey(state) ?? null,
     ...doubtOf(state)
   }))
 

@@ -255,7 +255,10 @@ const serving = (options: Options, { breaker, dead, isFake, live, token }: Parts
       Stream.runCollect(Stream.take(tasks.list({ state: moving }), Sections.maxTasks)),
       Stream.runCollect(Stream.take(tasks.list({ state: over }), Sections.maxTasks))
     ])
-    yield* Host.section("tasks", Effect.map(listed, (lists) => plain(Sections.tasks(lists.flat()))))
+    yield* Host.section(
+      "tasks",
+      Effect.map(listed, (lists) => plain(Sections.tasks(lists.flat())))
+    )
     yield* Host.section("runs", Effect.map(runs.list, plain))
     yield* Host.section("settings", Effect.map(live.get, plain))
     yield* Host.ready(
@@ -282,7 +285,8 @@ const serving = (options: Options, { breaker, dead, isFake, live, token }: Parts
           port: options.port,
           hosts: options.names,
           token,
-          actions: token === undefined ? {} : Operators.make({ breaker, circuits, dead, live, targets, tasks }),
+          actions:
+            token === undefined ? {} : Operators.make({ breaker, circuits, dead, live, targets, tasks }),
           routes
         }
       })

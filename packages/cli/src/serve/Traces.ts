@@ -10,8 +10,7 @@ import { OtlpSerialization, OtlpTracer } from "effect/observability"
 const usual = ConfigProvider.layerAdd(ConfigProvider.fromUnknown({ OTEL_TRACES_EXPORTER: "otlp" }))
 
 export const layer = Layer.unwrap(
-  Effect.map(
-    Config.String("OTEL_SERVICE_NAME").pipe(Config.withDefault("outlast-serve")),
-    (serviceName) => OtlpTracer.layerFromConfig({ resource: { serviceName } })
+  Effect.map(Config.String("OTEL_SERVICE_NAME").pipe(Config.withDefault("outlast-serve")), (serviceName) =>
+    OtlpTracer.layerFromConfig({ resource: { serviceName } })
   )
 ).pipe(Layer.provide([OtlpSerialization.layerJson, FetchHttpClient.layer, usual]))

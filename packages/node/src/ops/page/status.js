@@ -252,9 +252,9 @@ const circuitRow = ({ circuit, lastFailure, phase, until }) =>
   )
 
 /** The buttons of a task that waits for a person. A decision names the effect that the person has seen. */
-const decisions = ({ calls, effect, task }) => {
+const decisions = ({ calls, decision, effect, task }) => {
   const decide = (key, text, verdict) =>
-    button(`${key}-${task}`, text, "decide", { task, ...(effect && { effect: effect.key }), verdict })
+    button(`${key}-${task}`, text, "decide", { task, key: decision, verdict })
   if (effect !== undefined) {
     return [
       weak(`${effect.tool} ${effect.params} · key ${effect.key}`),
@@ -270,7 +270,20 @@ const decisions = ({ calls, effect, task }) => {
   ]
 }
 
-const taskRow = ({ calls, effect, endedAt, id, reason, startedAt, state: word, task, tools, turns, until }) =>
+const taskRow = ({
+  calls,
+  decision,
+  effect,
+  endedAt,
+  id,
+  reason,
+  startedAt,
+  state: word,
+  task,
+  tools,
+  turns,
+  until
+}) =>
   row(
     badge(word),
     grow(`${id}${reason === undefined || reason === null ? "" : ` · ${reason}`}`),
@@ -281,7 +294,7 @@ const taskRow = ({ calls, effect, endedAt, id, reason, startedAt, state: word, t
       : endedAt === undefined || endedAt === null
         ? age(startedAt, "for ")
         : weak(seconds(endedAt - startedAt)),
-    ...decisions({ calls, effect, task })
+    ...decisions({ calls, decision, effect, task })
   )
 
 const minuteRow = ({ answered, at: start, attempts, calls, failed, failedAttempts }) =>
