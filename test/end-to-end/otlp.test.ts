@@ -7,52 +7,10 @@ import { Effect, Layer, Metric, Redacted, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import { FetchHttpClient } from "effect/http"
 import { Otlp } from "effect/observability"
-import { createServer } from "node:http"
-import type { AddressInfo } from "node:net"
 import { Agent, Failover, FailoverMetrics, KeySource, Outlast } from "@outlast/agent"
 import { Metrics, ResilienceEvents } from "@outlast/resilience"
 import { ScriptedModel } from "@outlast/testing"
-
-interface Received {
-  readonly path: string
-  readonly type: string
-  readonly body: Buffer
-}
-
-/** A receiver on a port of its own, which answers as a collector does. */
-const receiver = Effect.acquireRelease(
-  Effect.callback<{
-    readonly received: Array<Received>
-    readonly url: string
-    readonly close: () => void
-  }>((resume) => {
-    const received: Array<Received> = []
-    const server = createServer((request, response) => {
-      const chunks: Array<Buffer> = []
-      request.on("data", (chunk: Buffer) => chunks.push(chunk))
-      request.on("end", () => {
-        const type = request.headers["content-type"] ?? ""
-        received.push({ path: request.url ?? "", type, body: Buffer.concat(chunks) })
-        response.writeHead(200, { "content-type": type }).end(type.includes("json") ? "{}" : "")
-      })
-    })
-    server.listen(0, "127.0.0.1", () => {
-      // A server that listens on TCP has an address with a port.
-      const { port } = server.address() as AddressInfo
-      resume(
-        Effect.succeed({
-          received,
-          url: `http://127.0.0.1:${port}`,
-          close: () => {
-            server.closeAllConnections()
-            server.close()
-          }
-        })
-      )
-    })
-  }),
-  ({ close }) => Effect.sync(close)
-)
+import { receiver } from "./OtlpReceiver.ts"
 
 const Look = Tool.make("look", { parameters: Schema.Struct({ at: Schema.String }), success: Schema.String })
 const Kit = Toolkit.make(Look)

@@ -75,4 +75,4 @@ export const run = (page: string, body: unknown) =>
   ask(`${page}/api/runs`, { method: "POST", headers: json, body: JSON.stringify(body) })
 
 export const service = (name: string, test: Effect.Effect<void, never, Scope.Scope>) =>
-  it.live(name, () => Effect.scoped(test), 60_000)
+  it.live(name, () => Effect.scoped(test), 180_000)

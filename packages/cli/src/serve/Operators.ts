@@ -5,6 +5,8 @@ import type { LiveConfig } from "@outlast/agent/config"
 import type { Targets } from "@outlast/agent/failover"
 import type { DeadLetters } from "@outlast/delivery"
 import { Ops } from "@outlast/node/ops"
+import { Verdict } from "@outlast/tasks"
+import type { Tasks } from "@outlast/tasks"
 import type { CircuitBreaker } from "@outlast/resilience"
 
 export interface Parts {
@@ -13,6 +15,7 @@ export interface Parts {
   /** Names of all circuits. */
   readonly circuits: ReadonlyArray<string>
   readonly live: LiveConfig.Service
+  readonly tasks: Tasks.Service
   /** Absent without `--store`. */
   readonly dead: DeadLetters.Service | undefined
 }
@@ -45,13 +48,23 @@ const replay = (dead: DeadLetters.Service): Ops.Action =>
       })
   })
 
+/** A task that waits for something else by now refuses the decision: its key names what the person has seen. */
+const decide = (tasks: Tasks.Service): Ops.Action =>
+  Ops.action({
+    doc: 'Answers what a task waits for: { "task": ID, "key": TEXT, "verdict": { "_tag": "Happened", "result"? } | { "_tag": "DidNot" } | { "_tag": "Approved", "decisions": [BOOLEAN] } }; the section tasks of /api/state has the key as decision.',
+    params: Schema.Struct({ task: Schema.String, key: Schema.String, verdict: Verdict }),
+    subject: ({ task, verdict }) => `${task} (${verdict._tag})`,
+    run: ({ key, task, verdict }) => Effect.as(tasks.decide(task, verdict, key), null)
+  })
+
 /** Actions by name. `docs/operations.md` lists them. */
 export const make = ({
   breaker,
   circuits,
   dead,
   live,
-  targets
+  targets,
+  tasks
 }: Parts): Readonly<Record<string, Ops.Action>> => {
   const known = (circuit: string): Effect.Effect<void, Refused> =>
     circuits.includes(circuit)
@@ -59,6 +72,7 @@ export const make = ({
       : Effect.fail({ message: `There is no such circuit. Circuits: ${circuits.join(", ")}.` })
   return {
     ...(dead === undefined ? {} : { replay: replay(dead) }),
+    decide: decide(tasks),
     trip: Ops.action({
       doc: 'Opens a circuit: { "circuit": NAME }.',
       params: Circuit,

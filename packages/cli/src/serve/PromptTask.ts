@@ -9,7 +9,7 @@ import * as Workspace from "../chat/Workspace.ts"
 /** Keys are part of an address. */
 export const Key = Schema.String.check(Schema.isPattern(/^[\w.-]{1,80}$/))
 
-export const Params = Schema.Struct({ prompt: Schema.String })
+const Params = Schema.Struct({ prompt: Schema.String })
 
 export const PromptTask = Task.make("prompt", { version: 1, params: Params, toolkit: Workspace.kit })
 

@@ -1,6 +1,52 @@
 /** Sections of the status page. Pure: state in, JSON out. Times are Unix milliseconds. */
 import { Duration } from "effect"
 import type { CircuitBreaker } from "@outlast/resilience"
+import { Tasks } from "@outlast/tasks"
+import type { TaskStatus } from "@outlast/tasks"
+import * as Report from "../tasks/Report.ts"
+
+type State = TaskStatus["state"]
+
+/** Tasks that are listed, beside those that wait for a person. */
+export const maxTasks = 50
+
+/** Characters of a text of a task. */
+const maxText = 200
+
+/** Parameters of a call, which a person needs for a decision. */
+const paramsOf = (params: unknown): string => (JSON.stringify(params) ?? "").slice(0, maxText)
+
+const untilIn = (state: State, since: number): number | null =>
+  state._tag === "WaitingUntil"
+    ? state.until
+    : state._tag === "Retrying" && state.nextIn !== undefined
+      ? since + state.nextIn
+      : null
+
+const doubtOf = (state: State) => {
+  if (state._tag === "InDoubt") {
+    const { at, key, params, tool } = state.effect
+    return { effect: { key, tool, at, params: paramsOf(params) } }
+  }
+  if (state._tag !== "WaitingForApproval") return {}
+  return { calls: state.calls.slice(0, 20).map(({ params, tool }) => ({ tool, params: paramsOf(params) })) }
+}
+
+/** Tasks, those that wait for a person first. */
+export const tasks = (list: ReadonlyArray<TaskStatus>) =>
+  list.map(({ generation, id, restarts, since, state, submittedAt, task, version }) => ({
+    id,
+    agent: `${task}@${version}`,
+    generation,
+    restarts,
+    state: state._tag,
+    reason: Report.words(state).slice(0, maxText),
+    until: untilIn(state, since),
+    startedAt: submittedAt,
+    endedAt: Report.hasEnded(state) ? since : null,
+    decision: Tasks.decisionKey(state) ?? null,
+    ...doubtOf(state)
+  }))
 
 const untilOf = (left: Duration.Duration | undefined, now: number): number | null =>
   left === undefined ? null : now + Math.ceil(Duration.toMillis(left))

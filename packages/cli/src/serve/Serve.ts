@@ -33,6 +33,7 @@ import { DeadLetters } from "@outlast/delivery"
 import { Host, SingleInstance } from "@outlast/node"
 import { Ops } from "@outlast/node/ops"
 import { Registry } from "@outlast/providers"
+import { Tasks } from "@outlast/tasks"
 import { Alerts, CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
 import * as FakeChain from "../chat/FakeChain.ts"
 import type { Chain } from "../chat/FakeChain.ts"
@@ -48,6 +49,7 @@ import * as Requests from "./Requests.ts"
 import * as Runs from "./Runs.ts"
 import * as Sections from "./Sections.ts"
 import * as TaskRoutes from "./TaskRoutes.ts"
+import * as Traces from "./Traces.ts"
 
 export interface Options {
   /** Port of the page and of `POST /api/runs`. */
@@ -192,7 +194,8 @@ export const run = (options: Options) =>
 
 const Telemetry = Alerts.layer().pipe(
   Layer.provideMerge(Outlast.layerMetrics()),
-  Layer.provideMerge(ResilienceEvents.layer())
+  Layer.provideMerge(ResilienceEvents.layer()),
+  Layer.provideMerge(Traces.layer)
 )
 
 const codeOf = (error: unknown): string =>
@@ -205,6 +208,10 @@ const deadLetters = ({ store }: Options) =>
     const context = yield* Layer.build(yield* Dlq.layerOf(store.value, "outlast"))
     return Context.get(context, DeadLetters.DeadLetters)
   })
+
+const waiting = ["InDoubt", "WaitingForApproval", "WaitingForWorker", "WaitingUntil"] as const
+const moving = ["Retrying", "Running", "Queued"] as const
+const over = ["Failed", "Done", "Cancelled"] as const
 
 /** Dead letters that the page lists. */
 const shownLetters = 20
@@ -241,6 +248,17 @@ const serving = (options: Options, { breaker, dead, isFake, live, token }: Parts
         Effect.map(letters, ({ newest, total }) => plain({ total, newest: newest.map(Report.summary) }))
       )
     }
+    const tasks = yield* Tasks.Tasks
+    // What waits for a person is never beyond the end of the list.
+    const listed = Effect.all([
+      Stream.runCollect(Stream.take(tasks.list({ state: waiting }), Sections.maxTasks)),
+      Stream.runCollect(Stream.take(tasks.list({ state: moving }), Sections.maxTasks)),
+      Stream.runCollect(Stream.take(tasks.list({ state: over }), Sections.maxTasks))
+    ])
+    yield* Host.section(
+      "tasks",
+      Effect.map(listed, (lists) => plain(Sections.tasks(lists.flat())))
+    )
     yield* Host.section("runs", Effect.map(runs.list, plain))
     yield* Host.section("settings", Effect.map(live.get, plain))
     yield* Host.ready(
@@ -267,7 +285,8 @@ const serving = (options: Options, { breaker, dead, isFake, live, token }: Parts
           port: options.port,
           hosts: options.names,
           token,
-          actions: token === undefined ? {} : Operators.make({ breaker, circuits, dead, live, targets }),
+          actions:
+            token === undefined ? {} : Operators.make({ breaker, circuits, dead, live, targets, tasks }),
           routes
         }
       })

@@ -38,6 +38,8 @@ export interface EventFeed {
   /** The body of a response; `undefined` when there are too many readers. */
   readonly open: (lastEventId: string | undefined) => Effect.Effect<Readable | undefined>
   readonly readers: Effect.Effect<number>
+  /** Sends each reader what it has not read and `event: shutdown`, and takes no more readers. */
+  readonly end: Effect.Effect<void>
 }
 
 /** Bytes of one write to one reader. */
@@ -88,6 +90,7 @@ export const make = (options: Options): Effect.Effect<EventFeed, never, Scope.Sc
     })
     const readers = new Set<Reader>()
     const wake = Latch.makeUnsafe(false)
+    let hasEnded = false
 
     yield* ResilienceEvents.tap((event) =>
       Effect.sync(() => {
@@ -135,16 +138,20 @@ export const make = (options: Options): Effect.Effect<EventFeed, never, Scope.Sc
       yield* Effect.sleep(options.writeEvery)
     })
     yield* Effect.forkScoped(Effect.forever(round))
-    yield* Effect.addFinalizer(() =>
-      Effect.sync(() => {
-        for (const { body } of readers) body.push(null)
-        readers.clear()
-      })
-    )
+    const end = Effect.sync(() => {
+      if (hasEnded) return
+      hasEnded = true
+      write()
+      for (const { body } of readers) {
+        body.push("event: shutdown\ndata: {}\n\n")
+        body.push(null)
+      }
+    })
+    yield* Effect.addFinalizer(() => end)
 
     const open: EventFeed["open"] = (lastEventId) =>
       Effect.sync(() => {
-        if (readers.size >= options.maxReaders) return undefined
+        if (hasEnded || readers.size >= options.maxReaders) return undefined
         const wanted = lastEventId === undefined ? ring.next : positionAfter(boot, lastEventId)
         const canGoOn = wanted !== undefined && ring.holds(wanted)
         const position = canGoOn ? wanted : ring.next
@@ -168,5 +175,5 @@ export const make = (options: Options): Effect.Effect<EventFeed, never, Scope.Sc
         return body
       })
 
-    return { open, readers: Effect.sync(() => readers.size) }
+    return { open, readers: Effect.sync(() => readers.size), end }
   })

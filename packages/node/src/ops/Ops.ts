@@ -133,6 +133,8 @@ export const layer = <E = never>(options: Options<E> = {}): Layer.Layer<Ops, Lis
       }
       const checked = { policy, actions: page.actions ?? {}, audit: Audit.make() }
       const feed = yield* Feed.make(feedOptions)
+      // Last: readers see the shutdown. A reader that stays would hold up the end of the program.
+      yield* (yield* Host).onShutdown("last", { name: "readers of events", run: feed.end })
       const routes = withRoutes(Page.routes({ name, version, feed, checked }), page)
       const pagePort = yield* Listener.make(
         "page",

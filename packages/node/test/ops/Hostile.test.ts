@@ -156,17 +156,17 @@ describe("hostile requests", () => {
         assert.strictEqual(statusOf(path), 431)
       }
       const long = `{"circuit":"${"x".repeat(100_000)}"}`
-      assert.strictEqual(statusOf(yield* send(page, post(`${local}${bearer}`, long), hasStatus)), 400)
+      assert.strictEqual(statusOf(yield* send(page, post(`${local}${bearer}`, long), hasStatus)), 413)
       const promised = post(`${local}${bearer}`).replace(
         /Content-Length: \d+/,
         "Content-Length: 999999999999"
       )
-      assert.include([400, 408], statusOf(yield* send(page, promised, hasStatus)))
+      assert.strictEqual(statusOf(yield* send(page, promised, hasStatus)), 413)
       // A body without an end: the server stops reading.
       const chunk = `10000\r\n${"x".repeat(65_536)}\r\n`
       const endless = post(`${local}${bearer}`, "").replace("Content-Length: 0", "Transfer-Encoding: chunked")
       const text = yield* send(page, [endless, ...Array.from({ length: 64 }, () => chunk)])
-      assert.include([400, 408], statusOf(text))
+      assert.strictEqual(statusOf(text), 413)
       assert.strictEqual(statusOf(yield* send(probes, `GET /live HTTP/1.1\r\n${local}\r\n`, hasStatus)), 200)
     })
   )
@@ -259,7 +259,7 @@ describe("hostile requests", () => {
           [metrics, "/metrics"]
         ] as const) {
           const request = `${method} ${path} HTTP/1.1\r\n${local}Content-Length: 0\r\n\r\n`
-          assert.include([404, 415], statusOf(yield* send(port, request, hasStatus)), method)
+          assert.include([404, 405, 415], statusOf(yield* send(port, request, hasStatus)), method)
         }
       }
       for (const path of ["/status.js/../../Ops.ts", "/..%2fOps.ts", "/index.html", "/.env", "/api"]) {

@@ -265,6 +265,25 @@ describe("events", () => {
     )
   )
 
+  it.live("end with the event shutdown, after the events of the shutdown", () =>
+    running(
+      Effect.gen(function* () {
+        const ops = yield* Ops.Ops
+        const reader = yield* Effect.forkChild(Effect.scoped(Stream.runCollect(frames())), {
+          startImmediately: true
+        })
+        yield* Effect.repeat(Effect.sleep("5 millis").pipe(Effect.andThen(ops.readers)), {
+          until: (count) => count === 1
+        })
+        yield* Host.shutdown("test")
+        const events = (yield* Fiber.join(reader)).map(({ event }) => event)
+        assert.include(events, "ShutdownStarted")
+        assert.strictEqual(events.at(-1), "shutdown")
+        assert.strictEqual((yield* ask("/events")).status, 503)
+      })
+    )
+  )
+
   it.live("are refused beyond the number of readers", () =>
     running(
       Effect.gen(function* () {

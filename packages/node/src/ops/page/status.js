@@ -251,7 +251,39 @@ const circuitRow = ({ circuit, lastFailure, phase, until }) =>
       : button(`reset-${circuit}`, "Close it", "reset", { circuit })
   )
 
-const taskRow = ({ endedAt, id, reason, startedAt, state: word, tools, turns, until }) =>
+/** The buttons of a task that waits for a person. A decision names the effect that the person has seen. */
+const decisions = ({ calls, decision, effect, task }) => {
+  const decide = (key, text, verdict) =>
+    button(`${key}-${task}`, text, "decide", { task, key: decision, verdict })
+  if (effect !== undefined) {
+    return [
+      weak(`${effect.tool} ${effect.params} · key ${effect.key}`),
+      decide("happened", "It happened", { _tag: "Happened" }),
+      decide("did-not", "It did not", { _tag: "DidNot" })
+    ]
+  }
+  if (calls === undefined) return []
+  return [
+    weak(calls.map(({ params, tool }) => `${tool} ${params}`).join(", ")),
+    decide("approve", "Approve", { _tag: "Approved", decisions: calls.map(() => true) }),
+    decide("reject", "Reject", { _tag: "Approved", decisions: calls.map(() => false) })
+  ]
+}
+
+const taskRow = ({
+  calls,
+  decision,
+  effect,
+  endedAt,
+  id,
+  reason,
+  startedAt,
+  state: word,
+  task,
+  tools,
+  turns,
+  until
+}) =>
   row(
     badge(word),
     grow(`${id}${reason === undefined || reason === null ? "" : ` · ${reason}`}`),
@@ -261,7 +293,8 @@ const taskRow = ({ endedAt, id, reason, startedAt, state: word, tools, turns, un
       ? undefined
       : endedAt === undefined || endedAt === null
         ? age(startedAt, "for ")
-        : weak(seconds(endedAt - startedAt))
+        : weak(seconds(endedAt - startedAt)),
+    ...decisions({ calls, decision, effect, task })
   )
 
 const minuteRow = ({ answered, at: start, attempts, calls, failed, failedAttempts }) =>
@@ -280,7 +313,7 @@ const render = () => {
   const { name, readiness, sections, status, version } = state
   const activity = { ...nothing, ...sections.activity }
   const tasks = [
-    ...listOf(sections.tasks).map((task) => ({ ...task, id: `task ${task.id}` })),
+    ...listOf(sections.tasks).map((task) => ({ ...task, task: task.id, id: `task ${task.id}` })),
     ...listOf(sections.runs).map((run) => ({ ...run, id: `run ${run.id}` }))
   ]
   const retrying = activity.running.filter((call) => wordOf(call) !== "running").length
