@@ -44,7 +44,8 @@ const sweeps = (entry: Entry, asked: ReadonlySet<string>): boolean => {
 }
 const isEnd = ({ action }: Pick<Entry, "action">) => action._tag === "GiveUp" || action._tag === "Deliver"
 
-describe("for every policy and every sequence of events", () => {
+// The worlds are simulated once, in the first test.
+describe("for every policy and every sequence of events", { timeout: 120_000 }, () => {
   it("the call ends, and stays ended", () => {
     forAll(({ entries }) => {
       const last = entries.at(-1)
