@@ -1,6 +1,6 @@
 /** Tasks that go on in another life of their process, on one SQLite database. */
 import { assert, it } from "@effect/vitest"
-import { Clock, Effect, Fiber, Layer, Option, Random, Stream } from "effect"
+import { Effect, Fiber, Layer, Option, Random, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { SqliteClient } from "@outlast/node/sqlite"
@@ -98,7 +98,8 @@ it.effect("a worker that cannot replay the stored steps leaves the task alone, a
 })
 
 it.effect(
-  "a client submits, watches and cancels a tool of ten minutes in another process, within two seconds",
+  // `test/durability/cluster.test.ts` holds the time of real processes.
+  "a client submits, watches and cancels a tool of ten minutes in another process",
   () => {
     const own = Agents.world()
     return Effect.gen(function* () {
@@ -110,16 +111,13 @@ it.effect(
       )
       yield* client(
         Effect.gen(function* () {
-          const { cancel, status } = yield* Tasks.Tasks
+          const { cancel } = yield* Tasks.Tasks
           yield* until(Effect.map(stateOf(id), ({ _tag }) => _tag === "Running"))
-          const at = yield* Clock.currentTimeMillis
           yield* cancel(id, "ada")
           yield* until(
             Effect.map(stateOf(id), ({ _tag }) => _tag === "Cancelled"),
             40
           )
-          const { since } = Option.getOrThrow(yield* status(id))
-          assert.isAtMost(since - at, 2_000)
           assert.deepStrictEqual(yield* stateOf(id), { _tag: "Cancelled", by: "ada" })
           const outcome = yield* inTime(Buy.result(id))
           assert.strictEqual(outcome.status, "cancelled")
