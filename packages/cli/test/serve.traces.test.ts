@@ -2,7 +2,8 @@
 import { assert, describe } from "@effect/vitest"
 import { Effect } from "effect"
 import { receiver } from "../../../test/end-to-end/OtlpReceiver.ts"
-import { folder, run, serve, service } from "./served.ts"
+import { outlast } from "./process.ts"
+import { anyPort, folder, run, serve, service } from "./served.ts"
 
 describe("traces of outlast serve", () => {
   service(
@@ -28,6 +29,24 @@ describe("traces of outlast serve", () => {
         assert.notInclude(text, secret)
       }
       assert.notInclude(output(), "planted-collector-key")
+    })
+  )
+
+  service(
+    "need an endpoint with http or https: anything else is a usage error that does not repeat it",
+    Effect.gen(function* () {
+      const data = yield* folder
+      for (const [name, value] of [
+        ["OTEL_EXPORTER_OTLP_ENDPOINT", "planted-collector-key@nowhere"],
+        ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "user:planted-collector-key@nowhere"]
+      ] as const) {
+        const { all, exitCode, stderr } = yield* Effect.promise(() =>
+          outlast(["serve", "--data", data, ...anyPort], { env: { [name]: value } })
+        )
+        assert.strictEqual(exitCode, 2, stderr)
+        assert.include(stderr, `${name} must be an http:// or https:// address`)
+        assert.notInclude(all, "planted-collector-key")
+      }
     })
   )
 })
