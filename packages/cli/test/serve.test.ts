@@ -193,6 +193,7 @@ describe("outlast serve", () => {
         sections.activity.notices.map(({ run, text }: Record<"run" | "text", string>) => [run, text]),
         ["run 1", "✗ the guard stopped the run: turns"]
       )
+      assert.deepInclude(sections.runs[0].limits, { limit: "turns", used: 5, of: 5 })
       writeFileSync(file, "policy:\n  maxAttemps: 3\n")
       const wrong = yield* Effect.promise(() => outlast(["serve", "--data", data, "--config", file]))
       assert.strictEqual(wrong.exitCode, 1)

@@ -1,5 +1,5 @@
 /** The runs of the service: started by a request, shown as server-sent events, listed on the status page. */
-import { Cause, Clock, Effect, Queue, Stream } from "effect"
+import { Cause, Clock, Effect, Queue, Stream, Struct } from "effect"
 import { Activity, Agent, SafetyGuard } from "@outlast/agent"
 import { Host } from "@outlast/node"
 import * as Workspace from "../chat/Workspace.ts"
@@ -21,7 +21,34 @@ interface Run {
   readonly turns: number
   readonly tools: number
   readonly endedAt: number | undefined
+  /** The limits that are set for it, and what it has used of each. */
+  readonly limits: ReadonlyArray<Limit>
 }
+
+export interface Limit {
+  readonly limit: keyof typeof counted
+  /** Milliseconds for `time` and `totalTime`, US dollars for `money`, else a number. */
+  readonly used: number
+  readonly of: number
+}
+
+/** The count of each limit. */
+const counted = {
+  turns: "turns",
+  toolCalls: "toolCalls",
+  tokens: "tokens",
+  money: "costUsd",
+  time: "elapsed",
+  totalTime: "totalElapsed",
+  events: "events",
+  subagents: "subagents"
+} as const satisfies Partial<Record<keyof SafetyGuard.Report["limits"], keyof SafetyGuard.Report["counts"]>>
+
+/** The limits of a guard that are set. */
+const limitsOf = ({ counts, limits }: SafetyGuard.Report): ReadonlyArray<Limit> =>
+  Struct.keys(counted)
+    .map((limit) => ({ limit, used: counts[counted[limit]], of: limits[limit] }))
+    .filter(({ of }) => of !== Infinity)
 
 export interface Runs {
   /** The events of a new run; `undefined` when too many run. A reader that leaves ends the run. */
@@ -37,6 +64,13 @@ const failed = (message: string): string => Frames.frame("failed", { message })
 export const make = (limits: Effect.Effect<SafetyGuard.Options>): Effect.Effect<Runs> =>
   Effect.sync(() => {
     const running = new Map<number, Run>()
+    const guards = new Map<number, SafetyGuard.Host>()
+    const counting = (run: Run): Effect.Effect<Run> => {
+      const guard = guards.get(run.id)
+      return guard === undefined
+        ? Effect.succeed(run)
+        : Effect.map(guard.report, (report) => ({ ...run, limits: limitsOf(report) }))
+    }
     let ended: ReadonlyArray<Run> = []
     let count = 0
     const change = (id: number, of: (run: Run) => Partial<Run>): void => {
@@ -44,10 +78,14 @@ export const make = (limits: Effect.Effect<SafetyGuard.Options>): Effect.Effect<
       if (run !== undefined) running.set(id, { ...run, ...of(run) })
     }
     const end = (id: number) =>
-      Effect.map(Clock.currentTimeMillis, (endedAt) => {
+      Effect.gen(function* () {
+        const endedAt = yield* Clock.currentTimeMillis
         const run = running.get(id)
+        if (run === undefined) return
+        const last = yield* counting(run)
         running.delete(id)
-        if (run !== undefined) ended = [{ ...run, endedAt }, ...ended].slice(0, maxEnded)
+        guards.delete(id)
+        ended = [{ ...last, endedAt }, ...ended].slice(0, maxEnded)
       })
 
     const note = (id: number, part: Agent.Part): void => {
@@ -59,6 +97,7 @@ export const make = (limits: Effect.Effect<SafetyGuard.Options>): Effect.Effect<
     const carryOut = (id: number, prompt: string, emit: (frame: string) => Effect.Effect<unknown>) =>
       Effect.gen(function* () {
         const guard = yield* SafetyGuard.make(yield* limits)
+        guards.set(id, guard)
         yield* guard.runStream(Agent.stream({ prompt, toolkit: Workspace.kit })).pipe(
           Stream.runForEach((part) => {
             note(id, part)
@@ -81,7 +120,15 @@ export const make = (limits: Effect.Effect<SafetyGuard.Options>): Effect.Effect<
           return Stream.callback<string, never, Needed>(
             (queue) => {
               // Only now: a reader that has left before never starts the run.
-              running.set(id, { id, startedAt, state: "running", turns: 0, tools: 0, endedAt: undefined })
+              running.set(id, {
+                id,
+                startedAt,
+                state: "running",
+                turns: 0,
+                tools: 0,
+                endedAt: undefined,
+                limits: []
+              })
               const emit = (frame: string) => Queue.offer(queue, frame)
               return emit(Frames.frame("run", { id })).pipe(
                 Effect.andThen(carryOut(id, prompt, emit)),
@@ -104,6 +151,8 @@ export const make = (limits: Effect.Effect<SafetyGuard.Options>): Effect.Effect<
             { bufferSize, strategy: "suspend" }
           )
         }),
-      list: Effect.sync(() => [...running.values(), ...ended])
+      list: Effect.suspend(() =>
+        Effect.map(Effect.forEach([...running.values()], counting), (now) => [...now, ...ended])
+      )
     }
   })

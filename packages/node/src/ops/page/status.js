@@ -270,12 +270,21 @@ const decisions = ({ calls, decision, effect, task }) => {
   ]
 }
 
+/** The limit that a run will meet first. */
+const nearest = (limits) => {
+  const [first] = listOf(limits).toSorted((a, b) => b.used / b.of - a.used / a.of)
+  return first === undefined
+    ? undefined
+    : weak(`${Math.round((100 * first.used) / first.of)} % of its limit ${first.limit}`)
+}
+
 const taskRow = ({
   calls,
   decision,
   effect,
   endedAt,
   id,
+  limits,
   reason,
   startedAt,
   state: word,
@@ -288,6 +297,7 @@ const taskRow = ({
     badge(word),
     grow(`${id}${reason === undefined || reason === null ? "" : ` · ${reason}`}`),
     turns === undefined ? undefined : weak(`turn ${turns}, ${tools ?? 0} tool calls`),
+    nearest(limits),
     countdown(until, "until "),
     startedAt === undefined || startedAt === null
       ? undefined
