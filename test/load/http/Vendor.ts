@@ -8,7 +8,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http"
 import type { AddressInfo, Socket } from "node:net"
 
 /** What a vendor knows when it decides about a request. */
-export interface Ask {
+interface Ask {
   readonly call: number
   /** From 1, of this call at this vendor. */
   readonly attempt: number
@@ -62,7 +62,7 @@ export const answerOf = (call: number): string =>
   `This is the answer to call ${call}: the river flows north through eleven countries, past ${call * 7919} bridges, and ends in a wide delta by the sea.`
 
 /** A hash of a string, in [0, 1). */
-export const draw = (text: string): number => {
+const draw = (text: string): number => {
   let hash = 0x811c9dc5
   for (let index = 0; index < text.length; index++) {
     hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193)

@@ -25,7 +25,7 @@ interface Run {
   readonly limits: ReadonlyArray<Limit>
 }
 
-export interface Limit {
+interface Limit {
   readonly limit: keyof typeof counted
   /** Milliseconds for `time` and `totalTime`, US dollars for `money`, else a number. */
   readonly used: number
