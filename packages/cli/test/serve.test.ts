@@ -110,6 +110,7 @@ describe("outlast serve", () => {
       const { page } = yield* serve(data, ["--store", store], { OUTLAST_OPS_TOKEN: token })
       const state = JSON.parse((yield* ask(`${page}/api/state`)).text)
       assert.strictEqual(state.sections["dead letters"].total, 1)
+      assert.deepStrictEqual(state.sections.outbox, { backlog: 0, bytes: 0, oldestAt: null })
       const replay = (id: string) =>
         ask(`${page}/api/actions/replay`, {
           method: "POST",
@@ -119,6 +120,9 @@ describe("outlast serve", () => {
       assert.strictEqual((yield* replay("none")).status, 409)
       const done = yield* replay("e1")
       assert.deepStrictEqual([done.status, done.text], [200, '{"result":{"replayed":1}}'])
+      const after = JSON.parse((yield* ask(`${page}/api/state`)).text)
+      assert.deepInclude(after.sections.outbox, { backlog: 1 })
+      assert.isNumber(after.sections.outbox.oldestAt)
     })
   )
 

@@ -43,7 +43,7 @@ const usualLimit = 50
 export const layerOf = (address: string, prefix: string) =>
   Effect.map(clientOf(address), (client) =>
     DeadLetters.layer.pipe(
-      Layer.provide(DeliveryStore.layerSql({ prefix, create: false, file: nameOf(address) })),
+      Layer.provideMerge(DeliveryStore.layerSql({ prefix, create: false, file: nameOf(address) })),
       Layer.provide(client)
     )
   )

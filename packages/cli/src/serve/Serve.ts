@@ -29,7 +29,7 @@ import type { TargetRef } from "@outlast/agent/conversation"
 import { Targets } from "@outlast/agent/failover"
 import type { Permits } from "@outlast/agent/failover"
 import { Inbound } from "@outlast/agent/guard"
-import { DeadLetters } from "@outlast/delivery"
+import { DeadLetters, DeliveryStore } from "@outlast/delivery"
 import { Host, SingleInstance } from "@outlast/node"
 import { Ops } from "@outlast/node/ops"
 import { Registry } from "@outlast/providers"
@@ -181,7 +181,7 @@ export const run = (options: Options) =>
     return yield* Effect.provide(
       serving(options, {
         breaker,
-        dead: yield* deadLetters(options),
+        outbox: yield* outboxOf(options),
         isFake,
         live,
         token: Option.getOrUndefined(token)
@@ -201,12 +201,15 @@ const Telemetry = Alerts.layer().pipe(
 const codeOf = (error: unknown): string =>
   error instanceof Error && "code" in error ? String(error.code) : "unknown error"
 
-/** The dead letters of `--store`. */
-const deadLetters = ({ store }: Options) =>
+/** The outbox of `--store`. */
+const outboxOf = ({ store }: Options) =>
   Effect.gen(function* () {
     if (Option.isNone(store)) return undefined
     const context = yield* Layer.build(yield* Dlq.layerOf(store.value, "outlast"))
-    return Context.get(context, DeadLetters.DeadLetters)
+    return {
+      dead: Context.get(context, DeadLetters.DeadLetters),
+      events: Context.get(context, DeliveryStore.DeliveryStore)
+    }
   })
 
 const waiting = ["InDoubt", "WaitingForApproval", "WaitingForWorker", "WaitingUntil"] as const
@@ -217,14 +220,14 @@ const over = ["Failed", "Done", "Cancelled"] as const
 const shownLetters = 20
 
 interface Parts {
-  readonly dead: DeadLetters.Service | undefined
+  readonly outbox: { readonly dead: DeadLetters.Service; readonly events: DeliveryStore.Service } | undefined
   readonly breaker: CircuitBreaker.Service
   readonly isFake: boolean
   readonly live: LiveConfig.Service
   readonly token: Redacted.Redacted | undefined
 }
 
-const serving = (options: Options, { breaker, dead, isFake, live, token }: Parts) =>
+const serving = (options: Options, { breaker, isFake, live, outbox, token }: Parts) =>
   Effect.gen(function* () {
     const targets = yield* Targets.Targets
     const refs = (yield* targets.list).map(({ target }) => target)
@@ -241,8 +244,19 @@ const serving = (options: Options, { breaker, dead, isFake, live, token }: Parts
         Effect.map(Effect.forEach(circuits, breaker.state), (list) => Sections.circuits(list, now))
       )
     )
-    if (dead !== undefined) {
-      const letters = Effect.all({ total: dead.count(), newest: dead.list({}, { limit: shownLetters }) })
+    const dead = outbox?.dead
+    if (outbox !== undefined) {
+      const { dead: own, events } = outbox
+      const backlog = Effect.all({ stored: events.totals, oldest: events.oldest })
+      yield* Host.section(
+        "outbox",
+        Effect.map(backlog, ({ oldest, stored }) => ({
+          backlog: stored.events,
+          bytes: stored.bytes,
+          oldestAt: Option.getOrNull(oldest)
+        }))
+      )
+      const letters = Effect.all({ total: own.count(), newest: own.list({}, { limit: shownLetters }) })
       yield* Host.section(
         "dead letters",
         Effect.map(letters, ({ newest, total }) => plain({ total, newest: newest.map(Report.summary) }))
