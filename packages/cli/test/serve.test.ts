@@ -24,6 +24,7 @@ describe("outlast serve", () => {
       assert.deepInclude(state.sections.runs[0], { id: 1, state: "completed" })
       assert.isAbove(state.sections.activity.recent.length, 1)
       assert.lengthOf(state.sections.targets, 4)
+      assert.strictEqual(state.sections["retry budget"].reserve, 10)
       assert.deepStrictEqual(state.actions, [])
       assert.notInclude(text, "main-key")
       assert.strictEqual((yield* ask(`${probes}/ready`)).status, 200)

@@ -291,6 +291,7 @@ const contextOf = (
       },
       list: at(({ list }) => list),
       providers: at(({ providers }) => providers),
+      retryBudget: at(({ retryBudget }) => retryBudget),
       reset: (which) => at(({ reset }) => reset(which))
     })
   )

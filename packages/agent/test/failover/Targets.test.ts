@@ -37,6 +37,7 @@ const chain = Effect.gen(function* () {
     admission: undefined,
     limiter: undefined,
     sync: ChainSync.none,
+    budget: undefined,
     compacts: false
   })
   yield* TestClock.setTime(1_000_000)
@@ -265,6 +266,7 @@ describe("a reset", () => {
         admission: undefined,
         limiter: undefined,
         sync,
+        budget: undefined,
         compacts: false
       })
       assert.strictEqual((yield* targets.reset({ key: a.key })).cooldowns, 1)

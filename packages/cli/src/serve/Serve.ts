@@ -239,6 +239,10 @@ const serving = (options: Options, { breaker, isFake, live, outbox, token }: Par
     yield* Host.section("activity", activity.json)
     yield* Host.section("targets", Activity.chain)
     yield* Host.section(
+      "retry budget",
+      Effect.map(targets.retryBudget, (budget) => plain(budget ?? null))
+    )
+    yield* Host.section(
       "circuits",
       Effect.flatMap(Clock.currentTimeMillis, (now) =>
         Effect.map(Effect.forEach(circuits, breaker.state), (list) => Sections.circuits(list, now))

@@ -58,6 +58,17 @@ export interface Service {
   readonly depositUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, now?: number) => void
   /** Attempts per call since this budget was created: 1 without retries. */
   readonly amplification: Effect.Effect<number>
+  /** Retries that would be granted now, for operators. Changes nothing. */
+  readonly status: Effect.Effect<Status>
+}
+
+export interface Status {
+  /** Retries that calls or successes have paid for. */
+  readonly paid: number
+  /** Tokens of the reserve. */
+  readonly reserve: number
+  /** Attempts per call since the budget was created. */
+  readonly amplification: number
 }
 
 /**
@@ -170,7 +181,12 @@ export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Ser
       availableUnsafe: (fiber, paidBy) => withdrawn(nowOf(fiber), paidBy)[0],
       withdrawUnsafe: withdraw,
       depositUnsafe: deposit,
-      amplification: Effect.sync(() => Budget.amplification(state))
+      amplification: Effect.sync(() => Budget.amplification(state)),
+      status: Effect.withFiber((fiber) => {
+        const now = nowOf(fiber)
+        const left = Budget.available(rule, state, now, Budget.flyingAt(rule, flights, now))
+        return Effect.succeed({ ...left, amplification: Budget.amplification(state) })
+      })
     }
   })
 }

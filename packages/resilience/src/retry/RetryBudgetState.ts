@@ -187,6 +187,22 @@ export const withdraw = (
     : [false, state]
 }
 
+/** Retries that would be allowed now, one after the other: those that are paid for, and the tokens of the reserve. */
+export const available = (
+  rule: Rule,
+  state: State,
+  now: number,
+  flying: number = 0
+): { readonly paid: number; readonly reserve: number } => {
+  const live = at(rule, state, now)
+  const left = rule.ratio * (sum(live, "paid") + flying) - sum(live, "retries")
+  const missing = Math.max(0, state.fullAt - now) / rule.refillEvery
+  return {
+    paid: Math.max(0, Math.floor(left + rounding)),
+    reserve: Math.max(0, Math.floor(rule.burst - missing + rounding))
+  }
+}
+
 /** Attempts per call in total: 1 without retries. */
 export const amplification = ({ calls, retries }: State): number =>
   calls === 0 ? 1 : (calls + retries) / calls

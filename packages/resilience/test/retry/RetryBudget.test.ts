@@ -29,7 +29,8 @@ const unlimited: RetryBudget.Service = {
   availableUnsafe: () => true,
   withdrawUnsafe: () => true,
   depositUnsafe: () => {},
-  amplification: Effect.succeed(1)
+  amplification: Effect.succeed(1),
+  status: Effect.succeed({ paid: Infinity, reserve: 0, amplification: 1 })
 }
 
 const attemptsOf = (budget: RetryBudget.Service, calls: number) =>

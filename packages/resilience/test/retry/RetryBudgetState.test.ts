@@ -388,3 +388,39 @@ describe("paid by successes", () => {
       { numRuns: 300 }
     ))
 })
+
+it("the retries that are shown as available are those that are granted, for any past", () => {
+  const past = fc.array(
+    fc.record({
+      wait: fc.integer({ min: 0, max: 20_000 }),
+      does: fc.constantFrom("call", "success", "retry")
+    }),
+    { maxLength: 60 }
+  )
+  const rules = fc.record({
+    paidBy: fc.constantFrom("calls" as const, "successes" as const),
+    ratio: fc.constantFrom(0, 0.2, 0.5, 1, 1.5),
+    burst: fc.integer({ min: 0, max: 12 })
+  })
+  fc.assert(
+    fc.property(rules, past, fc.nat(20), (options, past, flying) => {
+      const rule = Budget.rule(options)
+      let state = Budget.initial
+      let now = 0
+      for (const { wait, does } of past) {
+        now += wait
+        if (does === "call") state = Budget.deposit(rule, state, now)
+        else if (does === "success") state = Budget.succeeded(rule, state, now)
+        else [, state] = Budget.withdraw(rule, state, now)
+      }
+      const { paid, reserve } = Budget.available(rule, state, now, flying)
+      let granted = 0
+      for (let isGranted = true; isGranted;) {
+        ;[isGranted, state] = Budget.withdraw(rule, state, now, flying)
+        if (isGranted) granted++
+      }
+      assert.strictEqual(paid + reserve, granted)
+    }),
+    { numRuns: 2_000 }
+  )
+})

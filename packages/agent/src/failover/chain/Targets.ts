@@ -21,6 +21,7 @@
  */
 import { Clock, Context, Duration, Effect, MutableRef } from "effect"
 import { Options as Check } from "@outlast/resilience"
+import type { RetryBudget } from "@outlast/resilience"
 import type { TargetOut } from "../../failure/reasons/CallFailure.ts"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
 import { whatHappened } from "../../failure/reasons/ProviderFailure.ts"
@@ -115,6 +116,8 @@ export interface Service {
   readonly compacts: boolean
   /** All targets in the order of the chain. Targets that could not be built come last. */
   readonly list: Effect.Effect<ReadonlyArray<TargetStatus>>
+  /** Retries that the chain's budget would grant now. `undefined` without a budget. */
+  readonly retryBudget: Effect.Effect<RetryBudget.Status | undefined>
   /** Health of each provider. Times are Unix milliseconds. */
   readonly providers: Effect.Effect<ReadonlyArray<ProviderHealth>>
   /**
@@ -145,12 +148,24 @@ export interface Options {
   /** `undefined` when the chain has no limiter. */
   readonly limiter: Pick<CallLimiter.Service, "limits" | "forget"> | undefined
   readonly sync: ChainSync
+  readonly budget: Pick<RetryBudget.Service, "status"> | undefined
   readonly compacts: boolean
 }
 
 export const make = (options: Options): Service => {
-  const { targets, dead, cooldowns, health, streaks, answeredAt, admission, limiter, sync, compacts } =
-    options
+  const {
+    targets,
+    dead,
+    cooldowns,
+    health,
+    streaks,
+    answeredAt,
+    admission,
+    limiter,
+    sync,
+    budget,
+    compacts
+  } = options
   const refs = targets.map(({ ref }) => ref)
   const now = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1_000_000)
   /** Difference to add to monotonic milliseconds to get Unix milliseconds. */
@@ -232,6 +247,7 @@ export const make = (options: Options): Service => {
       const built = yield* Effect.forEach(targets, (target) => statusOf(target, at, shift))
       return [...built, ...unbuilt]
     }),
+    retryBudget: budget?.status ?? Effect.undefined,
     providers: Effect.gen(function* () {
       const at = yield* now
       const shift = yield* shiftAt(at)
