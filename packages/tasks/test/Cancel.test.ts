@@ -137,20 +137,23 @@ const key = "buy/1#0.1/turn/2/tool/pay-1"
 
 it.effect("a payment that a cancellation cut off is named as unknown", () => {
   const own = Agents.world()
+  let isPaying = false
+  const slow = Effect.andThen(
+    Effect.sync(() => {
+      isPaying = own.looked.length > 0
+    }),
+    slowToPay(own)
+  )
   return Effect.gen(function* () {
     const { cancel } = yield* Tasks.Tasks
     const id = yield* Buy.submit({ params, key: "1" })
-    yield* until(Effect.sync(() => own.looked.length > 0))
-    for (let i = 0; i < 4; i++) yield* halfSecond
+    yield* until(Effect.sync(() => isPaying))
     yield* cancel(id, "ada")
     yield* until(is(id, "Cancelled"), 40)
     const state = yield* stateOf(id)
     assert.isTrue(state._tag === "Cancelled" && state.by === "ada")
     assert.deepStrictEqual(state._tag === "Cancelled" && state.unknown?.map(({ key }) => key), [key])
-  }).pipe(
-    Effect.provide(agent(own, slowToPay(own)).pipe(Layer.provideMerge(worker()))),
-    Effect.provide(database)
-  )
+  }).pipe(Effect.provide(agent(own, slow).pipe(Layer.provideMerge(worker()))), Effect.provide(database))
 })
 
 it.effect("a payment in doubt stays unknown when its task is cancelled", () => {
