@@ -110,7 +110,7 @@ const round = (death: Dying.Death, canAsk: boolean) =>
   }).pipe(
     Effect.ensuring(inTime(wiped)),
     Effect.provideService(References.MinimumLogLevel, "None"),
-    // A clock of its own for each round: fibers of the dead process sleep for ever with it.
+    // A clock of its own for each round: fibers of the dead process never wake with it.
     Effect.provide(TestClock.layer())
   )
 

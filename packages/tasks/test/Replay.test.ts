@@ -1,4 +1,4 @@
-/** What a long task costs: its rows, and the statements that bring it back in another life of its process. */
+/** The cost of a long task: its rows, and the statements that bring it back in another life of its process. */
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"

@@ -1,4 +1,4 @@
-/** What a task shows, and does, while its worker stops, is gone, or has other tools. */
+/** Tasks whose worker stops, is gone, or has other tools. */
 import { assert, it } from "@effect/vitest"
 import { Clock, Effect, Layer, Option, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"

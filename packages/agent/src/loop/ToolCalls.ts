@@ -192,6 +192,7 @@ const invalid = (call: Call, error: AiError.AiError): Result =>
   error.reason._tag === "ToolParameterValidationError"
     ? refused(call, "invalid-call", CallCheck.wrong(error.reason.description))
     : failed(call, error)
+
 /** The span of a tool that runs. Its name is one of the toolkit, because calls of unknown tools do not run. */
 const inSpan = <E, R>(
   { id, name }: Call,

@@ -13,6 +13,9 @@ export const maxTasks = 50
 /** Characters of a text of a task. */
 const maxText = 200
 
+/** Calls of one task that a person can approve on the page. */
+const maxCalls = 20
+
 /** Parameters of a call, which a person needs for a decision. */
 const paramsOf = (params: unknown): string => (JSON.stringify(params) ?? "").slice(0, maxText)
 
@@ -29,7 +32,9 @@ const doubtOf = (state: State) => {
     return { effect: { key, tool, at, params: paramsOf(params) } }
   }
   if (state._tag !== "WaitingForApproval") return {}
-  return { calls: state.calls.slice(0, 20).map(({ params, tool }) => ({ tool, params: paramsOf(params) })) }
+  // A decision covers every call, so a list that is not whole offers none: the command line shows them all.
+  if (state.calls.length > maxCalls) return {}
+  return { calls: state.calls.map(({ params, tool }) => ({ tool, params: paramsOf(params) })) }
 }
 
 /** Tasks, those that wait for a person first. */

@@ -38,7 +38,7 @@ export interface EventFeed {
   /** The body of a response; `undefined` when there are too many readers. */
   readonly open: (lastEventId: string | undefined) => Effect.Effect<Readable | undefined>
   readonly readers: Effect.Effect<number>
-  /** Sends each reader what it has not read and `event: shutdown`, and takes no more readers. */
+  /** Sends each reader the next events and `event: shutdown`, ends it, and takes no more readers. */
   readonly end: Effect.Effect<void>
 }
 
@@ -146,6 +146,8 @@ export const make = (options: Options): Effect.Effect<EventFeed, never, Scope.Sc
         body.push("event: shutdown\ndata: {}\n\n")
         body.push(null)
       }
+      // An event from now on finds no reader whose body has ended.
+      readers.clear()
     })
     yield* Effect.addFinalizer(() => end)
 

@@ -67,8 +67,6 @@ export interface Status {
   readonly paid: number
   /** Tokens of the reserve. */
   readonly reserve: number
-  /** Attempts per call since the budget was created. */
-  readonly amplification: number
 }
 
 /**
@@ -184,8 +182,7 @@ export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Ser
       amplification: Effect.sync(() => Budget.amplification(state)),
       status: Effect.withFiber((fiber) => {
         const now = nowOf(fiber)
-        const left = Budget.available(rule, state, now, Budget.flyingAt(rule, flights, now))
-        return Effect.succeed({ ...left, amplification: Budget.amplification(state) })
+        return Effect.succeed(Budget.available(rule, state, now, Budget.flyingAt(rule, flights, now)))
       })
     }
   })

@@ -30,7 +30,7 @@ const unlimited: RetryBudget.Service = {
   withdrawUnsafe: () => true,
   depositUnsafe: () => {},
   amplification: Effect.succeed(1),
-  status: Effect.succeed({ paid: Infinity, reserve: 0, amplification: 1 })
+  status: Effect.succeed({ paid: Infinity, reserve: 0 })
 }
 
 const attemptsOf = (budget: RetryBudget.Service, calls: number) =>

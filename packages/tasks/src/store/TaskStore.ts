@@ -124,14 +124,16 @@ export interface Service {
   }) => Effect.Effect<void, Fails>
 
   // Requests of people.
-  /** Cancels a task at once that is not started, and asks for it otherwise. Does nothing for one that ended. */
+  /**
+   * Cancels a task at once that is not started, and asks for it otherwise. Does nothing for one that ended. Returns true
+   * if the task ended at once.
+   */
   readonly cancel: (ask: {
     readonly id: string
     readonly by: string
     readonly at: number
     /** Result of a task that is not started. */
     readonly result: string
-    /** True if it ended at once. */
   }) => Effect.Effect<boolean, NoSuchTask | Fails>
   /** The first decision counts. One with a `key` counts only for what has this `decisionKey`. */
   readonly decide: (

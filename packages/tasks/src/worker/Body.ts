@@ -82,7 +82,7 @@ const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control, i
     if (definition === "draining") return yield* parked(worker, control, payload)
     if (definition === "cancelled") return yield* finish(worker, row, control, undefined)
     if (row.state._tag === "WaitingForWorker" || control.report !== undefined) {
-      // It waits for a permit now.
+      // From now on the task waits for a permit.
       control.says({ _tag: "Queued", position: 0 }, yield* Clock.currentTimeMillis)
     }
     const intents = row.started ? yield* kept(worker.store.intents(row.id)) : []
@@ -150,7 +150,7 @@ const refuse = (worker: WorkerCore, control: Control, payload: Payload) =>
     yield* parked(worker, control, payload)
   })
 
-/** Waits while the row has a state that a newer version has stored. It is left as it is. */
+/** Reads the row again until this version can read its state. Nothing changes a row that a newer version has written. */
 const readable = <A extends Pick<Row, "id" | "state">>(live: Effect.Effect<Option.Option<A>>) =>
   Effect.gen(function* () {
     let hasSaid = false

@@ -91,7 +91,7 @@ export class Handlers<A> {
     return all
   }
 
-  /** The reply of a handler is stored for other workers. It stays here, too, in case the task comes back. */
+  /** Marks the reply of a handler as stored for other workers. The reply stays here, too, in case the task comes back. */
   stored(key: string): void {
     const entry = this.#entries.get(key)
     if (entry !== undefined) entry.isStored = true

@@ -1,5 +1,5 @@
 /**
- * Steps that may change something outside: they run under the journal, until it is known what became of them.
+ * Steps that may change something outside. The journal records each one, until its outcome is known.
  *
  * A record in the journal counts with the safer of two declarations: the one under which the effect began, and the
  * tool's own now. So a worker whose tools have changed repeats nothing.

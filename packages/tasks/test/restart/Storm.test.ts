@@ -20,7 +20,7 @@ const textOf = ({ content }: Prompt.Prompt): string =>
     .map((part) => (part.type === "text" ? part.text : ""))
     .join("")
 
-/** Every third task is told to come back after its provider's cooldown. */
+/** The provider tells every third task to come back after its cooldown. */
 const cooldown = Duration.seconds(150)
 const isLimited = (task: string): boolean => Number(task.split(" ")[1]) % 3 === 0
 const failureOf = (task: string): AiError.AiErrorReason =>
