@@ -13,28 +13,44 @@ const usage = `Usage:
   npm run durability -- host [--rounds 50] [--pairs 100] [--seed 1] [--json]
   npm run durability -- tasks [--rounds 200] [--engine sqlite|postgres] [--workers 3] [--seed 1] [--json]`
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    rounds: { type: "string" },
-    pairs: { type: "string", default: "100" },
-    seed: { type: "string", default: "1" },
-    engine: { type: "string" },
-    workers: { type: "string", default: "3" },
-    parallel: { type: "string", default: "3" },
-    json: { type: "boolean", default: false }
+const refused = (problem: string): never => {
+  console.error(`${problem}\n${usage}`)
+  process.exit(2)
+}
+
+const parsed = () => {
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: {
+        rounds: { type: "string" },
+        pairs: { type: "string", default: "100" },
+        seed: { type: "string", default: "1" },
+        engine: { type: "string" },
+        workers: { type: "string", default: "3" },
+        parallel: { type: "string", default: "3" },
+        json: { type: "boolean", default: false }
+      }
+    })
+  } catch (error) {
+    return refused(error instanceof Error ? error.message : String(error))
   }
-})
+}
+
+const { values, positionals } = parsed()
 const what = positionals.join()
 const rounds = Number(values.rounds ?? (what === "host" ? 50 : 200))
 const parallel = Number(values.parallel)
 const pairs = Number(values.pairs)
+const workers = Number(values.workers)
+const engines = Tasks.engines.filter((engine) => values.engine === undefined || values.engine === engine)
 const { json, seed } = values
 
-if (!["delivery", "host", "tasks"].includes(what) || !(rounds >= 1) || !(parallel >= 1) || !(pairs >= 1)) {
-  console.error(usage)
-  process.exit(2)
+if (!["delivery", "host", "tasks"].includes(what)) refused(`There is no run \`${what}\`.`)
+if (![rounds, parallel, pairs, workers].every((n) => Number.isInteger(n) && n >= 1)) {
+  refused("--rounds, --pairs, --parallel and --workers must be whole numbers from 1.")
 }
+if (engines.length === 0) refused(`There is no engine \`${values.engine}\`.`)
 
 const started = performance.now()
 const secondsSince = () => Math.round((performance.now() - started) / 1_000)
@@ -47,13 +63,10 @@ if (what === "host") {
 }
 
 if (what === "tasks") {
-  const engines = Tasks.engines.filter((engine) => values.engine === undefined || values.engine === engine)
   const kills = Math.ceil(rounds / engines.length)
-  let isRight = engines.length > 0
+  let isRight = true
   for (const engine of engines) {
-    const result = await Effect.runPromise(
-      Tasks.run({ engine, kills, seed, workers: Number(values.workers) })
-    )
+    const result = await Effect.runPromise(Tasks.run({ engine, kills, seed, workers }))
     isRight &&= Tasks.isRight(result)
     console.log(json ? JSON.stringify(result) : Tasks.lines(result).join("\n"))
   }
