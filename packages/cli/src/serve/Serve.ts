@@ -1,6 +1,7 @@
 /**
  * `outlast serve`: a small agent service that can be seen and operated. `POST /api/runs` takes a prompt and streams the
- * events of its run. `POST /api/tasks` takes it as a task, which survives the process. The status page, `/events`, `/live`, `/ready` and `/metrics` show what happens meanwhile.
+ * events of its run. `POST /api/tasks` takes it as a task, which survives the process.
+ * The status page, `/events`, `/live`, `/ready` and `/metrics` show what happens meanwhile.
  *
  * It shows how a service is put together: one instance at a time, an orderly shutdown, settings that change while it
  * runs, and the endpoints of `@outlast/node/ops`.

@@ -56,7 +56,8 @@ export const decide = (
   const restart = restarts + 1
   const delay = Backoff.delay(backoff, restart, undefined, draw)
   const hint = hintOf(reason)
-  // Not before a target is back: the restart would only use itself up. All tasks hear the same time, so they spread behind it.
+  // Not before a target is back: the restart would only use itself up. All tasks hear the same time, so they spread
+  // behind it.
   return { _tag: "Restart", restart, wait: Math.max(delay, hint * (1 + spread * draw)) }
 }
 
