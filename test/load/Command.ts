@@ -13,6 +13,7 @@ import { simulate } from "./Simulation.ts"
 import { situations } from "./Situations.ts"
 import * as Table from "./Table.ts"
 import { World } from "./World.ts"
+import * as Workers from "./Workers.ts"
 import { worlds } from "./Worlds.ts"
 
 const usage = `Usage: npm run simulate -- [options]
@@ -53,7 +54,11 @@ export const run = async (args: ReadonlyArray<string>, { out, error }: Output): 
     const policy = await policyOf(options.policy)
     const seeds = seedsOf(options.seeds)
     if (options.gates) {
-      const verdicts = Gates.check(policy, seeds, named(Gates.gates, options.only))
+      const gates = named(Gates.gates, options.only)
+      const verdicts =
+        seeds.length === 1
+          ? Gates.check(policy, seeds, gates)
+          : await Workers.check({ policy: options.policy, gates: gates.map(({ name }) => name) }, seeds)
       out(options.json ? JSON.stringify(verdicts, undefined, 2) : shown(Gates.cells(verdicts), options))
       return verdicts.every(({ pass }) => pass) ? 0 : 1
     }
@@ -168,7 +173,8 @@ const textOf = (path: string): Promise<string> =>
     throw new UsageError(`--world "${path}" cannot be read: ${String(problem)}`)
   })
 
-const policyOf = async (text: string): Promise<Options> => {
+/** The options of `--policy`. */
+export const policyOf = async (text: string): Promise<Options> => {
   // The names are those of `policies`.
   if (Object.hasOwn(policies, text)) return policies[text as keyof typeof policies]
   if (!/\.[cm]?[jt]s$/.test(text))

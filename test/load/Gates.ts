@@ -49,6 +49,9 @@ export interface Verdict {
   readonly wanted: string
   /** The worst of all situations and seeds. */
   readonly worst: string
+  /** The same as a number, and whether a lower one is worse. */
+  readonly value: number
+  readonly lowerIsWorse: boolean
   readonly where: string
   readonly failed: number
   readonly of: number
@@ -445,12 +448,31 @@ export const check = (
       pass: !results.some(({ value }) => isFailed(value)),
       wanted: `${gate.unit} ${isMost ? "≤" : "≥"} ${gate.shown(bound)}`,
       worst: gate.shown(worst.value),
+      value: worst.value,
+      lowerIsWorse: !isMost,
       where: worst.where,
       failed: results.filter(({ value }) => isFailed(value)).length,
       of: results.length
     }
   })
 }
+
+/** The verdicts of some seeds and of further ones as those of all. */
+export const merged = (
+  some: ReadonlyArray<Verdict>,
+  further: ReadonlyArray<Verdict>
+): ReadonlyArray<Verdict> =>
+  some.map((one) => {
+    const other = further.find(({ gate }) => gate === one.gate)
+    if (other === undefined) return one
+    const isWorse = one.lowerIsWorse ? other.value < one.value : other.value > one.value
+    return {
+      ...(isWorse ? other : one),
+      pass: one.pass && other.pass,
+      failed: one.failed + other.failed,
+      of: one.of + other.of
+    }
+  })
 
 const whereOf = ({ world, chain, arrivals, answers }: Omit<Situation, "name">, seed: number): string =>
   [world, chain, arrivals, ...(answers === undefined ? [] : [answers]), `seed ${seed}`].join(", ")

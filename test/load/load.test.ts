@@ -279,6 +279,17 @@ describe("the command", () => {
     assert.strictEqual(world.other?.answer, 5_000)
   })
 
+  it("checks gates with several seeds in threads, with the same verdicts as in one", async () => {
+    const name = "keys that share one limit: all calls are answered"
+    const { code, printed } = await ran("--gates", "--seeds", "3", "--json", "--only", name)
+    const expected = Gates.check(
+      policies.interactive,
+      [1, 2, 3],
+      Gates.gates.filter((one) => one.name === name)
+    )
+    assert.deepStrictEqual([code, JSON.parse(printed)], [0, expected])
+  })
+
   it("explains a file that is not a world", async () => {
     const { code, problem } = await ran("--world", "package.json")
     assert.deepStrictEqual([code, problem?.split(":")[0]], [2, '--world "package.json" is not a world'])
