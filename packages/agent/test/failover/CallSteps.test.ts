@@ -1296,6 +1296,52 @@ describe("single events", () => {
     assert.deepInclude(action, { _tag: "GiveUp", failure: failed(server) })
   })
 
+  describe("of a call that waits for a cooldown", () => {
+    /** The call waits: one model failed, and both are cooling. */
+    const cooling = [first, second].reduce(
+      (cooldowns, target) =>
+        Cooldown.open(
+          cooldowns,
+          { scope: "model", target, until: 60_000, failure: failed(server), named: false },
+          0
+        ),
+      Cooldown.empty
+    )
+    const waiting = () => {
+      const [action, after] = step(begun(), failedBy(server), at(0, { cooldowns: cooling }))
+      assert.deepInclude(action, { _tag: "Wait", forBudget: false })
+      return after
+    }
+    const mayWake = (more: Partial<CallState.Snapshot>, answered: ReadonlyArray<string> = [second.id]) =>
+      CallState.mayWake(exact, waiting(), at(1_000, more), ({ id }) => answered.includes(id))
+
+    it("wake when a target is back that has answered another call", () => {
+      assert.isTrue(mayWake({ cooldowns: Cooldown.empty }))
+      assert.isFalse(mayWake({ cooldowns: Cooldown.empty }, []))
+    })
+
+    it("sleep on without retry budget, and while every target that answered is out or may only be probed", () => {
+      assert.isFalse(mayWake({ cooldowns: Cooldown.empty, mayRetry: false }))
+      assert.isFalse(mayWake({ cooldowns: cooling }))
+      assert.isFalse(mayWake({ cooldowns: cooling, now: 59_000 }))
+    })
+
+    it("sleep on when the row forbids the target that answered", () => {
+      const policy = {
+        ...exact,
+        rows: { ...exact.rows, ServerError: { ...exact.rows.ServerError, to: ["m3"] } }
+      }
+      const wakes = (answered: string) =>
+        CallState.mayWake(
+          policy,
+          waiting(),
+          at(1_000, { cooldowns: Cooldown.empty }),
+          ({ id }) => id === answered
+        )
+      assert.deepStrictEqual([wakes(second.id), wakes(first.id)], [false, true])
+    })
+  })
+
   describe("of a call that waits for the retry budget", () => {
     const empty = { mayRetry: false }
     const queued = () => {
