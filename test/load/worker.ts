@@ -4,9 +4,6 @@ import { policyOf } from "./Command.ts"
 import * as Gates from "./Gates.ts"
 import type { Work } from "./Workers.ts"
 
-// Refusals of circuits are errors, and their stack traces would take a third of the time.
-Error.stackTraceLimit = 0
-
 // Sent by `Workers.ts`.
 const { policy, gates } = workerData as Work
 const options = await policyOf(policy)
