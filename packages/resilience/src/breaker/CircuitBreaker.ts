@@ -397,26 +397,29 @@ const build = (
     const executeAttempt =
       (name: string, options: CallOptions) =>
       <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> => {
-        if (!(options instanceof Circuits.AttemptOptions)) Check.effect(module, "effect", self)
-        return Effect.withFiber((fiber): Effect.Effect<A, E | CircuitRefused, R> => {
-          const cell = circuits.of(name, fiber)
-          const { state } = cell
-          if (!admits(state) || (options.waited === true && state.recovery !== undefined)) {
-            return guarded(name, options, self)
-          }
-          const end = endOf(cell, state.generation, options)
-          let running = false
-          const run = Effect.suspend(() => {
-            running = true
+        const attempt = () => {
+          let end: End | undefined
+          const run = Effect.withFiber((fiber): Effect.Effect<A, E | CircuitRefused, R> => {
+            const cell = circuits.of(name, fiber)
+            const { state } = cell
+            if (!admits(state) || (options.waited === true && state.recovery !== undefined)) {
+              return guarded(name, options, self)
+            }
             cell.running++
+            const ended = endOf(cell, state.generation, options)
+            end = (exit) => {
+              cell.running--
+              return ended(exit)
+            }
             return self
           })
-          return Effect.onExitPrimitive(run, (exit) => {
-            // The interruption may come before the effect has started.
-            if (running) cell.running--
-            return end(exit)
-          })
-        })
+          // An interruption may come before `run` has started.
+          return Effect.onExitPrimitive(run, (exit) => end?.(exit))
+        }
+        // `Retry` makes a guard for each attempt. Other guards may run often, and at the same time.
+        if (options instanceof Circuits.AttemptOptions) return attempt()
+        Check.effect(module, "effect", self)
+        return Effect.suspend(attempt)
       }
 
     const enterUnsafe: Service["enterUnsafe"] = (name, entering, call) => {
