@@ -4,6 +4,8 @@ import { Cause, Effect, Schema } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Agent, Failover, Outlast } from "@outlast/agent"
 import { CallFailed } from "#agent/failure/reasons/CallFailed"
+import { ServerError } from "#agent/failure/reasons/FailoverReason"
+import { local } from "#agent/failure/reasons/ProviderFailure"
 import { Retry } from "@outlast/resilience"
 import { ScriptedModel } from "@outlast/testing"
 import { inTime, key, policy, status } from "../support.ts"
@@ -86,5 +88,22 @@ describe("an error of a retry", () => {
     assert.match(text, /^RetryFailed: Gave up after 3 attempts/)
     assert.match(text, /\[cause\]: Error: the disk is full$/)
     assert.isBelow(lines(text), 8)
+  })
+})
+
+describe("the refusal of a circuit", () => {
+  it("has no stack, because calls that wait for a circuit make one each time they ask", () => {
+    const target = {
+      id: "openai/m1",
+      provider: "openai",
+      model: "m1",
+      endpoint: "https://api.openai.com",
+      key: ""
+    }
+    const failure = local("status/503", new ServerError(), target)
+    assert.include(failure.stack, "\n    at ")
+    const refused = failure.refusedBy({ circuit: "https://api.openai.com", reason: "open" }, target)
+    assert.notInclude(refused.stack, "\n    at ")
+    assert.strictEqual(inspect(refused), `ProviderFailure: ${refused.message}`)
   })
 })

@@ -25,7 +25,7 @@
  * ```
  */
 import type { Scope } from "effect"
-import { Config, Context, Duration, Effect, Exit, Fiber, Layer, Stream } from "effect"
+import { Config, Context, Duration, Effect, Effectable, Exit, Fiber, Layer, Stream } from "effect"
 import type { Ref } from "effect"
 import * as MissingService from "../MissingService.ts"
 import * as Check from "../Options.ts"
@@ -251,6 +251,96 @@ export const executeStream =
 
 const provider = "CircuitBreaker.layer()"
 
+/** Reports how a call ended. */
+type End = (exit: Exit.Exit<unknown, unknown>) => undefined
+
+/** The parts of a breaker that a {@link Gate} needs. */
+interface Doors {
+  readonly of: Circuits.Circuits["of"]
+  /** True for a closed circuit, which admits calls without reading the clock and without a lease. */
+  readonly admits: (state: State.CircuitState) => state is State.Closed
+  /** Returns what reports the end of a call that a closed circuit let through. */
+  readonly endOf: (cell: Cell, generation: number, options: CallOptions) => End
+  /** Guards a call that asks the circuit in any phase. */
+  readonly guarded: <A, E, R>(
+    names: Names,
+    options: CallOptions,
+    self: Effect.Effect<A, E, R>
+  ) => Effect.Effect<A, E | CircuitRefused, R>
+}
+
+/** One circuit, for all effects that one `execute(circuit)` guards. */
+class Gate {
+  readonly #doors: Doors
+  readonly #circuit: string
+  readonly #options: CallOptions
+  #cell: Cell | undefined
+  #end: End | undefined
+  #generation = -1
+
+  constructor(doors: Doors, circuit: string, options: CallOptions) {
+    this.#doors = doors
+    this.#circuit = circuit
+    this.#options = options
+  }
+
+  /**
+   * Lets a call pass a closed circuit. Returns the function that reports the end of the call, which stays the same until
+   * the circuit opens.
+   */
+  pass(): End | undefined {
+    let cell = this.#cell
+    if (cell === undefined || !cell.known) {
+      const fiber = Fiber.getCurrent()
+      if (fiber === undefined) return undefined
+      cell = this.#doors.of(this.#circuit, fiber)
+      this.#cell = cell
+      this.#end = undefined
+    }
+    const { state } = cell
+    if (!this.#doors.admits(state)) return undefined
+    if (this.#end === undefined || this.#generation !== state.generation) {
+      this.#generation = state.generation
+      this.#end = this.#doors.endOf(cell, state.generation, this.#options)
+    }
+    return this.#end
+  }
+
+  /** Guards a call that did not {@link pass}. */
+  ask<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> {
+    return this.#doors.guarded(this.#circuit, this.#options, self)
+  }
+}
+
+/**
+ * An effect that asks its circuit in each run.
+ *
+ * Many programs guard a new effect for each call. An object is cheaper to make than an effect and its closures.
+ */
+class Guarded<A, E, R> extends Effectable.Class<A, E | CircuitRefused, R> {
+  readonly #gate: Gate
+  readonly #self: Effect.Effect<A, E, R>
+  // Reused for each run, until the circuit opens.
+  #watched: Effect.Effect<A, E, R> | undefined
+  #watchedBy: End | undefined
+
+  constructor(gate: Gate, self: Effect.Effect<A, E, R>) {
+    super()
+    this.#gate = gate
+    this.#self = self
+  }
+
+  override asEffect(): Effect.Effect<A, E | CircuitRefused, R> {
+    const end = this.#gate.pass()
+    if (end === undefined) return this.#gate.ask(this.#self)
+    if (this.#watched === undefined || this.#watchedBy !== end) {
+      this.#watched = Effect.onExitPrimitive(this.#self, end)
+      this.#watchedBy = end
+    }
+    return this.#watched
+  }
+}
+
 const build = (
   policy: CircuitPolicy,
   limit: number,
@@ -276,9 +366,9 @@ const build = (
       )
 
     /** Reports the outcome of a call that a closed circuit let through. The usual success costs nothing. */
-    const endOf = (cell: Cell, generation: number, { classify: judge, call }: CallOptions) => {
-      const grant: State.Grant = { generation, holder: undefined }
-      return (exit: Exit.Exit<unknown, unknown>): undefined => {
+    const endOf =
+      (cell: Cell, generation: number, { classify: judge, call }: CallOptions): End =>
+      (exit) => {
         const { state } = cell
         const moves = state.phase === "closed" && !State.unmoved(policy, state)
         if (judge === undefined && exit._tag === "Success" && !moves) return undefined
@@ -287,69 +377,49 @@ const build = (
         if (outcome.counts === "ignored" || fiber === undefined) return undefined
         if (outcome.counts === "success" && !moves) return undefined
         cell.running++
+        const grant: State.Grant = { generation, holder: undefined }
         endOne({ cell, grant, started: 0, call }, outcome, fiber, keep)
         return undefined
       }
-    }
 
-    /** True for a closed circuit, which admits calls without reading the clock and without a lease. */
     const admits = (state: State.CircuitState): state is State.Closed =>
       state.phase === "closed" && isCurrent()
 
+    const doors: Doors = { of: circuits.of, admits, endOf, guarded }
+
     const executeOne = (name: string, options: CallOptions) => {
-      // Shared by all effects that this circuit guards, until the circuit changes.
-      let cell: Cell | undefined
-      let generation = -1
-      let end: ReturnType<typeof endOf> | undefined
-      return <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> => {
-        Check.effect(module, "effect", self)
-        // Reused for each run of this effect, until the circuit changes.
-        let watched = self
-        let watchedBy: typeof end
-        return Effect.withFiber((fiber): Effect.Effect<A, E | CircuitRefused, R> => {
-          if (cell === undefined || !cell.known) {
-            cell = circuits.of(name, fiber)
-            end = undefined
-          }
-          const { state } = cell
-          if (!admits(state)) return guarded(name, options, self)
-          if (end === undefined || generation !== state.generation) {
-            generation = state.generation
-            end = endOf(cell, generation, options)
-          }
-          if (watchedBy !== end) {
-            watchedBy = end
-            watched = Effect.onExitPrimitive(self, end)
-          }
-          return watched
-        })
-      }
+      const gate = new Gate(doors, name, options)
+      return <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> =>
+        new Guarded(gate, Check.effect(module, "effect", self))
     }
 
     /** Like {@link executeOne}, for an attempt of a call. Counts the attempt as in flight while it runs. */
     const executeAttempt =
       (name: string, options: CallOptions) =>
       <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CircuitRefused, R> => {
-        if (!(options instanceof Circuits.AttemptOptions)) Check.effect(module, "effect", self)
-        return Effect.withFiber((fiber): Effect.Effect<A, E | CircuitRefused, R> => {
-          const cell = circuits.of(name, fiber)
-          const { state } = cell
-          if (!admits(state) || (options.waited === true && state.recovery !== undefined)) {
-            return guarded(name, options, self)
-          }
-          const end = endOf(cell, state.generation, options)
-          let running = false
-          const run = Effect.suspend(() => {
-            running = true
+        const attempt = () => {
+          let end: End | undefined
+          const run = Effect.withFiber((fiber): Effect.Effect<A, E | CircuitRefused, R> => {
+            const cell = circuits.of(name, fiber)
+            const { state } = cell
+            if (!admits(state) || (options.waited === true && state.recovery !== undefined)) {
+              return guarded(name, options, self)
+            }
             cell.running++
+            const ended = endOf(cell, state.generation, options)
+            end = (exit) => {
+              cell.running--
+              return ended(exit)
+            }
             return self
           })
-          return Effect.onExitPrimitive(run, (exit) => {
-            // The interruption may come before the effect has started.
-            if (running) cell.running--
-            return end(exit)
-          })
-        })
+          // An interruption may come before `run` has started.
+          return Effect.onExitPrimitive(run, (exit) => end?.(exit))
+        }
+        // `Retry` makes a guard for each attempt. Other guards may run often, and at the same time.
+        if (options instanceof Circuits.AttemptOptions) return attempt()
+        Check.effect(module, "effect", self)
+        return Effect.suspend(attempt)
       }
 
     const enterUnsafe: Service["enterUnsafe"] = (name, entering, call) => {

@@ -4,6 +4,7 @@
  */
 import type { Scope } from "effect"
 import { Duration, Effect } from "effect"
+import * as ErrorText from "../ErrorText.ts"
 import type { CircuitPolicy } from "./CircuitPolicy.ts"
 import { CircuitRefused } from "./CircuitRefused.ts"
 import type { AnyFiber, Cell, Circuits } from "./Circuits.ts"
@@ -128,7 +129,8 @@ export const make = (
       circuits.publish({ _tag: "CircuitRefusal", at: wallTime(fiber), circuit, reason, retryAfter }, fiber)
       const wait = retryAfter === undefined ? undefined : Duration.millis(retryAfter)
       const lastFailure = circuits.lastFailure(circuit)
-      return Effect.fail(new CircuitRefused({ circuit, reason, retryAfter: wait, lastFailure }))
+      const refusal = { circuit, reason, retryAfter: wait, lastFailure }
+      return Effect.fail(ErrorText.withoutStack(() => new CircuitRefused(refusal)))
     }
 
     const admitOne = (

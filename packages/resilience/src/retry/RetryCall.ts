@@ -8,6 +8,7 @@ import { Cause, Duration, Effect, Option, Random, Stream } from "effect"
 import * as CircuitBreaker from "../breaker/CircuitBreaker.ts"
 import { CircuitRefused } from "../breaker/CircuitRefused.ts"
 import { AttemptOptions } from "../breaker/Circuits.ts"
+import * as ErrorText from "../ErrorText.ts"
 import * as MissingService from "../MissingService.ts"
 import * as Check from "../Options.ts"
 import * as ResilienceEvents from "../telemetry/ResilienceEvents.ts"
@@ -100,17 +101,15 @@ const next = (
         ? afterFailure(settings, ledger, error, verdict, started, around)
         : afterRefusal(settings, ledger, refused, around)
     const attempts = decision.ledger.failed.total
+    const failed = (stopped: Stopped) => {
+      const failure = attempts === 0 ? error : decision.ledger.failure
+      if (refused === undefined) return new RetryFailed({ failure, attempts, stopped })
+      return ErrorText.withoutStack(() => new RetryFailed({ failure, attempts, stopped, refused }))
+    }
     const fail = (stopped: Stopped) =>
       Effect.andThen(
         publish(settings, { _tag: "RetriesExhausted", attempts, stopped }),
-        Effect.fail(
-          new RetryFailed({
-            failure: attempts === 0 ? error : decision.ledger.failure,
-            attempts,
-            stopped,
-            ...(refused === undefined ? {} : { refused })
-          })
-        )
+        Effect.fail(failed(stopped))
       )
     if (decision.stopped !== undefined) return yield* fail(decision.stopped)
     if (settings.budget && refused === undefined && !(yield* (yield* retryBudget).withdraw)) {

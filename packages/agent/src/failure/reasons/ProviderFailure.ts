@@ -90,16 +90,20 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
     })
   }
 
-  /** Returns the same failure as the reason why a circuit refuses an attempt at `target` now. */
+  /**
+   * Returns the same failure as the reason why a circuit refuses an attempt at `target` now. It has no stack: calls that
+   * wait for a circuit make one each time they ask.
+   */
   refusedBy(circuit: CircuitOut, target: TargetRef): ProviderFailure {
-    return new ProviderFailure({
+    const refused = {
       reason: this.reason,
-      evidence: { ...this.evidence, rule: `circuit/${circuit.reason}`, signal: "local" },
+      evidence: { ...this.evidence, rule: `circuit/${circuit.reason}`, signal: "local" as const },
       retryAfter: this.retryAfter,
       detail: this.detail,
       target,
       circuit
-    })
+    }
+    return ErrorText.withoutStack(() => new ProviderFailure(refused))
   }
 }
 
