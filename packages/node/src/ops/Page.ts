@@ -216,9 +216,8 @@ export const routes = ({
         return body === undefined
           ? HttpServerResponse.setHeaders(
               json({ error: "Too many readers. Close one, or raise `maxReaders`." }, 503),
-              {
-                "retry-after": "5"
-              }
+              // An idle connection would keep others out.
+              { connection: "close", "retry-after": "5" }
             )
           : HttpServerResponse.raw(body, { contentType: "text/event-stream; charset=utf-8" })
       })
