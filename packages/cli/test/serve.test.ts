@@ -3,6 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { DeadLetters, DeliveryStore } from "@outlast/delivery"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Effect, Fiber, Layer } from "effect"
+import { spawnSync } from "node:child_process"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { outlast } from "./process.ts"
@@ -28,10 +29,15 @@ describe("outlast serve", () => {
       assert.deepStrictEqual(state.actions, [])
       assert.notInclude(text, "main-key")
       assert.strictEqual((yield* ask(`${probes}/ready`)).status, 200)
-      assert.match(
-        (yield* ask(`${metrics}/metrics`)).text,
-        /^outlast_calls_total\{outcome="answered"\} \d+$/m
-      )
+      const scraped = (yield* ask(`${metrics}/metrics`)).text
+      assert.match(scraped, /^outlast_calls_total\{outcome="answered"\} \d+$/m)
+      // A tool of Prometheus, which few machines have. It parses strictly, and finds bad style.
+      const {
+        error,
+        status: checked,
+        stderr
+      } = spawnSync("promtool", ["check", "metrics"], { input: scraped })
+      if (error === undefined) assert.strictEqual(checked, 0, String(stderr))
     })
   )
 
