@@ -8,6 +8,9 @@ export interface Contender {
   readonly name: string
   /** Makes `calls` calls one after the other. */
   readonly run: (calls: number) => Promise<void>
+  /** Runs before and after each round, outside the measured time. */
+  readonly before?: (() => Promise<void>) | undefined
+  readonly after?: (() => Promise<void>) | undefined
   /** Multiplies the calls of a round, for a contender too fast for the clock. Default 1. */
   readonly times?: number | undefined
 }
@@ -42,11 +45,13 @@ export const median = (values: ReadonlyArray<number>): number => {
   return (lower + upper) / 2
 }
 
-const time = async ({ run, times = 1 }: Contender, callsOfAll: number): Promise<number> => {
+const time = async ({ before, run, after, times = 1 }: Contender, callsOfAll: number): Promise<number> => {
   const calls = callsOfAll * times
+  await before?.()
   const start = process.threadCpuUsage()
   await run(calls)
   const { user, system } = process.threadCpuUsage(start)
+  await after?.()
   return (user + system) / calls
 }
 
@@ -71,6 +76,25 @@ export const measure = async (
     const ratio = median(own.map((value, round) => value / (base[round] ?? NaN)))
     return { name, median: median(own), min: Math.min(...own), max: Math.max(...own), ratio, rounds: own }
   })
+}
+
+export interface Comparison {
+  /** The median of the rounds' ratios. */
+  readonly ratio: number
+  /** 19 of 20 measurements have the true median between these two. */
+  readonly low: number
+  readonly high: number
+}
+
+/** Compares two contenders of one measurement round by round, so that a busy machine slows both. */
+export const compared = (of: Figure, to: Figure): Comparison => {
+  const base = to.rounds ?? []
+  const ratios = (of.rounds ?? [])
+    .map((value, round) => value / (base[round] ?? NaN))
+    .toSorted((a, b) => a - b)
+  // The ranks come from the binomial distribution, so nothing is assumed about that of the noise.
+  const rank = Math.max(0, Math.floor(ratios.length / 2 - 0.98 * Math.sqrt(ratios.length)))
+  return { ratio: median(ratios), low: ratios[rank] ?? NaN, high: ratios.at(-1 - rank) ?? NaN }
 }
 
 /** The output of a bench. */

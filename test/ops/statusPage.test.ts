@@ -49,7 +49,7 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
         for (const number of [1, 2, 3]) {
           yield* World.call
           const start = yield* Clock.currentTimeMillis
-          yield* shows(page, "#recent", `call ${number}`)
+          yield* shows(page, `#recent > li:nth-child(${number}) details`, "attempt")
           delays.push((yield* Clock.currentTimeMillis) - start)
         }
         // The fastest: another program of the machine may hold one of them up.

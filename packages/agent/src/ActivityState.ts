@@ -4,9 +4,6 @@
  * {@link ActivityState.view}.
  *
  * Everything is bounded, see {@link bounds}: the oldest leaves first. Events of unknown tags change nothing.
- *
- * **Limits.** A call is known by its number, which is unique in one chain. Calls of two chains in one process that have
- * the same number at the same time are shown as one.
  */
 import type { ResilienceEvents } from "@outlast/resilience"
 import * as EventLine from "./EventLine.ts"

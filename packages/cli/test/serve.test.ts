@@ -3,7 +3,8 @@ import { assert, describe } from "@effect/vitest"
 import { DeadLetters, DeliveryStore } from "@outlast/delivery"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Effect, Fiber, Layer } from "effect"
-import { writeFileSync } from "node:fs"
+import { spawnSync } from "node:child_process"
+import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { outlast } from "./process.ts"
 import { anyPort, ask, folder, json, run, serve, service, token } from "./served.ts"
@@ -28,10 +29,15 @@ describe("outlast serve", () => {
       assert.deepStrictEqual(state.actions, [])
       assert.notInclude(text, "main-key")
       assert.strictEqual((yield* ask(`${probes}/ready`)).status, 200)
-      assert.match(
-        (yield* ask(`${metrics}/metrics`)).text,
-        /^outlast_calls_total\{outcome="answered"\} \d+$/m
-      )
+      const scraped = (yield* ask(`${metrics}/metrics`)).text
+      assert.match(scraped, /^outlast_calls_total\{outcome="answered"\} \d+$/m)
+      // A tool of Prometheus, which few machines have. It parses strictly, and finds bad style.
+      const {
+        error,
+        status: checked,
+        stderr
+      } = spawnSync("promtool", ["check", "metrics"], { input: scraped })
+      if (error === undefined) assert.strictEqual(checked, 0, String(stderr))
     })
   )
 
@@ -155,6 +161,10 @@ describe("outlast serve", () => {
       const { probes } = yield* serve(data)
       const second = yield* Effect.promise(() => outlast(["serve", "--data", data, ...anyPort]))
       assert.strictEqual(second.exitCode, 75)
+      assert.match(
+        second.stderr,
+        /^outlast serve: Another instance is running: .*\. End it first, or choose another folder with --data\.\n$/
+      )
       const taken = yield* Effect.promise(() =>
         outlast(["serve", "--data", join(data, "other"), ...anyPort.slice(0, -1), new URL(probes).port])
       )
@@ -163,6 +173,27 @@ describe("outlast serve", () => {
         taken.stderr,
         /outlast serve: Cannot listen on 127\.0\.0\.1:\d+ for metrics \(EADDRINUSE\).*--metrics-port/
       )
+    })
+  )
+
+  service(
+    "says in one line why its folder cannot be used",
+    Effect.gen(function* () {
+      const data = yield* folder
+      const file = join(data, "file")
+      writeFileSync(file, "text")
+      const broken = join(data, "broken")
+      mkdirSync(broken)
+      writeFileSync(join(broken, "tasks.db"), "not a database ".repeat(100))
+      for (const [path, exitCode, message] of [
+        [file, 2, /^outlast serve: --data \S+ is a file\. Choose a folder\.\n/],
+        [join(file, "below"), 2, /^outlast serve: The folder \S+ cannot be made: ENOTDIR\. .*--data\.\n/],
+        [broken, 1, /^outlast serve: .*tasks\.db.*\n$/]
+      ] as const) {
+        const ended = yield* Effect.promise(() => outlast(["serve", "--fake", "--data", path, ...anyPort]))
+        assert.strictEqual(ended.exitCode, exitCode, ended.all)
+        assert.match(ended.stderr, message)
+      }
     })
   )
 

@@ -35,6 +35,7 @@ import * as CompactionPolicy from "../compaction/CompactionPolicy.ts"
 import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
 import * as ChainStore from "../failover/chain/ChainStore.ts"
 import { Targets } from "../failover/chain/Targets.ts"
+import { bareOf, guardable } from "../failover/CallGuard.ts"
 import type { RecoveryPolicy } from "../failover/decide/RecoveryPolicy.ts"
 import * as Failover from "../failover/Failover.ts"
 import type { Limits } from "../guard/Limits.ts"
@@ -268,7 +269,8 @@ const contextOf = (
   compacts: () => boolean
 ): Context.Context<Failover.Provided> => {
   // The methods pass arguments and results through unchanged, so they have the types of the model.
-  const methodsOf = ({ model }: Generation) => model as unknown as Methods
+  // A guard counts a call once, at the model that is provided.
+  const methodsOf = ({ model }: Generation) => bareOf(model) as unknown as Methods
   const use = <A, E>(call: (methods: Methods) => Effect.Effect<A, E>): Effect.Effect<A, E> =>
     Effect.acquireUseRelease(entered, (generation) => call(methodsOf(generation)), left)
   const methods: Methods = {
@@ -281,7 +283,7 @@ const contextOf = (
         )
       )
   }
-  const model = { [LanguageModel.TypeId]: LanguageModel.TypeId, ...methods } as unknown as Model
+  const model = guardable({ [LanguageModel.TypeId]: LanguageModel.TypeId, ...methods } as unknown as Model)
   const at = <A, E>(read: (targets: Targets["Service"]) => Effect.Effect<A, E>): Effect.Effect<A, E> =>
     Effect.acquireUseRelease(entered, ({ targets }) => read(targets), left)
   return Context.make(LanguageModel.LanguageModel, model).pipe(

@@ -6,9 +6,13 @@
 import { Effect, Layer, Stream } from "effect"
 import type { Scope } from "effect"
 import { LanguageModel } from "effect/ai"
+import type { Response } from "effect/ai"
+import { costOf } from "../conversation/Answered.ts"
 import { guardable } from "./CallGuard.ts"
 import * as AttemptRequest from "./call/AttemptRequest.ts"
+import { CallTrace } from "./call/CallTrace.ts"
 import { fromFailure } from "../failure/reasons/CallFailed.ts"
+import type { ProviderFailure } from "../failure/reasons/ProviderFailure.ts"
 import type { ChainError } from "./chain/Chain.ts"
 import * as Chain from "./chain/Chain.ts"
 import { inOrder } from "./decide/Order.ts"
@@ -38,30 +42,28 @@ export const layer = <E, R>(
         order: inOrder,
         store: undefined
       })
-      const requestFor = (
-        options: LanguageModel.ProviderOptions,
-        limit: number | OutputLimit.Range | undefined
-      ) =>
-        AttemptRequest.requestOf(options, target, { outputLimit: OutputLimit.range(limit, undefined).start })
       const model = yield* UndeclaredTools.make({
         generateText: (options) =>
-          Effect.flatMap(OutputLimit.OutputLimit, (limit) => {
-            const made = requestFor(options, limit)
-            return Effect.mapBoth(AttemptRequest.generateText(target, made), {
-              onFailure: (failure) =>
-                fromFailure("generateText", AttemptRequest.failureAt(target, made, failure)),
-              onSuccess: (parts) => UndeclaredTools.inAnswer(parts, options)
-            })
-          }),
+          Effect.flatMap(begun(target, options), ({ made, trace }) =>
+            AttemptRequest.generateText(target, made).pipe(
+              Effect.mapError((failure) => AttemptRequest.failureAt(target, made, failure)),
+              traced(trace, target),
+              Effect.mapBoth({
+                onFailure: (failure) => fromFailure("generateText", failure),
+                onSuccess: (parts) => UndeclaredTools.inAnswer(parts, options)
+              })
+            )
+          ),
         streamText: (options) =>
           Stream.unwrap(
             Effect.gen(function* () {
-              const limit = yield* OutputLimit.OutputLimit
               const { format } = yield* Surface.taken
               const asked = format === undefined ? options : { ...options, responseFormat: format }
-              const made = requestFor(asked, limit)
-              return Stream.mapError(AttemptRequest.streamText(target, made), (failure) =>
-                fromFailure("streamText", AttemptRequest.failureAt(target, made, failure))
+              const { made, trace } = yield* begun(target, asked)
+              return AttemptRequest.streamText(target, made).pipe(
+                Stream.mapError((failure) => AttemptRequest.failureAt(target, made, failure)),
+                tracedStream(trace, target),
+                Stream.mapError((failure) => fromFailure("streamText", failure))
               )
             })
           )
@@ -69,3 +71,62 @@ export const layer = <E, R>(
       return guardable(model)
     })
   )
+
+/** The request of a call, and its spans where the program has a tracer. */
+const begun = (target: Chain.Target, options: LanguageModel.ProviderOptions) =>
+  Effect.withFiber((fiber) => {
+    const limit = fiber.getRef(OutputLimit.OutputLimit)
+    const outputLimit = OutputLimit.range(limit, undefined).start
+    const trace = CallTrace.of(fiber, options)
+    const span = trace === undefined ? Effect.undefined : trace.begin({ target, outputLimit })
+    return Effect.map(span, (span) => ({
+      trace,
+      made: AttemptRequest.requestOf(options, target, { outputLimit, span })
+    }))
+  })
+
+const succeeded = (
+  trace: CallTrace,
+  { info, ref }: Chain.Target,
+  finish: Response.FinishPartEncoded | undefined
+): void => trace.succeeded(ref, finish && costOf(info.price, finish.usage))
+
+const failed = (trace: CallTrace, failure: ProviderFailure): void => {
+  trace.failed(failure)
+  trace.gaveUp(failure)
+}
+
+const traced =
+  (trace: CallTrace | undefined, target: Chain.Target) =>
+  <R>(answer: Effect.Effect<Array<Response.PartEncoded>, ProviderFailure, R>): typeof answer =>
+    trace === undefined
+      ? answer
+      : answer.pipe(
+          Effect.tap((parts) =>
+            Effect.sync(() =>
+              succeeded(
+                trace,
+                target,
+                parts.findLast((part) => part.type === "finish")
+              )
+            )
+          ),
+          Effect.tapError((failure) => Effect.sync(() => failed(trace, failure))),
+          Effect.ensuring(Effect.sync(() => trace.abandoned()))
+        )
+
+/** The finish part ends the attempt: a consumer may stop reading there. */
+const tracedStream =
+  (trace: CallTrace | undefined, target: Chain.Target) =>
+  <R>(parts: Stream.Stream<Response.StreamPartEncoded, ProviderFailure, R>): typeof parts =>
+    trace === undefined
+      ? parts
+      : parts.pipe(
+          Stream.map((part) => {
+            if (part.type === "finish") succeeded(trace, target, part)
+            return part
+          }),
+          Stream.onEnd(Effect.sync(() => succeeded(trace, target, undefined))),
+          Stream.tapError((failure) => Effect.sync(() => failed(trace, failure))),
+          Stream.ensuring(Effect.sync(() => trace.abandoned()))
+        )

@@ -127,6 +127,32 @@ describe("guard", () => {
   )
 })
 
+it.effect.each([
+  ["surrounds", (guard, chain) => Effect.provide(guard.run(asked), chain)],
+  ["is surrounded by", (guard, chain) => guard.run(Effect.provide(asked, chain))]
+] satisfies ReadonlyArray<
+  readonly [string, (guard: SafetyGuard.Host, chain: Chain) => Effect.Effect<SafetyGuard.Report, unknown>]
+>)("each call counts once where the chain %s the guard", ([, guarded]) =>
+  Effect.gen(function* () {
+    const live = yield* LiveConfig.make({})
+    const chain = LiveConfig.layerFailover([yield* scripted([])], live)
+    const guard = yield* SafetyGuard.make({ loops: false })
+    for (const enabled of [true, false]) {
+      yield* live.set({ enabled })
+      assert.strictEqual((yield* guarded(guard, chain)).counts.turns, enabled ? 2 : 4)
+    }
+  })
+)
+
+/** The counts of the guard after two calls. */
+const asked = Effect.gen(function* () {
+  yield* ask
+  yield* Stream.runDrain(LanguageModel.streamText({ prompt: "?" }))
+  return yield* Effect.flatMap(SafetyGuard.SafetyGuard, ({ report }) => report)
+})
+
+type Chain = ReturnType<typeof LiveConfig.layerFailover>
+
 describe("compaction", () => {
   const prompt = Prompt.make(
     Array.from({ length: 40 }, (_, i) => ({

@@ -253,17 +253,30 @@ describe("the events of a call", () => {
     })
   )
 
-  it.effect("calls of one layer are numbered", () =>
+  it.effect("calls of one layer have consecutive numbers", () =>
     Effect.gen(function* () {
       const { events, layer } = recording()
       yield* Effect.repeat(ask, { times: 2 }).pipe(
         over([played({ answers: [answer("hello")] })]),
         Effect.provide(layer)
       )
+      const numbers = events.map((event) => ("call" in event ? event.call : NaN))
+      const [first = NaN] = numbers
       assert.deepStrictEqual(
-        events.map((event) => "call" in event && event.call),
-        [1, 1, 2, 2, 3, 3]
+        numbers.map((number) => number - first),
+        [0, 0, 1, 1, 2, 2]
       )
+    })
+  )
+
+  it.effect("calls of two chains have numbers of their own", () =>
+    Effect.gen(function* () {
+      const { events, layer } = recording()
+      const chain = () => over([played({ answers: [answer("hello")] })])
+      yield* Effect.all([chain()(ask), chain()(ask)]).pipe(Effect.provide(layer))
+      const numbers = events.map((event) => "call" in event && event.call)
+      assert.strictEqual(numbers.length, 4)
+      assert.strictEqual(new Set(numbers).size, 2)
     })
   )
 })

@@ -4,7 +4,7 @@ import { Effect, Fiber, Option, References, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { Prompt } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, Compaction, Failover } from "@outlast/agent"
+import { Agent, Compaction, Direct, Failover } from "@outlast/agent"
 import { ScriptedModel } from "@outlast/testing"
 import { inTime, key, policy, rateLimited, status } from "../support.ts"
 import { tracing } from "./tracing.ts"
@@ -165,6 +165,50 @@ describe("the spans of a call", () => {
       )
     })
   )
+})
+
+describe("Direct", () => {
+  const whole = LanguageModel.generateText({ prompt: question })
+  const stream = Stream.runDrain(LanguageModel.streamText({ prompt: question }))
+  const firstPart = Stream.runDrain(Stream.take(LanguageModel.streamText({ prompt: question }), 1))
+  const answers = [{ text: "answer-content", usage: { input: 100, output: 10 } }]
+  const refused = { faults: [{ fault: status(400), times: "always" }], answers: [] } as const
+  const halting = { faults: [{ fault: { type: "stall", after: 1 } }], answers } as const
+  const stalled = { faults: [{ fault: { type: "stall" } }], answers: [] } as const
+
+  it.effect.each([
+    ["an answer", whole, { answers }, "answered"],
+    ["a stream", stream, { answers }, "answered"],
+    ["a failure", whole, refused, "failed"],
+    ["a stream that fails", stream, refused, "failed"],
+    ["an interruption", whole, stalled, "abandoned"],
+    ["a stream that is interrupted", stream, stalled, "abandoned"],
+    ["a stream that is not read to its end", firstPart, halting, "abandoned"]
+  ] as const)("makes the spans of Failover for %s", ([, call, plan, outcome]) =>
+    Effect.gen(function* () {
+      const spansOf = (layer: typeof Direct.layer | typeof overOne) =>
+        Effect.gen(function* () {
+          const tracer = tracing()
+          const one = yield* first({ plan, info: { price: { input: 1, output: 10 } } })
+          const fiber = yield* Effect.exit(call).pipe(
+            Effect.provide([layer(one), tracer.layer]),
+            Effect.forkChild({ startImmediately: true })
+          )
+          yield* TestClock.adjust("1 second")
+          yield* Fiber.interrupt(fiber)
+          for (const content of ["prompt-content", "answer-content", "secret-of"]) {
+            assert.notInclude(tracer.text(), content)
+          }
+          return tracer.seen()
+        })
+      const direct = yield* spansOf(Direct.layer)
+      assert.deepStrictEqual(direct, yield* spansOf(overOne))
+      assert.deepInclude(direct[0]?.attributes, { "outlast.outcome": outcome, "outlast.attempts": 1 })
+      assert.deepInclude(direct[1], { name: "chat gemini", parent: direct[0]?.name })
+    }).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
+  )
+
+  const overOne = (one: ScriptedModel.ScriptedModel) => Failover.layer([one], { policy })
 })
 
 describe("the spans of a run", () => {

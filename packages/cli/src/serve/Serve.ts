@@ -13,13 +13,12 @@ import {
   Config,
   Console,
   Context,
-  Data,
   Effect,
   FileSystem,
   Layer,
   Option,
+  Predicate,
   Redacted,
-  Runtime,
   Schema,
   Stream
 } from "effect"
@@ -49,6 +48,7 @@ import * as PromptTask from "./PromptTask.ts"
 import * as Requests from "./Requests.ts"
 import * as Runs from "./Runs.ts"
 import * as Sections from "./Sections.ts"
+import { StartFailed } from "./StartFailed.ts"
 import * as TaskRoutes from "./TaskRoutes.ts"
 import * as Traces from "./Traces.ts"
 
@@ -86,11 +86,6 @@ const portFlags: Readonly<Record<string, string>> = {
   page: "--port",
   probes: "--probes-port",
   metrics: "--metrics-port"
-}
-
-/** A port that is taken is no wrong use of the command. */
-class PortTaken extends Data.TaggedError("PortTaken")<{ readonly message: string }> {
-  override readonly [Runtime.errorReported] = false
 }
 
 const tokenName = "OUTLAST_OPS_TOKEN"
@@ -163,9 +158,23 @@ export const run = (options: Options) =>
     yield* Effect.tryPromise({
       try: () => mkdir(options.data, { recursive: true }),
       catch: (error) =>
-        new UsageError({ message: `The folder ${options.data} cannot be made: ${codeOf(error)}.` })
+        new UsageError({
+          message:
+            codeOf(error) === "EEXIST"
+              ? `--data ${options.data} is a file. Choose a folder.`
+              : `The folder ${options.data} cannot be made: ${codeOf(error)}. Choose another one with --data.`
+        })
     })
-    const lock = yield* SingleInstance.acquire(join(options.data, "serve.lock"))
+    const lock = yield* SingleInstance.acquire(join(options.data, "serve.lock")).pipe(
+      Effect.catchTag("AlreadyRunning", ({ holder }) =>
+        Effect.fail(
+          new StartFailed({
+            exitCode: SingleInstance.exitCode,
+            message: `Another instance is running: ${holder}. End it first, or choose another folder with --data.`
+          })
+        )
+      )
+    )
     yield* Host.ready("lock", lock.isHeld)
 
     const { chain, isFake } = yield* chainOf(options.fake)
@@ -191,7 +200,16 @@ export const run = (options: Options) =>
         Layer.provideMerge(model)
       )
     )
-  }).pipe(Effect.scoped, Effect.provide(Telemetry))
+  }).pipe(
+    Effect.scoped,
+    // The engine of the tasks dies when its file takes no writes.
+    Effect.catchDefect((defect) =>
+      Predicate.isTagged(defect, "SqlError") && Predicate.isError(defect)
+        ? Effect.fail(new StartFailed({ exitCode: 1, message: defect.message }))
+        : Effect.die(defect)
+    ),
+    Effect.provide(Telemetry)
+  )
 
 const Telemetry = Alerts.layer().pipe(
   Layer.provideMerge(Outlast.layerMetrics()),
@@ -312,7 +330,8 @@ const serving = (options: Options, { breaker, isFake, live, outbox, token }: Par
     ).pipe(
       Effect.catchTag("ListenFailed", ({ listener, message }) =>
         Effect.fail(
-          new PortTaken({
+          new StartFailed({
+            exitCode: 1,
             message: message
               .replace(`\`${listener}.port\``, portFlags[listener] ?? listener)
               .replace(`\`${listener}.host\``, "--host")

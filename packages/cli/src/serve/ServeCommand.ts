@@ -63,7 +63,7 @@ export const serve = Command.make(
     },
     Effect.tapError((error) => Console.error(`outlast serve: ${error.message}`)),
     Effect.mapError((error) =>
-      error instanceof UsageError || error._tag === "AlreadyRunning" ? error : new Unsuccessful()
+      error instanceof UsageError || error._tag === "StartFailed" ? error : new Unsuccessful()
     )
   )
 ).pipe(

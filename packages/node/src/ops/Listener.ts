@@ -38,8 +38,11 @@ export interface Limits {
 /** Bytes of all headers. */
 const maxHeaders = 8_192
 
-/** Requests of one connection. Further ones are answered with 503, and the connection ends. */
-const maxRequests = 1_000
+/**
+ * Requests of one connection. Further ones are answered with 503, and the connection ends. A client that pipelines and
+ * does not read holds this many answers in memory.
+ */
+const maxRequests = 100
 
 /** Options of `HttpRouter.serve`: requests of probes are not logged. */
 export const quiet = { disableLogger: true, disableListenLog: true } as const

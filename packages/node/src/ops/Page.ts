@@ -193,7 +193,7 @@ export const routes = ({
             )
             const at = yield* Clock.currentTimeMillis
             const names = Object.entries(checked.actions).map(([name, { doc }]) => ({ name, doc }))
-            return JSON.stringify({
+            const text = JSON.stringify({
               name,
               version,
               started,
@@ -204,6 +204,8 @@ export const routes = ({
               actions: names,
               sections
             })
+            // One body for all answers of this time: those that a client does not read cost no memory of their own.
+            return HttpServerResponse.text(text, { contentType: "application/json" })
           })
         ),
         stateAge
@@ -214,9 +216,8 @@ export const routes = ({
         return body === undefined
           ? HttpServerResponse.setHeaders(
               json({ error: "Too many readers. Close one, or raise `maxReaders`." }, 503),
-              {
-                "retry-after": "5"
-              }
+              // An idle connection would keep others out.
+              { connection: "close", "retry-after": "5" }
             )
           : HttpServerResponse.raw(body, { contentType: "text/event-stream; charset=utf-8" })
       })
@@ -226,11 +227,7 @@ export const routes = ({
           return HttpRouter.route("GET", path, HttpServerResponse.text(text, { contentType }))
         }),
         HttpRouter.route("GET", "/events", events),
-        HttpRouter.route(
-          "GET",
-          "/api/state",
-          Effect.map(state, (text) => HttpServerResponse.text(text, { contentType: "application/json" }))
-        ),
+        HttpRouter.route("GET", "/api/state", state),
         HttpRouter.route("POST", `${actionPath}:name`, acting(checked))
       ])
     })

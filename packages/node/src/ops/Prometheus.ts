@@ -54,7 +54,8 @@ export const encode = (
   }
   let text = ""
   for (const [name, { type, help, series }] of families) {
-    if (help !== undefined && help !== "") text += `# HELP ${name} ${escapeHelp(help)}\n`
+    // `promtool check metrics` fails without a help text. A metric without one gets the words of its name.
+    text += `# HELP ${name} ${escapeHelp(help === undefined || help === "" ? name.replaceAll("_", " ") : help)}\n`
     text += `# TYPE ${name} ${type}\n`
     for (const lines of series.values()) for (const line of lines) text += `${line}\n`
   }

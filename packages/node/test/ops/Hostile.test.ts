@@ -241,10 +241,8 @@ describe("hostile requests", () => {
     Effect.gen(function* () {
       const { probes } = yield* ports
       const one = `GET /live HTTP/1.1\r\n${local}\r\n`
-      const text = yield* send(probes, one.repeat(1_500))
-      const answers = text.match(/HTTP\/1\.1 200/g)?.length ?? 0
-      assert.isAtMost(answers, 1_000)
-      assert.isAtLeast(answers, 900)
+      const text = yield* send(probes, one.repeat(150))
+      assert.strictEqual(text.match(/HTTP\/1\.1 200/g)?.length, 100)
     })
   )
 

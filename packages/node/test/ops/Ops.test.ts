@@ -297,6 +297,7 @@ describe("events", () => {
             const refused = yield* ask("/events")
             assert.strictEqual(refused.status, 503)
             assert.strictEqual(refused.headers.get("retry-after"), "5")
+            assert.strictEqual(refused.headers.get("connection"), "close")
           })
         )
       }),

@@ -53,6 +53,8 @@ describe("Prometheus", () => {
       )
       assert.strictEqual(value(text, "size_count"), 1)
       assert.include(text, "# HELP calls_total Calls\\nthat \\\\ ended\n# TYPE calls_total counter\n")
+      // promtool wants a help text of every metric.
+      assert.include(text, "# HELP wait_seconds wait seconds\n# TYPE wait_seconds histogram\n")
     })
   )
 

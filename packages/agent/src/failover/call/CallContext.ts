@@ -1,6 +1,6 @@
 /**
- * The facts of one call, which stay as they are: chain, number, fiber, clock, deadline, output limits, and the targets in
- * the order that this call prefers.
+ * The facts of one call, which stay as they are: chain, numbers, fiber, clock, deadline, output limits, and the targets
+ * in the order that this call prefers.
  *
  * `CallRun` makes one per call. `CallRequest`, `CallAdmission`, `CallOutcome` and `CallReport` read it.
  */
@@ -16,8 +16,13 @@ import * as Facts from "../decide/OrderFacts.ts"
 import * as OutputLimit from "../decide/OutputLimit.ts"
 import * as ConversationKey from "./ConversationKey.ts"
 
+/** Calls of this process so far. The events of all its chains meet in one stream. */
+let calls = 0
+
 export class CallContext {
   readonly chain: Chain
+  /** Identifies the call in this process. */
+  readonly id: number
   /** Counts the calls of the chain from 1. */
   readonly number: number
   /** The program reads a stream. */
@@ -44,6 +49,7 @@ export class CallContext {
     fiber: Fiber.Fiber<unknown, unknown>
   ) {
     this.chain = chain
+    this.id = ++calls
     this.number = MutableRef.incrementAndGet(chain.calls)
     this.streams = streams
     this.fiber = fiber

@@ -14,7 +14,7 @@ import type { Doubt } from "../../recovery/Seam.ts"
 interface OfCall {
   /** Unix time in milliseconds. */
   readonly at: number
-  /** Counts the calls of one layer from 1. */
+  /** Identifies the call in its process: a number that no other call has, of whatever chain. */
   readonly call: number
   /** The attempt that the event is about, from 1; 0 before the first. */
   readonly attempt: number

@@ -233,7 +233,7 @@ export class CallReport {
   }
 
   #numbers(): Numbers {
-    return { call: this.#context.number, attempt: this.#state.ledger.attempts }
+    return { call: this.#context.id, attempt: this.#state.ledger.attempts }
   }
 
   #publish(event: ResilienceEvents.NoTime<CallEvent | CooldownOpened>): Told {

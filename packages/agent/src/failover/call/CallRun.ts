@@ -75,7 +75,7 @@ export class CallRun {
     const context = new CallContext(chain, options, streams, fiber)
     this.#context = context
     this.#request = new CallRequest(context, options)
-    this.#trace = CallTrace.of(context, options)
+    this.#trace = CallTrace.of(fiber, options)
     this.#report = new CallReport(context, this.#trace)
     this.#admission = new CallAdmission(context, this.#report.waits)
     this.#outcome = new CallOutcome(context, this.#admission)
@@ -352,7 +352,10 @@ export class CallRun {
       return this.#fed({ _tag: "TakenAway" })
     }
     const made = this.#attempt(action)
-    const attempt = this.#trace === undefined ? Effect.succeed(made) : this.#trace.begin(made)
+    const attempt =
+      this.#trace === undefined
+        ? Effect.succeed(made)
+        : Effect.map(this.#trace.begin(made), (span): Attempt => ({ ...made, span }))
     return after(this.#report.sent(action), attempt)
   }
 

@@ -5,8 +5,8 @@
  * our side. Each attempt is a child of it: a `chat MODEL` span with the `gen_ai.*` attributes. Tokens stand at attempts
  * alone, so that a sum over all spans counts them once.
  */
-import { Effect, Exit } from "effect"
-import type { Tracer } from "effect"
+import { Clock, Effect, Exit } from "effect"
+import type { Fiber, Tracer } from "effect"
 import type { LanguageModel, Response } from "effect/ai"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
@@ -16,31 +16,34 @@ import * as Spans from "../../telemetry/Spans.ts"
 import * as OutputLimit from "../decide/OutputLimit.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { CallWaited } from "./CallEvent.ts"
-import type { CallContext } from "./CallContext.ts"
 
 /** How a call ended. The counter `outlast_calls_total` has the same words. */
 export type Outcome = "answered" | "recovered" | "failed" | "abandoned"
 
 export class CallTrace {
-  readonly #context: CallContext
+  readonly #fiber: Fiber.Fiber<unknown, unknown>
   readonly #call: Tracer.Span
   #attempt: Tracer.Span | undefined
   #attempts = 0
   #failed = 0
+  #hasEnded = false
 
-  private constructor(context: CallContext, call: Tracer.Span) {
-    this.#context = context
+  private constructor(fiber: Fiber.Fiber<unknown, unknown>, call: Tracer.Span) {
+    this.#fiber = fiber
     this.#call = call
   }
 
   /** `undefined` for a program without a tracer. */
-  static of(context: CallContext, { span }: LanguageModel.ProviderOptions): CallTrace | undefined {
-    return Spans.isTraced(context.fiber) ? new CallTrace(context, span) : undefined
+  static of(
+    fiber: Fiber.Fiber<unknown, unknown>,
+    { span }: LanguageModel.ProviderOptions
+  ): CallTrace | undefined {
+    return Spans.isTraced(fiber) ? new CallTrace(fiber, span) : undefined
   }
 
-  /** Begins the span of an attempt, and returns the attempt with it. */
-  begin(attempt: Attempt): Effect.Effect<Attempt> {
-    const { ref, info } = attempt.target
+  /** Begins the span of an attempt. */
+  begin({ target, outputLimit }: Pick<Attempt, "outputLimit" | "target">): Effect.Effect<Tracer.Span> {
+    const { ref, info } = target
     const span = Spans.make(`chat ${ref.model}`, {
       kind: "client",
       parent: this.#call,
@@ -48,7 +51,7 @@ export class CallTrace {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": providerOf(ref),
         "gen_ai.request.model": ref.model,
-        "gen_ai.request.max_tokens": OutputLimit.within(attempt.outputLimit, info),
+        "gen_ai.request.max_tokens": OutputLimit.within(outputLimit, info),
         "server.address": hostOf(ref),
         "outlast.attempt": ++this.#attempts,
         "outlast.target": ref.id
@@ -56,7 +59,7 @@ export class CallTrace {
     })
     return Effect.map(span, (span) => {
       this.#attempt = span
-      return { ...attempt, span }
+      return span
     })
   }
 
@@ -80,7 +83,7 @@ export class CallTrace {
 
   /** A wait on our side is over. */
   waited({ reason, target, elapsed }: Pick<CallWaited, "elapsed" | "reason" | "target">): void {
-    const now = this.#context.clock.currentTimeNanosUnsafe()
+    const now = this.#fiber.getRef(Clock.Clock).currentTimeNanosUnsafe()
     this.#call.event("outlast.waited", now, { reason, target: target.id, seconds: elapsed / 1_000 })
   }
 
@@ -103,7 +106,10 @@ export class CallTrace {
     this.#outcome("abandoned", {})
   }
 
+  /** The first outcome counts. */
   #outcome(outcome: Outcome, attributes: Spans.Attributes): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
     Spans.annotate(this.#call, {
       "outlast.outcome": outcome,
       "outlast.attempts": this.#attempts,
@@ -115,7 +121,7 @@ export class CallTrace {
     const span = this.#attempt
     if (span === undefined) return
     this.#attempt = undefined
-    Spans.end(this.#context.fiber, span, exit, () => message)
+    Spans.end(this.#fiber, span, exit, () => message)
   }
 }
 
