@@ -1,6 +1,7 @@
 /** Each part of live settings while a program runs: rows, circuits, guard, compaction, kill switch. */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Stream } from "effect"
+import type { Layer } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
 import { Agent, Compaction, SafetyGuard } from "@outlast/agent"
 import { LiveConfig, OutlastConfig } from "@outlast/agent/config"
@@ -151,7 +152,7 @@ const asked = Effect.gen(function* () {
   return yield* Effect.flatMap(SafetyGuard.SafetyGuard, ({ report }) => report)
 })
 
-type Chain = ReturnType<typeof LiveConfig.layerFailover>
+type Chain = Layer.Layer<LanguageModel.LanguageModel | Targets.Targets, unknown>
 
 describe("compaction", () => {
   const prompt = Prompt.make(

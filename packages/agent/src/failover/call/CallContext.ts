@@ -1,5 +1,5 @@
 /**
- * The facts of one call, which stay as they are: chain, numbers, fiber, clock, deadline, output limits, and the targets
+ * The facts of one call, which stay as they are: chain, number, fiber, clock, deadline, output limits, and the targets
  * in the order that this call prefers.
  *
  * `CallRun` makes one per call. `CallRequest`, `CallAdmission`, `CallOutcome` and `CallReport` read it.
@@ -16,13 +16,8 @@ import * as Facts from "../decide/OrderFacts.ts"
 import * as OutputLimit from "../decide/OutputLimit.ts"
 import * as ConversationKey from "./ConversationKey.ts"
 
-/** Calls of this process so far. The events of all its chains meet in one stream. */
-let calls = 0
-
 export class CallContext {
   readonly chain: Chain
-  /** Identifies the call in this process. */
-  readonly id: number
   /** Counts the calls of the chain from 1. */
   readonly number: number
   /** The program reads a stream. */
@@ -49,7 +44,6 @@ export class CallContext {
     fiber: Fiber.Fiber<unknown, unknown>
   ) {
     this.chain = chain
-    this.id = ++calls
     this.number = MutableRef.incrementAndGet(chain.calls)
     this.streams = streams
     this.fiber = fiber

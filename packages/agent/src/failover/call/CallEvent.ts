@@ -14,7 +14,7 @@ import type { Doubt } from "../../recovery/Seam.ts"
 interface OfCall {
   /** Unix time in milliseconds. */
   readonly at: number
-  /** Identifies the call in its process: a number that no other call has, of whatever chain. */
+  /** Number of the call in the stream of events, from 1. Calls of several chains have different numbers. */
   readonly call: number
   /** The attempt that the event is about, from 1; 0 before the first. */
   readonly attempt: number

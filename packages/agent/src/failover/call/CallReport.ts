@@ -31,6 +31,18 @@ import type { CallEvent } from "./CallEvent.ts"
 import type { CallTrace } from "./CallTrace.ts"
 import * as Waits from "./Waits.ts"
 
+/**
+ * Calls so far in each stream of events. The chains of a program publish into one stream, where each call needs a number
+ * of its own. By the stream and not by its service, because a layer may wrap the service.
+ */
+const calls = new WeakMap<ResilienceEvents.Service["stream"], number>()
+
+const nextOf = ({ stream }: ResilienceEvents.Service): number => {
+  const next = (calls.get(stream) ?? 0) + 1
+  calls.set(stream, next)
+  return next
+}
+
 /** Tells it. `undefined`: there is nothing to tell. */
 type Told = Effect.Effect<void> | undefined
 
@@ -39,6 +51,8 @@ export class CallReport {
   readonly waits: Waits.Waits
   readonly #context: CallContext
   readonly #events: ResilienceEvents.Service
+  /** Number of the call in its stream of events. */
+  readonly #number: number
   #state: CallState = initial
   #notices: Array<Notice> = []
   /** The target that this call's line about a refused key has named. */
@@ -49,6 +63,7 @@ export class CallReport {
   constructor(context: CallContext, trace: CallTrace | undefined) {
     this.#context = context
     this.#events = context.fiber.getRef(ResilienceEvents.ResilienceEvents)
+    this.#number = this.#isSilent ? context.number : nextOf(this.#events)
     this.waits =
       this.#isSilent && trace === undefined
         ? Waits.none
@@ -233,7 +248,7 @@ export class CallReport {
   }
 
   #numbers(): Numbers {
-    return { call: this.#context.id, attempt: this.#state.ledger.attempts }
+    return { call: this.#number, attempt: this.#state.ledger.attempts }
   }
 
   #publish(event: ResilienceEvents.NoTime<CallEvent | CooldownOpened>): Told {
