@@ -125,20 +125,9 @@ export const logOf = (simulation: Simulation, observer: Observer = () => {}): Lo
     Effect.provideService(ResilienceEvents.ResilienceEvents, events),
     Effect.provideService(Warnings.Warnings, false)
   )
-  const exit = withoutStackTraces(() => VirtualTime.run(Random.withSeed(observed, `load-${seed}`), { until }))
+  const exit = VirtualTime.run(Random.withSeed(observed, `load-${seed}`), { until })
   if (exit !== undefined && Exit.isFailure(exit)) throw Cause.squash(exit.cause)
   return { calls, requests, circuits }
-}
-
-/** Runs without stack traces of errors. Refusals of circuits are errors, and their traces took 40 % of the time. */
-const withoutStackTraces = <A>(run: () => A): A => {
-  const limit = Error.stackTraceLimit
-  Error.stackTraceLimit = 0
-  try {
-    return run()
-  } finally {
-    Error.stackTraceLimit = limit
-  }
 }
 
 const arriving = (arrivals: Arrivals, call: Effect.Effect<void>): Effect.Effect<void> => {
