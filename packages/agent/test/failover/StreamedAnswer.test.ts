@@ -48,7 +48,8 @@ describe("a whole answer of a target that streams", () => {
         ]
         const first = played({ model: "m1", info: { ...info, reasoning }, streams })
         const second = played({ model: "m2", info: { ...info, reasoning }, streams: [hello] })
-        const slow = { ...policy, patience: Duration.hours(1), deadline: Duration.hours(1) }
+        const rows = { ...policy.rows, Timeout: { ...policy.rows.Timeout, attempts: 2 } }
+        const slow = { ...policy, rows, patience: Duration.hours(1), deadline: Duration.hours(1) }
         const response = yield* inTime(
           ask.pipe(Effect.provide(Failover.layer([first, second], { policy: slow })))
         ).pipe(Effect.provide(events.layer))

@@ -520,7 +520,13 @@ const repeatDelay = (
   const isSpent =
     used - released >= row.attempts && !Choice.mayGoOn(policy, state, target?.id ?? "", snapshot)
   if (row.then !== "retry" || isSpent || failure.evidence.shouldRetry === false) return undefined
-  const wait = waitOf(policy, row, failure, Backoff.delay(row.backoff, used, delay, draw), draw)
+  const backoff = Backoff.delay(row.backoff, used, delay, draw)
+  // A named wait of 0 is kept once. A server that names it again and again has no place yet.
+  const isAtOnce = failure.retryAfter !== undefined && Duration.isZero(failure.retryAfter)
+  const wait: Backoff.Wait | Backoff.TooLong =
+    isAtOnce && used > 1 && row.retryAfter !== "wins"
+      ? { _tag: "Wait", millis: backoff }
+      : waitOf(policy, row, failure, backoff, draw)
   // Stryker disable next-line ConditionalExpression,StringLiteral: the first is for the types; what is too long has no `millis`.
   if (wait._tag === "TooLong" || wait.millis > timeLeft(policy, state, snapshot)) return undefined
   // Another call may have opened a cooldown for the target in the meantime, or this call has probed it.
@@ -618,7 +624,9 @@ const queued = (
   ]
 }
 
-/** True when the call may ask a target again that can be asked before the deadline. */
+/**
+ * True when a target can be asked before the deadline: one that the call has not asked, or any if its failure passes.
+ */
 const mayReturn = (
   policy: Policy,
   state: CallState,
@@ -626,12 +634,10 @@ const mayReturn = (
   snapshot: Snapshot
 ): boolean => {
   const end = snapshot.now + timeLeft(policy, state, snapshot)
-  return (
-    rowOf(policy, failure).worthWaiting &&
-    failure.evidence.shouldRetry !== false &&
-    Choice.ready(policy, state, { ...snapshot, now: end }, snapshot.cooldowns).some((target) =>
-      Choice.mayGoTo(policy, state, target, snapshot)
-    )
+  const mayRepeat = rowOf(policy, failure).worthWaiting
+  return Choice.ready(policy, state, { ...snapshot, now: end }, snapshot.cooldowns).some(
+    (target) =>
+      (mayRepeat || !state.tries.has(target.ref.id)) && Choice.mayGoTo(policy, state, target, snapshot)
   )
 }
 

@@ -130,7 +130,9 @@ export const mayGoTo = (
 export const failedTargets = ({ tries }: CallState, of: string): number =>
   [...tries.values()].filter(({ classes }) => classes.has(of)).length
 
-/** True when this target cannot help the call: its attempts are used up, or its window is too small. */
+/**
+ * True when this target cannot help the call: its attempts are used up, it forbids a repeat, or its window is too small.
+ */
 const isExhausted = (
   policy: Policy,
   state: CallState,
@@ -140,6 +142,7 @@ const isExhausted = (
   if (state.overflowed !== undefined && (info.contextWindow ?? 0) <= state.overflowed) return true
   const tries = state.tries.get(ref.id)
   if (tries?.failure === undefined) return false
+  if (tries.failure.evidence.shouldRetry === false) return true
   const row = rowOf(policy, tries.failure)
   const used = row.pool === "own" ? (tries.classes.get(policy.classOf(tries.failure)) ?? 0) : tries.count
   return used - tries.released >= row.attempts && !mayGoOn(policy, state, ref.id, snapshot)
@@ -185,17 +188,20 @@ export const usedHere = (
 export const isNotBefore = (row: Row, { retryAfter }: ProviderFailure): boolean =>
   row.cooldown?.retryAfter === "not-before" && retryAfter !== undefined
 
+/** Consecutive failures after which a target is no alternative to another one. */
+const downAfter = 3
+
 /**
  * Returns the cooldown to open when the call leaves the target. A rule with `proof: "several-calls"` needs that proof
  * even when the server named the wait: a server that sheds load names a wait to one call while it answers others. A
  * cooldown that covers every target of the chain, or the last one that is left, opens only for a wait that the server
- * named. The next call may as well try then.
+ * named. The next call may as well try then. A target that is {@link downAfter down} is none that is left.
  */
 export const cooldownFor = (
   { cooldown: rule, worthWaiting }: Row,
   { failure, isProven = false }: Failed,
   target: TargetRef,
-  { now, cooldowns, targets }: Snapshot
+  { now, cooldowns, targets, streaks }: Snapshot
 ): Cooldown | undefined => {
   if (rule === undefined || Cool.isOpen(cooldowns, rule.scope, target, now)) return undefined
   const { retryAfter } = failure
@@ -209,7 +215,10 @@ export const cooldownFor = (
     (needsProof || worthWaiting) &&
     // From the end: calls leave the targets in their order, so the last ones are ready longest.
     targets.findLast(
-      ({ ref }) => !Cool.covers(rule.scope, target, ref) && Cool.outOf(cooldowns, ref, now) === undefined
+      ({ ref }) =>
+        !Cool.covers(rule.scope, target, ref) &&
+        Cool.outOf(cooldowns, ref, now) === undefined &&
+        (streaks.get(ref.id)?.failures ?? 0) < downAfter
     ) === undefined
   const mayGuess = !coversAll && !isLast
   if (named === undefined && !mayGuess) return undefined

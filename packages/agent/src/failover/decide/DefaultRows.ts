@@ -87,7 +87,7 @@ export const unknownCooldown: Duration.Duration = Duration.seconds(30)
 const firstCooldown: Duration.Input = "10 seconds"
 
 /** A timed-out attempt has used its whole limit already. An equivalent target is asked before a repeat. */
-const timeout: Row = { ...base, attempts: 2, repeatsBeforeEquivalent: 0, worthWaiting: true }
+const timeout: Row = { ...base, attempts: 5, repeatsBeforeEquivalent: 0, worthWaiting: true }
 
 /** The reaction of the default policies to each class. `docs/failover.md` shows it as a table. */
 export const rows: { readonly [C in DefaultClass]: Row } = {
@@ -145,7 +145,8 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
     cooldown: { ...cooldown("model", "1 hour"), proof: "one-call", retryAfter: "minimum" }
   },
   ContextOverflow: { ...base, then: "grow" },
-  FormatResponse: { ...base, attempts: 2 },
+  // A pool of its own: a failure of a gateway before does not take the one repeat of an answer that makes no sense.
+  FormatResponse: { ...base, attempts: 2, pool: "own" },
   // A server with another wire format may accept a request that this one calls malformed.
   FormatRequest: { ...base, then: "move", to: "other-dialect", targets: 2 },
   // The same request is accepted with the limit that the provider named.
