@@ -16,8 +16,9 @@
  * failure does not lengthen the opening. A circuit therefore never turns a partly working service into an outage.
  *
  * **Recovery.** When probes have closed a circuit, calls that were refused before are let through gradually: three at
- * once, one more for each success among them, and one more every five seconds. New calls pass freely. If all waiting
- * calls were sent at once, a service that has just recovered could fail again.
+ * once, two more for each success among them, and one more every five seconds. Once any call has failed, a success lets
+ * only one through. New calls pass freely. If all waiting calls were sent at once, a service that has just recovered
+ * could fail again.
  *
  * Each change of phase starts a new **generation**. An outcome counts only in the generation that admitted its call.
  * Functions take the state and the time in monotonic milliseconds, and return a decision and the next state. The given
@@ -60,8 +61,12 @@ export interface Closed extends Base {
 
 /** Counts the calls that waited for the circuit to close and were let through. */
 export interface Recovery {
+  /** Calls that waited and were let through. */
   readonly released: number
-  readonly successes: number
+  /** Further calls that the successes of those have paid for. */
+  readonly earned: number
+  /** A call has failed since the circuit closed. */
+  readonly failed?: boolean | undefined
 }
 
 export interface Open extends Base {
@@ -357,7 +362,7 @@ const isRecovering = (state: Closed, now: number): state is Closed & { readonly 
  * have failed.
  */
 const waitsFor = ({ since, recovery }: Closed & { readonly recovery: Recovery }, now: number): boolean =>
-  recovery.released >= releasedAtOnce + recovery.successes + Math.floor((now - since) / releaseEvery)
+  recovery.released >= releasedAtOnce + recovery.earned + Math.floor((now - since) / releaseEvery)
 
 /** Counts a call that was let through, if it had waited. */
 const released = (state: Closed, now: number, { waited = false }: Request): Closed =>
@@ -393,7 +398,7 @@ const settleCall = (
   if (!failed && unmoved(policy, state)) return state
   const { took, call, inFlight } = ended
   const counts = Counts.add(policy, state.counts, { failed, took, call, inFlight }, now)
-  const kept = recovered(state, waited && !failed, now)
+  const kept = recovered(state, failed, waited, now)
   const next: Closed = failed
     ? { ...kept, counts, notBefore: notBefore(policy, state, ended, now) }
     : { ...kept, counts }
@@ -401,12 +406,18 @@ const settleCall = (
   return cause === undefined ? next : open(policy, next, cause, now, draw)
 }
 
-/** Adds a success to the recovery, or removes a recovery that is over. */
-const recovered = (state: Closed, isSuccess: boolean, now: number): Closed => {
-  if (state.recovery === undefined) return state
+/**
+ * Counts the outcome of a call for the recovery, or removes a recovery that is over. The success of a call that waited
+ * pays for two more, so that the pace doubles, and for one more once any call has failed.
+ */
+const recovered = (state: Closed, failed: boolean, waited: boolean, now: number): Closed => {
+  const { recovery } = state
+  if (recovery === undefined) return state
   if (!isRecovering(state, now)) return { ...state, recovery: undefined }
-  const { successes } = state.recovery
-  return isSuccess ? { ...state, recovery: { ...state.recovery, successes: successes + 1 } } : state
+  if (failed) return { ...state, recovery: { ...recovery, failed } }
+  if (!waited) return state
+  const pays = recovery.failed === true ? 1 : 2
+  return { ...state, recovery: { ...recovery, earned: recovery.earned + pays } }
 }
 
 const settleLastResort = (
@@ -470,7 +481,7 @@ const closed = (state: Base, now: number, gradually = false): Closed => ({
   ...base(state, now),
   phase: "closed",
   counts: Counts.empty,
-  ...(gradually ? { recovery: { released: 0, successes: 0 } } : {})
+  ...(gradually ? { recovery: { released: 0, earned: 0 } } : {})
 })
 
 const open = (policy: CircuitPolicy, state: CircuitState, cause: Cause, now: number, draw: number): Open => {

@@ -106,9 +106,9 @@ const sound = (policy: CircuitPolicy.CircuitPolicy, state: CircuitState.CircuitS
       assert.isAtMost(state.counts.streak.length, policy.consecutive?.failures ?? 0)
       assert.isAtMost(state.counts.slices.length, CircuitCounts.slices)
       if (state.recovery !== undefined) {
-        const { released, successes } = state.recovery
+        const { released, earned } = state.recovery
         const byTime = Math.floor((now - state.since) / CircuitState.releaseEvery)
-        assert.isAtMost(released, CircuitState.releasedAtOnce + successes + byTime)
+        assert.isAtMost(released, CircuitState.releasedAtOnce + earned + byTime)
       }
       break
     case "open": {

@@ -119,7 +119,7 @@ describe("a circuit", () => {
       lasted: 10_000,
       notBefore: -Infinity,
       counts: { streak: [], slices: [] },
-      recovery: { released: 0, successes: 0 }
+      recovery: { released: 0, earned: 0 }
     })
   })
 
@@ -850,7 +850,7 @@ describe("last resort", () => {
   it("closes the circuit gradually", () => {
     const { phase, ...rest } = tried(tried(opened, success, 2_000), success, 3_000)
     assert.strictEqual(phase, "closed")
-    assert.deepInclude(rest, { recovery: { released: 0, successes: 0 } })
+    assert.deepInclude(rest, { recovery: { released: 0, earned: 0 } })
   })
 
   it("never lengthens an opening, and does not count when ignored or late", () => {
@@ -881,25 +881,44 @@ describe("recovery", () => {
     return { isGranted: admission.granted, state: next, admission }
   }
 
-  it("lets three waiting calls through, then one for each success", () => {
-    let state: State = closedAgain
-    for (const isGranted of [true, true, true, false]) {
-      const next = waits(state, 11_300)
-      assert.strictEqual(next.isGranted, isGranted)
-      state = next.state
-    }
+  const grantOf = ({ generation }: State): CircuitState.Grant => ({
+    generation,
+    holder: undefined,
+    waited: true
+  })
+  /** Ends a call that had waited. */
+  const ended = (state: State, outcome: CircuitState.Ended, now: number): State =>
+    CircuitState.settle(policy, state, grantOf(state), outcome, now, 0)
+  /** The state after all calls that are let through now, and their number. */
+  const lets = (state: State, now: number): { readonly calls: number; readonly state: State } => {
+    const next = waits(state, now)
+    if (!next.isGranted) return { calls: 0, state }
+    const rest = lets(next.state, now)
+    return { ...rest, calls: rest.calls + 1 }
+  }
+
+  it("lets three waiting calls through, then two for each success", () => {
+    const { calls, state } = lets(closedAgain, 11_300)
+    assert.strictEqual(calls, 3)
     assert.deepStrictEqual(waits(state, 11_300).admission, {
       granted: false,
       refusal: { reason: "recovering", retryAfter: undefined }
     })
     // The success of a call that had not waited releases no other.
     assert.isFalse(waits(ran(state, success, 11_400), 11_500).isGranted)
-    const grant: CircuitState.Grant = { generation: state.generation, holder: undefined, waited: true }
-    const ended = (outcome: CircuitState.Ended) =>
-      CircuitState.settle(policy, state, grant, outcome, 11_400, 0)
-    assert.isFalse(waits(ended(failure), 11_500).isGranted)
-    assert.isTrue(waits(ended(success), 11_500).isGranted)
-    assert.isFalse(waits(waits(ended(success), 11_500).state, 11_500).isGranted)
+    assert.strictEqual(lets(ended(state, ignored, 11_400), 11_500).calls, 0)
+    const two = lets(ended(state, success, 11_400), 11_500)
+    assert.strictEqual(two.calls, 2)
+    assert.strictEqual(lets(ended(ended(two.state, success, 11_600), success, 11_600), 11_700).calls, 4)
+  })
+
+  it("lets one waiting call through for each success once any call has failed", () => {
+    const { state } = lets(closedAgain, 11_300)
+    const failures = [ended(state, failure, 11_400), ran(state, failure, 11_400)]
+    for (const failed of failures) {
+      assert.strictEqual(lets(failed, 11_500).calls, 0)
+      assert.strictEqual(lets(ended(failed, success, 11_500), 11_600).calls, 1)
+    }
   })
 
   it("marks the grant of a call that waited", () => {
