@@ -41,7 +41,7 @@ it("shows what the settings come to, with durations as text and no texts for mod
     "guard.toolCalls": 400,
     "compaction.act": 0.9
   })
-  assert.notMatch(JSON.stringify(shown), /wording|notices|_id/)
+  assert.notMatch(JSON.stringify(shown), /wording|notices|nudges|_id/)
 })
 
 it("shows known rate limits, with the time at which they are full and the next call may go", () => {

@@ -70,8 +70,8 @@ const shown = (value: unknown): unknown => {
 
 /** What the settings come to, with the defaults. Texts of the policy are left out, and so is most of each row. */
 export const configuration = (settings: OutlastConfig.OutlastConfig) => {
-  const { notices: _, rows, wording: __, ...policy } = OutlastConfig.policyOf(settings)
-  const { wording: ___, ...compaction } = OutlastConfig.compactionOf(settings)
+  const { notices: _, nudges: __, rows, wording: ___, ...policy } = OutlastConfig.policyOf(settings)
+  const { wording: ____, ...compaction } = OutlastConfig.compactionOf(settings)
   return shown({
     enabled: settings.enabled ?? true,
     policy: {
