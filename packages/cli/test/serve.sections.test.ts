@@ -45,7 +45,7 @@ it("shows what the settings come to, with durations as text and no texts for mod
 })
 
 it("shows known rate limits, with the time at which they are full and the next call may go", () => {
-  const known = { kind: "requests", source: "headers", limit: 50, remaining: 0 } as const
+  const known = { kind: "requests", source: "provider", limit: 50, remaining: 0 } as const
   const limits = Sections.limits(
     "a/m",
     [
