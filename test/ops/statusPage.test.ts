@@ -1,6 +1,6 @@
 /** The status page in a real browser. */
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Effect, Exit, Layer, Redacted, Scope } from "effect"
+import { Clock, Effect, Exit, Layer, Redacted, Schema, Scope } from "effect"
 import { Host } from "@outlast/node"
 import { Ops } from "@outlast/node/ops"
 import type { Alerts } from "@outlast/resilience"
@@ -130,6 +130,54 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
         assert.notStrictEqual(yield* promise(() => page.title()), "hacked")
         assert.deepStrictEqual(errors, [])
       }).pipe(Effect.scoped, Effect.provide(World.layer({ page }))),
+    60_000
+  )
+
+  it.live(
+    "shows the outbox and its dead letters, and replays one",
+    () => {
+      const replayed: Array<ReadonlyArray<string>> = []
+      const replay = Ops.action({
+        doc: "Replays.",
+        params: Schema.Struct({ ids: Schema.Array(Schema.String) }),
+        run: ({ ids }) => Effect.sync(() => (replayed.push(ids), null))
+      })
+      const token = "operator-token-0123456789"
+      const letter = (number: number, state: string) => ({
+        number,
+        id: `e${number}`,
+        subject: "answers",
+        reason: "rejected",
+        detail: "The broker refused it.",
+        died: new Date(0).toISOString(),
+        state
+      })
+      return Effect.gen(function* () {
+        yield* Host.section("outbox", Effect.succeed({ backlog: 3, bytes: 2_000, oldestAt: 0 }))
+        yield* Host.section(
+          "dead letters",
+          Effect.succeed({ total: 7, newest: [letter(2, "dead"), letter(1, "replayed")] })
+        )
+        const { page: port } = yield* Ops.Ops
+        const { errors, page } = yield* open(port)
+        yield* shows(page, "#outbox", "3 events wait for the broker")
+        const text = yield* promise(() => page.locator("#outbox").innerText())
+        for (const part of ["2 KiB", "the oldest for", "answers · e2 · rejected: The broker refused it."])
+          assert.include(text, part)
+        assert.include(text, "and 5 more dead letters")
+        yield* promise(async () => {
+          await page.locator("#token").fill(token)
+          await page.locator("#access button").click()
+          await page.locator('#outbox button:text-is("Replay")').click()
+        })
+        yield* shows(page, "#message", "Done: replay.")
+        assert.deepStrictEqual(replayed, [["2"]])
+        assert.deepStrictEqual(errors, [])
+      }).pipe(
+        Effect.scoped,
+        Effect.provide(World.layer({ page: { ...page, token: Redacted.make(token), actions: { replay } } }))
+      )
+    },
     60_000
   )
 

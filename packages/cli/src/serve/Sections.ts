@@ -1,5 +1,8 @@
 /** Sections of the status page. Pure: state in, JSON out. Times are Unix milliseconds. */
-import { Duration } from "effect"
+import { Duration, Predicate } from "effect"
+import { SafetyGuard } from "@outlast/agent"
+import { OutlastConfig } from "@outlast/agent/config"
+import type { CallLimiter } from "@outlast/agent/limiter"
 import type { CircuitBreaker } from "@outlast/resilience"
 import { Tasks } from "@outlast/tasks"
 import type { TaskStatus } from "@outlast/tasks"
@@ -55,6 +58,49 @@ export const tasks = (list: ReadonlyArray<TaskStatus>) =>
 
 const untilOf = (left: Duration.Duration | undefined, now: number): number | null =>
   left === undefined ? null : now + Math.ceil(Duration.toMillis(left))
+
+/** A value of a policy: a duration is a text, such as "10s". Functions are left out. */
+const shown = (value: unknown): unknown => {
+  if (Duration.isDuration(value)) return Duration.format(value)
+  if (Array.isArray(value)) return value.map(shown)
+  return Predicate.isObject(value)
+    ? Object.fromEntries(Object.entries(value).map(([name, field]) => [name, shown(field)]))
+    : value
+}
+
+/** What the settings come to, with the defaults. Texts of the policy are left out, and so is most of each row. */
+export const configuration = (settings: OutlastConfig.OutlastConfig) => {
+  const { notices: _, nudges: __, rows, wording: ___, ...policy } = OutlastConfig.policyOf(settings)
+  const { wording: ____, ...compaction } = OutlastConfig.compactionOf(settings)
+  return shown({
+    enabled: settings.enabled ?? true,
+    policy: {
+      preset: settings.policy?.preset ?? "interactive",
+      ...policy,
+      rows: Object.fromEntries(
+        Object.entries(rows).map(([name, { attempts, cooldown, then }]) => [
+          name,
+          { then, attempts, cooldown: cooldown?.initial }
+        ])
+      )
+    },
+    guard: { ...SafetyGuard.defaults, ...OutlastConfig.limitsOf(settings) },
+    compaction
+  })
+}
+
+/** The rate limits of a target that are known: a key and a model share them. */
+export const limits = (target: string, list: ReadonlyArray<CallLimiter.LimitStatus>, now: number) =>
+  list.map(({ kind, limit, remaining, resetsIn, source, wait }) => ({
+    target,
+    kind,
+    source,
+    limit,
+    remaining,
+    resetsAt: untilOf(resetsIn, now),
+    // Infinite: another call must end first.
+    freeAt: wait === undefined ? now : Duration.isFinite(wait) ? untilOf(wait, now) : null
+  }))
 
 /** The circuits by name. */
 export const circuits = (list: ReadonlyArray<CircuitBreaker.Status>, now: number) =>

@@ -29,6 +29,7 @@ import type { TargetRef } from "@outlast/agent/conversation"
 import { Targets } from "@outlast/agent/failover"
 import type { Permits } from "@outlast/agent/failover"
 import { Inbound } from "@outlast/agent/guard"
+import { CallLimiter } from "@outlast/agent/limiter"
 import { DeadLetters, DeliveryStore } from "@outlast/delivery"
 import { Host, SingleInstance } from "@outlast/node"
 import { Ops } from "@outlast/node/ops"
@@ -181,8 +182,9 @@ export const run = (options: Options) =>
     const live = yield* LiveConfig.make(settings)
     const { circuits } = OutlastConfig.policyOf(settings)
     const breaker = yield* CircuitBreaker.make(circuits === false ? {} : circuits)
+    const limiter = yield* CallLimiter.make()
     const parts = Layer.mergeAll(
-      LiveConfig.layerFailover(chain, live, { breaker, circuitsOf }),
+      LiveConfig.layerFailover(chain, live, { breaker, circuitsOf, limiter }),
       Workspace.layer(yield* folderOf(options, isFake))
     )
     const model = Compaction.layerModel({ policy: OutlastConfig.compactionOf(settings) }).pipe(
@@ -191,6 +193,7 @@ export const run = (options: Options) =>
     return yield* Effect.provide(
       serving(options, {
         breaker,
+        limiter,
         outbox: yield* outboxOf(options),
         isFake,
         live,
@@ -241,12 +244,13 @@ const shownLetters = 20
 interface Parts {
   readonly outbox: { readonly dead: DeadLetters.Service; readonly events: DeliveryStore.Service } | undefined
   readonly breaker: CircuitBreaker.Service
+  readonly limiter: CallLimiter.Service
   readonly isFake: boolean
   readonly live: LiveConfig.Service
   readonly token: Redacted.Redacted | undefined
 }
 
-const serving = (options: Options, { breaker, isFake, live, outbox, token }: Parts) =>
+const serving = (options: Options, { breaker, isFake, limiter, live, outbox, token }: Parts) =>
   Effect.gen(function* () {
     const targets = yield* Targets.Targets
     const refs = (yield* targets.list).map(({ target }) => target)
@@ -298,6 +302,21 @@ const serving = (options: Options, { breaker, isFake, live, outbox, token }: Par
     )
     yield* Host.section("runs", Effect.map(runs.list, plain))
     yield* Host.section("settings", Effect.map(live.get, plain))
+    yield* Host.section(
+      "configuration",
+      Effect.map(live.get, (settings) => plain(Sections.configuration(settings)))
+    )
+    yield* Host.section(
+      "limits",
+      Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        Effect.map(
+          Effect.forEach(refs, (ref) =>
+            Effect.map(limiter.limits(ref), (list) => Sections.limits(ref.id, list, now))
+          ),
+          (lists) => plain(lists.flat())
+        )
+      )
+    )
     yield* Host.ready(
       "targets",
       Effect.map(targets.list, (list) => list.some(({ state }) => state !== "dead") || "every target is dead")

@@ -53,6 +53,9 @@ const colours = {
   closed: "good",
   completed: "good",
   Done: "good",
+  empty: "good",
+  stored: "busy",
+  replayed: "weak",
   running: "busy",
   Running: "busy",
   Queued: "busy",
@@ -218,7 +221,7 @@ const nothing = {
 }
 
 /** Sections that have a place of their own on the page. */
-const own = new Set(["activity", "targets", "circuits", "tasks", "runs"])
+const own = new Set(["activity", "targets", "circuits", "tasks", "runs", "outbox", "dead letters"])
 
 const listOf = (value) => (Array.isArray(value) ? value : [])
 
@@ -307,6 +310,22 @@ const taskRow = ({
     ...decisions({ calls, decision, effect, task })
   )
 
+const backlogRow = ({ backlog, bytes, oldestAt }) =>
+  row(
+    badge(backlog === 0 ? "empty" : "stored"),
+    grow(`${backlog} events wait for the broker`),
+    weak(`${Math.ceil(bytes / 1024)} KiB`),
+    oldestAt === null ? undefined : age(oldestAt, "the oldest for ")
+  )
+
+const letterRow = ({ detail, died, id, number, reason, state: word, subject }) =>
+  row(
+    badge(word),
+    grow(`${subject} · ${id} · ${reason}: ${detail}`),
+    age(Date.parse(died), "", " ago"),
+    word === "dead" ? button(`replay-${number}`, "Replay", "replay", { ids: [String(number)] }) : undefined
+  )
+
 const minuteRow = ({ answered, at: start, attempts, calls, failed, failedAttempts }) =>
   row(
     element("time", {}, new Date(start).toTimeString().slice(0, 5)),
@@ -341,6 +360,20 @@ const render = () => {
       figure("in doubt", String(doubt), doubt > 0 ? "bad" : ""),
       figure("alerts", String(activity.alerts.length), activity.alerts.length > 0 ? "bad" : "")
     ].map((pair) => element("div", {}, ...pair))
+  )
+  const outbox = sections.outbox === undefined ? [] : [{ row: backlogRow, value: sections.outbox }]
+  const letters = listOf(sections["dead letters"]?.newest)
+  const hidden = (sections["dead letters"]?.total ?? 0) - letters.length
+  at("has-outbox").hidden = sections.outbox === undefined && sections["dead letters"] === undefined
+  list(
+    "outbox",
+    [
+      ...outbox,
+      ...letters.map((value) => ({ row: letterRow, value })),
+      ...(hidden > 0 ? [{ row: weak, value: `and ${hidden} more dead letters` }] : [])
+    ],
+    ({ row, value }) => row(value),
+    "No dead letters."
   )
   const reasons = readiness.reasons.map(({ name, reason }) => ({ key: `not ready: ${name}`, text: reason }))
   const alerts = activity.alerts.map(({ failures, key, since }) => ({
