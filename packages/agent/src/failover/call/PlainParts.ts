@@ -1,10 +1,10 @@
 /**
  * Decodes the parts of a whole answer without a schema, where they are plainly right.
  *
- * effect/ai decodes each part by the schema of all parts, and checks every value in its metadata: a tenth of the time of
- * a call over HTTP. {@link of} reads texts, reasoning, finishes, response metadata, and calls that a program takes
- * unchecked. It returns `undefined` for an answer with any other part, and for anything unusual: the schema has the last
- * word, and words the error. `PlainText.test.ts` compares both on generated answers.
+ * effect/ai decodes each part by the schema of all parts, and checks every value in its metadata. {@link of} reads texts,
+ * reasoning, finishes, response metadata, and calls that a program takes unchecked. It returns `undefined` for an answer
+ * with any other part, and for anything unusual: then effect/ai decodes the answer, or words the error.
+ * `PlainText.test.ts` compares both on generated answers.
  */
 import { DateTime, Option } from "effect"
 import { Response } from "effect/ai"
@@ -74,6 +74,7 @@ const responseMetadata = (part: Given, metadata: Metadata): Part | undefined => 
     if (timestamp !== undefined && time === undefined) return undefined
     made.timestamp = time && DateTime.toUtc(time)
   }
+  // Only optional fields: a field without a value is allowed where the type has none.
   return Response.makePart("response-metadata", { ...made, metadata } as Parameters<
     typeof Response.makePart<"response-metadata">
   >[1])

@@ -11,9 +11,8 @@
  * generated answers.
  */
 import { Context, Effect, Option } from "effect"
-import { IdGenerator, LanguageModel, Prompt, Response, ResponseIdTracker } from "effect/ai"
-import { Telemetry } from "effect/ai"
-import type { AiError, Tool, Toolkit } from "effect/ai"
+import { IdGenerator, LanguageModel, Prompt, ResponseIdTracker, Telemetry } from "effect/ai"
+import type { AiError, Response, Tool, Toolkit } from "effect/ai"
 import { next } from "../target/Timed.ts"
 import * as PlainParts from "./PlainParts.ts"
 
