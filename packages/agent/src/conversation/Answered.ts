@@ -33,21 +33,13 @@ export type Answered = typeof Answered.Type
 export type Unpriced = Omit<Answered, "costUsd">
 
 /** The written form omits default values, because effect/ai checks every field of every part. */
-const Written = Schema.Struct({
-  ...Answered.fields,
-  requested: Schema.optionalKey(Schema.String),
-  attempts: Schema.optionalKey(Schema.Finite)
-})
-
-const decode = Schema.decodeUnknownOption(Written)
+type Written = Omit<Answered, "requested" | "attempts"> & Partial<Pick<Answered, "requested" | "attempts">>
 
 /** Converts to the written form. The defaults are: the requested target answered, in one attempt. */
-export const written = (
-  answered: Unpriced & { readonly costUsd?: number | undefined }
-): typeof Written.Type => {
+export const written = (answered: Unpriced & { readonly costUsd?: number | undefined }): Written => {
   const { requested, target, provider, model, attempts, switched, costUsd } = answered
   // Copies field by field: this runs twice per call, and a rest spread costs several times as much.
-  const out: Types.Mutable<typeof Written.Type> = { target, provider, model }
+  const out: Types.Mutable<Written> = { target, provider, model }
   if (requested !== target) out.requested = requested
   if (attempts !== 1) out.attempts = attempts
   if (switched !== undefined) out.switched = switched
@@ -66,13 +58,37 @@ export const answeredBy = (
   }>
 ): Option.Option<Answered> => {
   for (let i = parts.length - 1; i >= 0; i--) {
-    const found = decode(parts[i]?.metadata?.[namespace])
-    if (Option.isSome(found)) {
-      return Option.some({ requested: found.value.target, attempts: 1, ...found.value })
-    }
+    const found = read(parts[i]?.metadata?.[namespace])
+    if (found !== undefined) return Option.some(found)
   }
   return Option.none()
 }
+
+/** Reads the written form by hand: `toAiSdk` does it in each call, and a schema takes ten times as long. */
+const read = (written: unknown): Answered | undefined => {
+  if (typeof written !== "object" || written === null) return undefined
+  const { requested, target, provider, model, attempts = 1, switched, costUsd }: Given = written
+  if (typeof target !== "string" || typeof provider !== "string" || typeof model !== "string")
+    return undefined
+  if (!isText(requested) || !isText(switched) || !isFinite(attempts)) return undefined
+  if (costUsd !== undefined && !isFinite(costUsd)) return undefined
+  return {
+    requested: requested ?? target,
+    target,
+    provider,
+    model,
+    attempts,
+    ...(switched === undefined ? undefined : { switched }),
+    ...(costUsd === undefined ? undefined : { costUsd })
+  }
+}
+
+type Given = { readonly [Field in keyof Answered]?: unknown }
+
+const isText = (value: unknown): value is string | undefined =>
+  value === undefined || typeof value === "string"
+
+const isFinite = (value: unknown): value is number => Number.isFinite(value)
 
 type Usage = Response.FinishPartEncoded["usage"]
 

@@ -4,7 +4,7 @@ import { Cause, Effect, Exit, Schema, Tracer } from "effect"
 import { IdGenerator, LanguageModel, Prompt, ResponseIdTracker, Telemetry, Tool, Toolkit } from "effect/ai"
 import type { Response } from "effect/ai"
 import * as fc from "fast-check"
-import { over } from "#agent/failover/call/PlainText"
+import { over, resumed } from "#agent/failover/call/PlainText"
 
 type Parts = Array<Response.PartEncoded>
 type Hook = Parameters<typeof LanguageModel.make>[0]["generateText"]
@@ -34,7 +34,10 @@ const metadata = fc.oneof(
     new Map()
   )
 )
-const count = fc.option(fc.nat(), { nil: undefined })
+const count = fc.oneof(
+  { weight: 20, arbitrary: fc.option(fc.nat(), { nil: undefined }) },
+  fc.constantFrom<unknown>(1.5, -1, Number.NaN, "3", null)
+)
 
 const part = fc.oneof(
   { weight: 3, arbitrary: fc.record({ type: fc.constant("text"), text: fc.string(), metadata }) },
@@ -53,15 +56,37 @@ const part = fc.oneof(
     title: fc.string(),
     metadata
   }),
-  fc.record({ type: fc.constant("response-metadata"), id: fc.string(), modelId: fc.string(), metadata }),
-  fc.record({
-    type: fc.constant("tool-call"),
-    id: fc.string(),
-    name: fc.string(),
-    params: json,
-    providerExecuted: fc.boolean(),
-    metadata
-  }),
+  fc.record(
+    {
+      type: fc.constant("response-metadata"),
+      id: fc.option(fc.string(), { nil: undefined }),
+      modelId: fc.string(),
+      timestamp: fc.constantFrom(
+        "2026-11-28T12:00:00.000Z",
+        "2026-11-28",
+        "1 May 2026",
+        "",
+        "never",
+        undefined
+      ),
+      metadata
+    },
+    { requiredKeys: ["type", "modelId"] }
+  ),
+  {
+    weight: 2,
+    arbitrary: fc.record(
+      {
+        type: fc.constant("tool-call"),
+        id: fc.string(),
+        name: fc.constantFrom("read", "search", "unknown"),
+        params: fc.oneof(fc.constantFrom({ path: "a.ts" }, { path: "a.ts", more: 1 }, "not JSON"), json),
+        providerExecuted: fc.constantFrom(false, true, undefined),
+        metadata
+      },
+      { requiredKeys: ["type", "id", "name"] }
+    )
+  },
   fc.record({
     type: fc.constant("tool-result"),
     id: fc.string(),
@@ -74,8 +99,11 @@ const part = fc.oneof(
     type: fc.constant("finish"),
     reason: fc.constantFrom("stop", "length", "tool-calls", "unheard-of"),
     usage: fc.record({
-      inputTokens: fc.record({ uncached: count, total: count, cacheRead: count, cacheWrite: count }),
-      outputTokens: fc.record({ total: count, text: count, reasoning: count })
+      inputTokens: fc.record(
+        { uncached: count, total: count, cacheRead: count, cacheWrite: count },
+        { requiredKeys: ["total"] }
+      ),
+      outputTokens: fc.record({ total: count, text: count, reasoning: count, more: count })
     }),
     response: fc.constant(undefined),
     metadata
@@ -87,6 +115,13 @@ const part = fc.oneof(
 
 // An answer of a provider that is written in JavaScript.
 const answers = fc.array(part, { maxLength: 4 }) as unknown as fc.Arbitrary<Parts>
+
+const read = Tool.make("read", { parameters: Schema.Struct({ path: Schema.String }), success: Schema.String })
+const search = Tool.dynamic("search", {
+  parameters: { type: "object", properties: { text: { type: "string" } } }
+})
+const kit = Toolkit.make(read)
+const tools = { tools: Toolkit.make(read, search).tools, handle: () => never }
 
 // -----------------------------------------------------------------------------
 // Both paths
@@ -139,7 +174,7 @@ const seen = (
   })
 
 const theirs = (hook: Hook) => LanguageModel.make({ generateText: hook, streamText: () => never })
-const ours = (hook: Hook) => Effect.flatMap(theirs(hook), (model) => over(model, hook))
+const ours = (hook: Hook) => Effect.flatMap(theirs(resumed(hook)), (model) => over(model, hook))
 const never = (() => {
   throw new Error("Not streamed.")
 }) as never
@@ -162,8 +197,8 @@ it.effect("generated answers give the same parts, errors, requests and spans as 
   Effect.gen(function* () {
     let failed = 0
     let answered = 0
-    const cases = fc.sample(fc.tuple(answers, fc.constantFrom(...prompts), fc.nat(3)), {
-      numRuns: 400,
+    const cases = fc.sample(fc.tuple(answers, fc.constantFrom(...prompts), fc.nat(7)), {
+      numRuns: 800,
       seed: 7
     })
     for (const [parts, prompt, kind] of cases) {
@@ -171,7 +206,15 @@ it.effect("generated answers give the same parts, errors, requests and spans as 
         { prompt },
         { prompt, toolkit: { tools: {}, handle: () => never } },
         { prompt, ...unchecked },
-        { prompt, toolChoice: "required", concurrency: 3, disableToolCallResolution: true }
+        { prompt, toolChoice: "required", concurrency: 3, disableToolCallResolution: true },
+        { prompt, toolkit: tools, disableToolCallResolution: true },
+        { prompt, toolkit: Effect.succeed(tools), toolChoice: { oneOf: ["read"] }, ...unchecked },
+        { prompt, toolkit: tools, toolChoice: { tool: "read" }, ...unchecked },
+        {
+          prompt,
+          toolkit: Effect.succeed({ tools: {}, handle: () => never }),
+          disableToolCallResolution: true
+        }
       ][kind]
       const { exit } = yield* same(() => Effect.succeed(parts), options as never)
       if (exit instanceof LanguageModel.GenerateTextResponse) answered++
@@ -180,6 +223,20 @@ it.effect("generated answers give the same parts, errors, requests and spans as 
     // Both ends are met often.
     assert.isAbove(answered, 50)
     assert.isAbove(failed, 50)
+  })
+)
+
+it.effect("wrong arguments of a call that the provider ran fail an unchecked call, too", () =>
+  Effect.gen(function* () {
+    for (const params of [{ path: "a.ts" }, { path: 7 }]) {
+      const call = { type: "tool-call", id: "1", name: "read", params, providerExecuted: true } as const
+      const { exit } = yield* same(() => Effect.succeed([call]), {
+        prompt: "hello",
+        toolkit: tools,
+        ...unchecked
+      })
+      assert.strictEqual(exit instanceof LanguageModel.GenerateTextResponse, params.path === "a.ts")
+    }
   })
 )
 
@@ -203,9 +260,6 @@ it.effect("failures and defects of the hook, and prompts that are none, end the 
     assert.isTrue(Exit.hasDies(wrong))
   })
 )
-
-const read = Tool.make("read", { parameters: Schema.Struct({ path: Schema.String }), success: Schema.String })
-const kit = Toolkit.make(read)
 
 it.effect("calls that effect/ai treats otherwise are left to it", () =>
   Effect.gen(function* () {

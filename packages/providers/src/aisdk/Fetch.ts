@@ -29,26 +29,34 @@ export const maxRedirects = 5
 export const make = (send: Fetch = (input, init) => globalThis.fetch(input, init)): Fetch => {
   const repeated = StaleSocket.repeated(send)
   return async (input, init) => {
-    const response = await followed(repeated, input, init)
+    const follows = (init?.redirect ?? (input instanceof Request ? input.redirect : "follow")) === "follow"
+    const first = await repeated(input, follows ? { ...init, redirect: "manual" } : init)
+    // Most responses are no redirects, and no wait follows.
+    const response = follows && isRedirect(first) ? await followed(repeated, first, input, init) : first
     const url = input instanceof Request ? input.url : String(input)
-    return StreamEnd.ended(await DisguisedError.revealed(response, url, init), url, init)
+    const read = DisguisedError.mayBe(response, url, init)
+      ? await DisguisedError.revealed(response)
+      : response
+    return StreamEnd.ended(read, url, init)
   }
 }
 
+/** True for a redirect, and for a response from elsewhere. */
+const isRedirect = ({ redirected, status, type }: Response): boolean =>
+  redirected || type === "opaqueredirect" || statuses.has(status)
+
+/** The response behind redirects; `first` is that to the request itself. */
 const followed = async (
   send: Fetch,
+  first: Response,
   input: Parameters<Fetch>[0],
   init: RequestInit | undefined
 ): Promise<Response> => {
-  const own = init?.redirect ?? (input instanceof Request ? input.redirect : "follow")
-  if (own !== "follow") return send(input, init)
   const request = requestOf(input, init)
   let url = request.url
+  let response = first
   for (let followed = 0; ; followed++) {
-    const response = await send(followed === 0 ? input : url, {
-      ...(followed === 0 ? init : request.init),
-      redirect: "manual"
-    })
+    if (followed > 0) response = await send(url, { ...request.init, redirect: "manual" })
     if (response.redirected && originOf(response.url) !== url.origin) {
       throw refuse(response, request, ProviderFailure.redirect.origin, shown(response.url))
     }

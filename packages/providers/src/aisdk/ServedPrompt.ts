@@ -17,9 +17,60 @@ import * as OriginalPart from "./OriginalPart.ts"
 import * as Parts from "./SpecResponse.ts"
 
 export const decode = (prompt: LanguageModelV4Prompt): Prompt.Prompt =>
-  Prompt.fromMessages(
-    Prompt.make(prompt.map(message)).content.map((made, i) => OriginalPart.attach(made, prompt[i]))
-  )
+  Prompt.fromMessages(messages(prompt.map(message)).map((made, i) => OriginalPart.attach(made, prompt[i])))
+
+/** The messages as `Prompt.make` decodes them. Its schema is asked only for files, approvals and unusual fields. */
+const messages = (encoded: ReadonlyArray<Prompt.MessageEncoded>): ReadonlyArray<Prompt.Message> => {
+  const made: Array<Prompt.Message> = []
+  for (const message of encoded) {
+    const plain = plainMessage(message)
+    if (plain === undefined) return Prompt.make(encoded).content
+    made.push(plain)
+  }
+  return made
+}
+
+const plainMessage = ({ role, content, options }: Prompt.MessageEncoded): Prompt.Message | undefined => {
+  if (typeof content === "string") {
+    return role === "system" ? Prompt.makeMessage(role, { content, options }) : undefined
+  }
+  const parts: Array<Prompt.Part> = []
+  for (const part of content) {
+    const plain = plainPart(part)
+    if (plain === undefined) return undefined
+    parts.push(plain)
+  }
+  // `message` has put only parts of its role into a message.
+  return role === "system" ? undefined : Prompt.makeMessage(role, { content: parts as never, options })
+}
+
+/** A part with the fields that its type allows. `options` are JSON already: see `Parts.metadataOf`. */
+const plainPart = (part: Prompt.PartEncoded): Prompt.Part | undefined => {
+  switch (part.type) {
+    case "text":
+    case "reasoning": {
+      const { type, text, options } = part
+      return typeof text === "string" ? Prompt.makePart(type, { text, options }) : undefined
+    }
+    case "tool-call": {
+      const { type, id, name, params, providerExecuted = false, options } = part
+      return isNamed(part) && typeof providerExecuted === "boolean"
+        ? Prompt.makePart(type, { id, name, params, providerExecuted, options })
+        : undefined
+    }
+    case "tool-result": {
+      const { type, id, name, isFailure, result, providerExecuted = false, modelOutput, options } = part
+      return isNamed(part) && typeof providerExecuted === "boolean" && modelOutput === undefined
+        ? Prompt.makePart(type, { id, name, isFailure, result, providerExecuted, options })
+        : undefined
+    }
+    default:
+      return undefined
+  }
+}
+
+const isNamed = ({ id, name }: { readonly id: unknown; readonly name: unknown }): boolean =>
+  typeof id === "string" && typeof name === "string"
 
 const message = (self: LanguageModelV4Message): Prompt.MessageEncoded => {
   switch (self.role) {

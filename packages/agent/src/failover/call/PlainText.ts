@@ -1,27 +1,44 @@
 /**
- * `generateText` for calls without tools, with one decoder for all of them.
+ * `generateText` for answers that need no schema: calls without tools, and calls whose tools the program runs itself.
  *
- * effect/ai 4.1 builds the schema of the answer in each such call, which takes longer than everything else in it
- * (`docs/upstream.md`). {@link over} takes the place of that one path, and leaves every other call to effect/ai: tools,
- * approvals, objects, streams, a `ResponseIdTracker`, a span transformer. The request, the span, the answer and the
- * errors are the same; `PlainText.test.ts` compares both paths on generated answers.
+ * effect/ai 4.1 builds the schema of the answer in each call without tools, which takes longer than everything else in
+ * it, and decodes every part by a schema (`docs/upstream.md`). {@link over} takes the place of that path. The parts are
+ * read by `PlainParts`. An answer with other parts, or with a part that is not right, goes to effect/ai, which decodes it
+ * or words the error: the model is not asked again ({@link resumed}).
  *
- * Metadata that is plainly JSON, as that of this package and of its providers is, does not go through the schema.
+ * effect/ai keeps every other call: tools that it runs, approvals, objects, streams, a `ResponseIdTracker`, a span
+ * transformer. The request, the span, the answer and the errors are the same; `PlainText.test.ts` compares both paths on
+ * generated answers.
  */
-import { Context, Effect, Option, Predicate, Schema } from "effect"
-import { AiError, IdGenerator, LanguageModel, Prompt, Response, ResponseIdTracker } from "effect/ai"
-import { Telemetry, Toolkit } from "effect/ai"
-import { either } from "../target/Timed.ts"
+import { Context, Effect, Option } from "effect"
+import { IdGenerator, LanguageModel, Prompt, ResponseIdTracker, Telemetry } from "effect/ai"
+import type { AiError, Response, Tool, Toolkit } from "effect/ai"
+import { next } from "../target/Timed.ts"
+import * as PlainParts from "./PlainParts.ts"
 
 type Service = Context.Service.Shape<typeof LanguageModel.LanguageModel>
 type Hook = Parameters<typeof LanguageModel.make>[0]["generateText"]
 type Options = LanguageModel.GenerateTextOptions<{}>
-type Content = Array<Response.Part<{}>>
-type Whole = (
-  options: Options
-) => Effect.Effect<LanguageModel.GenerateTextResponse<{}>, AiError.AiError, IdGenerator.IdGenerator>
+type Toolbox = Toolkit.WithHandler<{}>
+type Answer = LanguageModel.GenerateTextResponse<{}>
+type Whole = (options: Options) => Effect.Effect<Answer, AiError.AiError, IdGenerator.IdGenerator>
 
-/** The model, whose plain calls decode with one schema. `hook` is the one that the model was made with. */
+/** The answer of a call that effect/ai goes on with. */
+const Received = Context.Reference<Array<Response.PartEncoded> | undefined>(
+  "@outlast/agent/failover/call/PlainText/Received",
+  { defaultValue: () => undefined }
+)
+
+/** The hook to make the model with: an answer that has been received takes the place of a request. */
+export const resumed =
+  (hook: Hook): Hook =>
+  (request) =>
+    Effect.withFiber((fiber) => {
+      const received = fiber.getRef(Received)
+      return received === undefined ? hook(request) : Effect.succeed(received)
+    })
+
+/** The model, whose plain answers need no schema. `hook` is the one that is {@link resumed} in the model. */
 export const over = (model: Service, hook: Hook): Effect.Effect<Service> =>
   Effect.withFiber(({ context }) => {
     // As `LanguageModel.make`, which takes both where the model is made.
@@ -35,20 +52,22 @@ export const over = (model: Service, hook: Hook): Effect.Effect<Service> =>
     // The methods pass on what they are given, and give what they get.
     const ask = model.generateText as unknown as Whole
     const generateText: Whole = (options) =>
-      hasNoTools(options)
+      runsNoTools(options)
         ? Effect.withFiber(({ context }) => {
             const prompt = Prompt.make(options.prompt)
             return isSpecial(context) || prompt.content.some(isApproval)
               ? ask(options)
-              : asked(hook, prompt, options, generator)
+              : asked(hook, ask, { ...options, prompt }, generator)
           })
         : ask(options)
     return Effect.succeed({ ...model, generateText } as unknown as Service)
   })
 
-/** True without a toolkit, and for an empty one that is resolved. */
-const hasNoTools = ({ toolkit }: Options): boolean =>
-  toolkit === undefined || (!Effect.isEffect(toolkit) && isEmpty(toolkit.tools))
+/** True without a toolkit, for an empty one that is resolved, and where the program runs the tools. */
+const runsNoTools = ({ toolkit, disableToolCallResolution }: Options): boolean =>
+  toolkit === undefined ||
+  disableToolCallResolution === true ||
+  (!Effect.isEffect(toolkit) && isEmpty(toolkit.tools))
 
 const isEmpty = (tools: object): boolean => Object.keys(tools).length === 0
 
@@ -63,130 +82,58 @@ const isApproval = ({ role, content }: Prompt.Message): boolean =>
 /** As effect/ai asks. */
 const asked = (
   hook: Hook,
-  prompt: Prompt.Prompt,
-  { concurrency = "unbounded", toolChoice = "auto", disableToolCallResolution, toolCallValidation }: Options,
+  ask: Whole,
+  options: Options & { readonly prompt: Prompt.Prompt },
   generator: IdGenerator.Service
 ): ReturnType<Whole> =>
   Effect.useSpan("LanguageModel.generateText", { kind: "client" }, (span) => {
-    const answered = Effect.suspend(() => {
-      span.attribute("gen_ai.output.type", "text")
-      span.attribute(
-        "effect.ai.tool_choice",
-        typeof toolChoice === "string" ? toolChoice : JSON.stringify(toolChoice)
-      )
-      span.attribute("effect.ai.concurrency", concurrency)
-      const isDeferred = disableToolCallResolution === true && toolCallValidation === "deferred"
+    const { toolkit, concurrency = "unbounded", toolChoice = "auto" } = options
+    const isDeferred = options.disableToolCallResolution === true && options.toolCallValidation === "deferred"
+    const answered = (toolbox: Toolbox | undefined) => {
       const request: LanguageModel.ProviderOptions = {
-        prompt,
-        tools: [],
-        toolChoice: "none",
+        prompt: options.prompt,
+        ...offeredBy(toolbox, toolChoice),
         responseFormat: { type: "text" },
         span,
         previousResponseId: undefined,
         incrementalPrompt: undefined,
         ...(isDeferred ? { toolCallValidation: "deferred" } : undefined)
       }
-      return Effect.flatMap(hook(request), (parts) =>
-        either(decoded(parts, isDeferred), wrongOutput, (content) =>
-          Effect.succeed(new LanguageModel.GenerateTextResponse(content))
-        )
+      return Effect.flatMap(hook(request), (parts) => {
+        const content = PlainParts.of(parts, isDeferred)
+        return content === undefined
+          ? decoded(ask, toolbox === undefined ? options : { ...options, toolkit: toolbox }, parts)
+          : Effect.succeed(new LanguageModel.GenerateTextResponse(content))
+      })
+    }
+    const begun = Effect.suspend(() => {
+      span.attribute("gen_ai.output.type", "text")
+      span.attribute(
+        "effect.ai.tool_choice",
+        typeof toolChoice === "string" ? toolChoice : JSON.stringify(toolChoice)
       )
+      span.attribute("effect.ai.concurrency", concurrency)
+      // An empty type of tools needs no services.
+      return Effect.isEffect(toolkit) ? next(toolkit as Effect.Effect<Toolbox>, answered) : answered(toolkit)
     })
     return Effect.provideService(
-      Effect.withParentSpan(answered, span, { captureStackTrace: false }),
+      Effect.withParentSpan(begun, span, { captureStackTrace: false }),
       IdGenerator.IdGenerator,
       generator
     )
   })
 
-const wrongOutput = (error: Schema.SchemaError): Effect.Effect<never, AiError.AiError> =>
-  Effect.fail(
-    AiError.make({
-      module: "LanguageModel",
-      method: "generateText",
-      reason: AiError.InvalidOutputError.fromSchemaError(error)
-    })
-  )
+type Offered = Pick<LanguageModel.ProviderOptions, "tools" | "toolChoice">
 
-// -----------------------------------------------------------------------------
-// Decoding
-// -----------------------------------------------------------------------------
-
-type Decode = (parts: ReadonlyArray<Response.PartEncoded>) => Effect.Effect<Content, Schema.SchemaError>
-
-const decoderOf = (part: Schema.Top): Decode =>
-  // Parts without tools need no services.
-  Schema.decodeUnknownEffect(Schema.mutable(Schema.Array(part))) as unknown as Decode
-
-const part = Response.Part(Toolkit.empty)
-
-/** Any call of a tool, for programs that check calls themselves. */
-const anyCall = Response.ToolCallPart("", Schema.Unknown).mapFields((fields) => ({
-  ...fields,
-  name: Schema.String
-}))
-
-let strict: Decode | undefined
-let deferred: Decode | undefined
-
-/** The parts as effect/ai gives them. */
-const decoded = (
-  parts: ReadonlyArray<Response.PartEncoded>,
-  isDeferred: boolean
-): Effect.Effect<Content, Schema.SchemaError> => {
-  const decode = isDeferred
-    ? (deferred ??= decoderOf(Schema.Union([part, anyCall])))
-    : (strict ??= decoderOf(part))
-  let metadata: Array<Metadata | undefined> | undefined
-  const bare = parts.map((part, i) => {
-    const given = metadataOf(part)
-    if (given === undefined) return part
-    metadata ??= []
-    metadata[i] = given
-    return { ...part, metadata: undefined }
-  })
-  if (metadata === undefined) return decode(parts)
-  const kept = metadata
-  return either(decode(bare), Effect.fail, (content) => {
-    for (let i = 0; i < kept.length; i++) {
-      const metadata = kept[i]
-      const part = content[i]
-      // The decoder has just made the array.
-      if (part !== undefined && metadata !== undefined) content[i] = { ...part, metadata }
-    }
-    return Effect.succeed(content)
-  })
+const offeredBy = (toolbox: Toolbox | undefined, toolChoice: NonNullable<Options["toolChoice"]>): Offered => {
+  // The empty type hides the tools.
+  const tools = Object.values((toolbox?.tools ?? {}) as Readonly<Record<string, Tool.Any>>)
+  if (tools.length === 0) return { tools, toolChoice: "none" }
+  const names: ReadonlyArray<string> | undefined =
+    typeof toolChoice === "object" && "oneOf" in toolChoice ? toolChoice.oneOf : undefined
+  return { tools: names === undefined ? tools : tools.filter(({ name }) => names.includes(name)), toolChoice }
 }
 
-type Metadata = Response.ProviderMetadata
-
-/** The metadata of a part, where it is certainly JSON. The schema has the last word about any other. */
-const metadataOf = (part: Response.PartEncoded): Metadata | undefined => {
-  const metadata: unknown = Predicate.isObject(part) ? part.metadata : undefined
-  // A record of JSON is the metadata of a part.
-  return isRecord(metadata) && isJson(metadata, 0) ? (metadata as Metadata) : undefined
-}
-
-/** Deeper values are left to the schema. */
-const maxDepth = 8
-
-const isJson = (value: unknown, depth: number): boolean => {
-  switch (typeof value) {
-    case "string":
-    case "boolean":
-      return true
-    case "number":
-      return Number.isFinite(value)
-    case "object": {
-      if (value === null) return true
-      if (depth === maxDepth) return false
-      if (Array.isArray(value)) return value.every((item) => isJson(item, depth + 1))
-      return isRecord(value) && Object.values(value).every((item) => isJson(item, depth + 1))
-    }
-    default:
-      return false
-  }
-}
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype
+/** The answer as effect/ai decodes it, without a second span. */
+const decoded = (ask: Whole, options: Options, parts: Array<Response.PartEncoded>): ReturnType<Whole> =>
+  Effect.withTracerEnabled(Effect.provideService(ask(options), Received, parts), false)

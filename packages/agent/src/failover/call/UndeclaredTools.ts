@@ -23,7 +23,7 @@ export const make = ({
   streamText
 }: Pick<Hooks, "generateText" | "streamText">): ReturnType<typeof LanguageModel.make> =>
   LanguageModel.make({
-    generateText,
+    generateText: PlainText.resumed(generateText),
     streamText: (options) =>
       Stream.mapArray(streamText(options), (parts) =>
         parts.some(isOfTool)
