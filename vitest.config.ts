@@ -7,16 +7,16 @@ import type { TestSpecification } from "vitest/node"
 const conditions = ["@outlast/source", "node", "import", "default"]
 const inCi = process.env["OUTLAST_TEST_SUMMARY"] !== undefined
 
-/** Files whose tests mostly wait for processes, servers and real time. */
-const waits =
-  /test\/(durability|chaos\/endurance|examples|ops|kill|host\/|process|lock)|cli\/test\/(serve|chat\/terminal|doctor)|Redis/
+/** Files that take long: most of them wait for processes, servers and real time. */
+const long =
+  /test\/(Dying|durability|chaos\/endurance|examples|ops|kill|host\/|process|lock)|cli\/test\/(serve|chat\/terminal|doctor)|Redis/
 
-/** Starts the files that wait first: those that compute use the CPU meanwhile, and fill the workers at the end. */
-class WaitingFirst extends BaseSequencer {
+/** Starts the long files first: short ones use the CPU while others wait, and fill the workers at the end. */
+class LongFirst extends BaseSequencer {
   override async sort(files: Array<TestSpecification>) {
     const sorted = await super.sort(files)
-    const isWaiting = ({ moduleId }: TestSpecification) => waits.test(moduleId)
-    return [...sorted.filter(isWaiting), ...sorted.filter((file) => !isWaiting(file))]
+    const isLong = ({ moduleId }: TestSpecification) => long.test(moduleId)
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))]
   }
 }
 
@@ -29,7 +29,7 @@ export default defineConfig({
     setupFiles: ["./test/setup.ts"],
     // Two workers more than cores, because many tests wait.
     maxWorkers: availableParallelism() + 2,
-    sequence: { sequencer: WaitingFirst },
+    sequence: { sequencer: LongFirst },
     // Programs that tests start need not compile our sources again.
     env: { NODE_COMPILE_CACHE: join(import.meta.dirname, ".cache/compile") },
     // The files of a worker share their modules: importing `effect` and our sources again for each file took most of the

@@ -10,23 +10,6 @@ export interface Death {
   readonly when: "before" | "after"
 }
 
-/** Distance of the tested deaths, in statements. 1 tests all. */
-const step = Number(globalThis.process.env["OUTLAST_DYING_STEP"] ?? "4")
-
-/**
- * Deaths of a process with this many statements, evenly spread: by default before statements 1, 5, 9 … and after 3, 7,
- * 11 … (a death after a statement leaves the same rows as one before the next). `OUTLAST_DYING_STEP=1` gives both deaths
- * of every statement.
- */
-export const deaths = (statements: number): ReadonlyArray<Death> => {
-  const from = (first: number, when: Death["when"]) =>
-    Array.from({ length: Math.ceil((statements - first + 1) / step) }, (_, i): Death => ({
-      at: first + i * step,
-      when
-    }))
-  return [...from(1, "before"), ...from(1 + Math.floor(step / 2), "after")]
-}
-
 /** The known facts of such a client. */
 export class Life extends Context.Service<
   Life,
