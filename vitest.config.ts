@@ -1,8 +1,24 @@
+import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { defineConfig } from "vitest/config"
+import { BaseSequencer } from "vitest/node"
+import type { TestSpecification } from "vitest/node"
 
 const conditions = ["@outlast/source", "node", "import", "default"]
 const inCi = process.env["OUTLAST_TEST_SUMMARY"] !== undefined
+
+/** Files that take long: most of them wait for processes, servers and real time. */
+const long =
+  /test\/(Dying|durability|chaos\/endurance|examples|ops|kill|host\/|process|lock)|cli\/test\/(serve|chat\/terminal|doctor)|Redis/
+
+/** Starts the long files first: short ones use the CPU while others wait, and fill the workers at the end. */
+class LongFirst extends BaseSequencer {
+  override async sort(files: Array<TestSpecification>) {
+    const sorted = await super.sort(files)
+    const isLong = ({ moduleId }: TestSpecification) => long.test(moduleId)
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))]
+  }
+}
 
 export default defineConfig({
   resolve: { conditions },
@@ -11,8 +27,9 @@ export default defineConfig({
     include: ["packages/*/test/**/*.test.ts", "test/**/*.test.ts"],
     testTimeout: 20_000,
     setupFiles: ["./test/setup.ts"],
-    // One worker for each core. By default Vitest leaves a core free.
-    maxWorkers: "100%",
+    // Two workers more than cores, because many tests wait.
+    maxWorkers: availableParallelism() + 2,
+    sequence: { sequencer: LongFirst },
     // Programs that tests start need not compile our sources again.
     env: { NODE_COMPILE_CACHE: join(import.meta.dirname, ".cache/compile") },
     // The files of a worker share their modules: importing `effect` and our sources again for each file took most of the

@@ -6,7 +6,7 @@
  * `HttpApi` describes the service, its client and its errors. The agent's Layer is built once, with the server, so that
  * cooldowns hold from request to request. A failure of the whole chain becomes a 503 with `retry-after`.
  */
-import { NodeHttpServer } from "@effect/platform-node"
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { createServer } from "node:http"
 import { Console, Effect, Layer, Option, Redacted, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"

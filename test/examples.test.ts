@@ -64,7 +64,7 @@ const run = (file: string): Promise<{ readonly exitCode: number | null; readonly
 describe("examples", () => {
   const files = readdirSync(folder).filter((name) => name.endsWith(".ts"))
   for (const file of files) {
-    it(file, { timeout: 60_000 }, async ({ skip }) => {
+    it(file, { timeout: 120_000 }, async ({ skip }) => {
       const { exitCode, output } = await run(file)
       // An example that lacks a program says so. Where programs are required, that is a failure.
       const needs = /^This example needs [\w-]+ on the PATH\.\n$/.test(output)

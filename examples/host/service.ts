@@ -4,7 +4,7 @@
  * `POST /events` with `{ id, text }` accepts an event; each is answered by a run of the agent, and the answer goes to the
  * webhook. `/live`, `/ready` and `/status` are for operators. The model is scripted, so the service needs no key.
  */
-import { NodeServices } from "@effect/platform-node"
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect, FiberSet, Layer, Option, Queue, Schema } from "effect"
 import { LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
 import { createServer } from "node:http"

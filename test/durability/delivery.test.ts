@@ -41,7 +41,7 @@ describe.skipIf(Nats.missing !== undefined)("a broker and publishers that are ki
           { lost: 0, outOfOrder: 0 }
         )
       }),
-    120_000
+    300_000
   )
 
   it.live(

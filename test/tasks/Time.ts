@@ -5,13 +5,11 @@ import { TestClock } from "effect/testing"
 /** A turn of the event loop: hashes and statements of a worker thread complete. */
 const turn = Effect.promise(() => new Promise<void>((resolve) => setImmediate(resolve)))
 
+/** Real time for the thread of the store. Turns in a loop would take the CPU from it. */
+const pause = Effect.promise(() => new Promise<void>((resolve) => setTimeout(resolve, 3)))
+
 /** Half a second, and the turns in which what is due happens: the store is in another thread. */
-export const halfSecond = Effect.gen(function* () {
-  yield* TestClock.adjust("500 millis")
-  const end = performance.now() + 3
-  do yield* turn
-  while (performance.now() < end)
-})
+export const halfSecond = TestClock.adjust("500 millis").pipe(Effect.andThen(pause), Effect.andThen(turn))
 
 /** Lets time pass until an effect has ended, at most `limit` half seconds. */
 export const inTime = <A, E, R>(effect: Effect.Effect<A, E, R>, limit = 4_000): Effect.Effect<A, E, R> =>

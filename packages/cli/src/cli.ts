@@ -4,19 +4,12 @@
 import { Console, Effect, Option, Stdio } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import manifest from "../package.json" with { type: "json" }
-import * as Chat from "./chat/Chat.ts"
-import * as Classify from "./classify/Classify.ts"
-import * as Compact from "./compact/Compact.ts"
-import * as ConfigCheck from "./config/ConfigCheck.ts"
-import * as Demo from "./demo/Demo.ts"
-import * as Timeline from "./demo/Timeline.ts"
+import { paintFor } from "./demo/Paint.ts"
+import { kinds } from "./config/Kinds.ts"
 import { dlq } from "./dlq/DlqCommand.ts"
-import * as Doctor from "./doctor/Doctor.ts"
 import * as Ports from "./doctor/Ports.ts"
-import * as Explain from "./explain/Explain.ts"
-import { isPreset, presetNames } from "./explain/Preset.ts"
+import { isPreset, presetNames } from "./explain/PresetName.ts"
 import { file, text } from "./Flags.ts"
-import * as Guard from "./guard/Guard.ts"
 import { withUsageErrors } from "./Invocation.ts"
 import { unknown } from "./chat/Nearest.ts"
 import * as JsonError from "./JsonError.ts"
@@ -25,6 +18,16 @@ import { tasks } from "./tasks/TasksCommand.ts"
 import { worker } from "./tasks/WorkerCommand.ts"
 import { Unsuccessful } from "./Unsuccessful.ts"
 import { UsageError } from "./UsageError.ts"
+
+// Each is loaded when its command runs: the start of the others need not wait for it.
+const Chat = Effect.promise(() => import("./chat/Chat.ts"))
+const Classify = Effect.promise(() => import("./classify/Classify.ts"))
+const Compact = Effect.promise(() => import("./compact/Compact.ts"))
+const ConfigCheck = Effect.promise(() => import("./config/ConfigCheck.ts"))
+const Demo = Effect.promise(() => import("./demo/Demo.ts"))
+const Doctor = Effect.promise(() => import("./doctor/Doctor.ts"))
+const Explain = Effect.promise(() => import("./explain/Explain.ts"))
+const Guard = Effect.promise(() => import("./guard/Guard.ts"))
 
 const demo = Command.make(
   "demo",
@@ -38,8 +41,10 @@ const demo = Command.make(
       Flag.optional
     ),
     seed: Flag.Int("seed").pipe(Flag.withDescription("Draw other faults from this number"), Flag.optional),
-    provider: Flag.ChoiceWithValue("provider", [...Demo.realProviders]).pipe(
-      Flag.withDescription("Do the job with a real provider; its key must be in the environment"),
+    provider: text("provider").pipe(
+      Flag.withDescription(
+        "Do the job with a real provider, for example anthropic; its key must be in the environment"
+      ),
       Flag.optional
     ),
     model: text("model").pipe(
@@ -51,7 +56,7 @@ const demo = Command.make(
     function* (options) {
       const { stdoutIsTerminal } = yield* Stdio.Stdio
       const paint = paintFor(yield* stdoutIsTerminal, process.env["NO_COLOR"])
-      const done = yield* Demo.run({ ...options, paint })
+      const done = yield* (yield* Demo).run({ ...options, paint })
       if (!done) return yield* new Unsuccessful()
     },
     (effect, { json }) => Effect.tapErrorTag(effect, "UsageError", JsonError.report("demo", json))
@@ -85,7 +90,7 @@ const chat = Command.make(
       if (!isPreset(preset)) {
         return yield* new UsageError({ message: unknown("a preset", preset, presetNames, "Presets") })
       }
-      const isGood = yield* Chat.run({ real, preset, folder: Option.getOrUndefined(folder) })
+      const isGood = yield* (yield* Chat).run({ real, preset, folder: Option.getOrUndefined(folder) })
       if (!isGood) return yield* new Unsuccessful()
     },
     Effect.tapErrorTag("UsageError", (error) => Console.error(`outlast chat: ${error.message}`))
@@ -118,7 +123,7 @@ const classify = Command.make(
   },
   Effect.fn(
     function* (options) {
-      const allRead = yield* Classify.run(options)
+      const allRead = yield* (yield* Classify).run(options)
       if (!allRead) return yield* new Unsuccessful()
     },
     Effect.tapErrorTag("UsageError", (error) => Console.error(`outlast classify: ${error.message}`))
@@ -161,7 +166,7 @@ const explain = Command.make(
     )
   },
   Effect.fn(
-    (options) => Explain.run(options),
+    (options) => Effect.flatMap(Explain, ({ run }) => run(options)),
     Effect.tapErrorTag("UsageError", (error) => Console.error(`outlast explain: ${error.message}`))
   )
 ).pipe(
@@ -188,7 +193,7 @@ const guard = Command.make(
   },
   Effect.fn(
     function* (options) {
-      const allRead = yield* Guard.run(options)
+      const allRead = yield* (yield* Guard).run(options)
       if (!allRead) return yield* new Unsuccessful()
     },
     Effect.tapErrorTag("UsageError", (error) => Console.error(`outlast guard: ${error.message}`))
@@ -262,7 +267,7 @@ const doctor = Command.make(
       lock: Option.getOrUndefined(lock),
       ports
     }
-    if (!(yield* Doctor.run({ ...options, ...named, node }))) return yield* new Unsuccessful()
+    if (!(yield* (yield* Doctor).run({ ...options, ...named, node }))) return yield* new Unsuccessful()
     // A timer or a connection left open by a user module would keep the process running.
     if (options.files.length > 0) yield* exit
   })
@@ -298,14 +303,18 @@ const compact = Command.make(
       Flag.withDefault(false)
     )
   },
-  Effect.fn((options) => Effect.tapError(Compact.run(options), JsonError.report("compact", options.json)))
+  Effect.fn((options) =>
+    Effect.flatMap(Compact, ({ run }) => run(options)).pipe(
+      Effect.tapError(JsonError.report("compact", options.json))
+    )
+  )
 ).pipe(
   Command.withDescription(
     "What would compaction make of this conversation? Reads a transcript, says what it found and what it cut, and keeps the result. Calls no model."
   )
 )
 
-const kind = Flag.Literals("kind", ConfigCheck.kinds).pipe(
+const kind = Flag.Literals("kind", kinds).pipe(
   Flag.withDescription("Whose settings: outlast, or decision037 for NetworkResilienceConfig"),
   Flag.withDefault("outlast")
 )
@@ -324,7 +333,9 @@ const config = Command.make("config").pipe(
         )
       },
       Effect.fn((options) =>
-        Effect.tapError(ConfigCheck.check(options), JsonError.report("config check", options.json))
+        Effect.flatMap(ConfigCheck, ({ check }) => check(options)).pipe(
+          Effect.tapError(JsonError.report("config check", options.json))
+        )
       )
     ).pipe(
       Command.withDescription(
@@ -332,14 +343,10 @@ const config = Command.make("config").pipe(
       )
     ),
     Command.make("schema", { kind }, ({ kind }) =>
-      Console.log(JSON.stringify(ConfigCheck.schemaOf(kind), undefined, 2))
+      Effect.flatMap(ConfigCheck, ({ schemaOf }) => Console.log(JSON.stringify(schemaOf(kind), undefined, 2)))
     ).pipe(Command.withDescription("Prints the JSON Schema of the file, for editors."))
   ])
 )
-
-/** Returns colours for a terminal, unless they are turned off. */
-const paintFor = (isTerminal: boolean, noColor: string | undefined): Timeline.Paint =>
-  isTerminal && (noColor === undefined || noColor === "") ? Timeline.coloured : Timeline.uncoloured
 
 const outlast = Command.make("outlast").pipe(
   Command.withDescription("Resilience for LLM agents"),

@@ -1,8 +1,9 @@
 import { Duration } from "effect"
 import { assert, describe, it } from "vitest"
 import { FailoverReason, ProviderFailure, RecoveryPolicy } from "@outlast/agent"
-import type { Preset } from "#cli/explain/Preset"
-import { presetNames, presets } from "#cli/explain/Preset"
+import { presets } from "#cli/explain/Preset"
+import { presetNames } from "#cli/explain/PresetName"
+import type { Preset } from "#cli/explain/PresetName"
 import * as Rehearsal from "#cli/explain/Rehearsal"
 import { outlast } from "./run.ts"
 

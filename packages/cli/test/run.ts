@@ -5,7 +5,7 @@
  */
 import { Readable, Writable } from "node:stream"
 import { format } from "node:util"
-import { NodeServices } from "@effect/platform-node"
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Cause, ConfigProvider, Console, Effect, Layer, Runtime, Sink, Stdio, Stream } from "effect"
 import { ContextWindows } from "@outlast/agent/compaction"
 import { Host } from "@outlast/node/host"

@@ -40,7 +40,7 @@ export const serve = (
           process.execPath,
           ["--conditions=@outlast/source", main, "serve", "--data", data, ...anyPort, ...args],
           {
-            env: { PATH: process.env["PATH"], ...env }
+            env: { PATH: process.env["PATH"], NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"], ...env }
           }
         )
       ),

@@ -26,7 +26,7 @@ export type Usage = typeof Usage.Type
 /** Milliseconds that the action took: all of them, and the active ones. Absent: 0. */
 export const took = { elapsed: Schema.optional(Schema.Finite), active: Schema.optional(Schema.Finite) }
 
-/** What the recovery of a call did. Absent: nothing of it. */
+/** Actions of the recovery during a call. Absent fields: not used. */
 export const CallNotes = Schema.Struct({
   /** The output limit was raised to this, in tokens. */
   raisedTo: Schema.optional(Schema.Finite),
@@ -39,7 +39,7 @@ export const CallNotes = Schema.Struct({
 })
 export type CallNotes = typeof CallNotes.Type
 
-/** What sub-agents have used. */
+/** Usage of sub-agents. */
 export const Spent = Schema.Struct({
   runs: Schema.Finite,
   turns: Schema.Finite,
@@ -67,7 +67,7 @@ export const CallResult = Schema.Struct({
   evidence: Schema.optional(LoopDetector.Evidence),
   /** The call was blocked by a guard around the run. */
   blocked: Schema.optional(BlockedCall.mapFields(({ pattern, message }) => ({ pattern, message }))),
-  /** What sub-agents have used that the call ran. */
+  /** Usage of the sub-agents that the call ran. */
   spent: Schema.optional(Spent)
 })
 export type CallResult = typeof CallResult.Type
@@ -80,7 +80,7 @@ export const Started = Schema.TaggedStruct("Started", {
 })
 
 export const Fitted = Schema.TaggedStruct("Fitted", {
-  /** What the compaction replaced. Empty: the conversation fits as it is. */
+  /** Replacements that the compaction made. Empty: the conversation fits unchanged. */
   edits: Schema.Array(Edit),
   /** True when a tier was used. */
   compacted: Schema.Boolean,
@@ -143,7 +143,7 @@ export const Answered = Schema.TaggedStruct("Answered", {
   by: Schema.optional(AnsweredBy),
   raised: Schema.optional(RaisedLimit),
   notes: Schema.optional(CallNotes),
-  /** What compaction has learned from the answer. */
+  /** Facts that compaction learned from the answer. */
   memory: Schema.optional(Memory),
   ...took
 })

@@ -32,7 +32,7 @@ export const RunTally = Schema.Struct({
 })
 export type RunTally = typeof RunTally.Type
 
-/** Targets that have their own row. Further ones share the last. */
+/** Maximum number of rows, one for each target. Further targets share the last row. */
 const maxRows = 16
 const others = "others"
 

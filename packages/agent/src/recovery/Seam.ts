@@ -325,7 +325,7 @@ const isGenuine = (
     const more = before[period] ?? 0
     if (more >= period && period + more >= length) return true
   }
-  // The blank between two rounds may be missing before the first one.
+  // The blank between two repetitions may be missing before the first one.
   const rest = folded.slice(from + length).trimStart()
   const behind = common(rest, folded.slice(from))
   if ((before[round] ?? 0) + behind >= Math.min(round, defaults.proof)) return true

@@ -1,4 +1,4 @@
-import { NodeServices } from "@effect/platform-node"
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Failover, FailoverReason } from "@outlast/agent"
 import * as ChainStore from "#agent/failover/chain/ChainStore"

@@ -1,4 +1,4 @@
-import { NodeRedis } from "@effect/platform-node"
+import * as NodeRedis from "@effect/platform-node/NodeRedis"
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
 import * as RedisChainStore from "#agent/failover/chain/RedisChainStore"
 import { InvalidOption } from "@outlast/resilience"

@@ -1,4 +1,4 @@
-import { NodeRedis } from "@effect/platform-node"
+import * as NodeRedis from "@effect/platform-node/NodeRedis"
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
 import type { Scope } from "effect"
 import { Context, Duration, Effect, Exit, Fiber, Layer, Scope as Scopes } from "effect"

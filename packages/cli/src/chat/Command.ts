@@ -5,8 +5,8 @@
  * starts with a slash. Names that depend on the chain (targets, circuits) are checked where they are used.
  */
 import { SimulatedFailure } from "@outlast/testing"
-import type { Preset } from "../explain/Preset.ts"
-import { isPreset, presetNames } from "../explain/Preset.ts"
+import type { Preset } from "../explain/PresetName.ts"
+import { isPreset, presetNames } from "../explain/PresetName.ts"
 import { unknown } from "./Nearest.ts"
 
 export type View =

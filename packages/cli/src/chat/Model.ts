@@ -12,7 +12,7 @@ import { Permits, Targets } from "@outlast/agent/failover"
 import type { Chain as Chains } from "@outlast/agent/failover"
 import type { TargetRef } from "@outlast/agent/conversation"
 import { CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
-import type { Preset } from "../explain/Preset.ts"
+import type { Preset } from "../explain/PresetName.ts"
 import { presets } from "../explain/Preset.ts"
 import type { Chain } from "./FakeChain.ts"
 

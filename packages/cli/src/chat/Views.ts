@@ -3,9 +3,9 @@ import { Duration } from "effect"
 import type { Targets } from "@outlast/agent"
 import type { SafetyGuard } from "@outlast/agent"
 import type { CircuitBreaker } from "@outlast/resilience"
-import { deviationsOf, presetNames, presets } from "../explain/Preset.ts"
-import type { Preset } from "../explain/Preset.ts"
-import { isPreset } from "../explain/Preset.ts"
+import { deviationsOf, presets } from "../explain/Preset.ts"
+import { presetNames } from "../explain/PresetName.ts"
+import type { Preset } from "../explain/PresetName.ts"
 import { definitions } from "./Command.ts"
 import type { Journal, Stats } from "./Journal.ts"
 
@@ -135,14 +135,12 @@ export const help: Lines = [
 /** The presets. The current one is marked. */
 export const presetList = (current: Preset): Lines => [
   ...table(
-    presetNames
-      .filter(isPreset)
-      .map((name) => [
-        name === current ? "*" : " ",
-        name,
-        presets[name].circuits === false ? "no circuits" : "circuits",
-        `${plural(deviationsOf(name).length, "deviation")} from its document`
-      ])
+    presetNames.map((name) => [
+      name === current ? "*" : " ",
+      name,
+      presets[name].circuits === false ? "no circuits" : "circuits",
+      `${plural(deviationsOf(name).length, "deviation")} from its document`
+    ])
   ),
   "outlast explain --preset NAME says more about one."
 ]

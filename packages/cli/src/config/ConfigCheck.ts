@@ -8,11 +8,8 @@ import { Console, Data, Effect, FileSystem, Result, Runtime } from "effect"
 import { Decision037Config, OutlastConfig } from "@outlast/agent/config"
 import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
+import type { Kind } from "./Kinds.ts"
 import * as SettingsFile from "./SettingsFile.ts"
-
-/** The kinds of settings, by name. */
-export const kinds = ["outlast", "decision037"] as const
-export type Kind = (typeof kinds)[number]
 
 export interface Options {
   readonly file: string

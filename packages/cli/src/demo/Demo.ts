@@ -26,6 +26,7 @@ import { FakeProvider, FaultPlan } from "@outlast/testing"
 import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
 import { fixTheTest } from "./Program.ts"
+import type { Paint } from "./Paint.ts"
 import * as Project from "./Project.ts"
 import * as Story from "./Story.ts"
 import * as Summary from "./Summary.ts"
@@ -38,13 +39,13 @@ export interface Options {
   readonly plan: Option.Option<string>
   readonly seed: Option.Option<number>
   /** Do the job with a real provider instead. */
-  readonly provider: Option.Option<RealProvider>
+  readonly provider: Option.Option<string>
   readonly model: Option.Option<string>
-  readonly paint: Timeline.Paint
+  readonly paint: Paint
 }
 
 /** Providers that do the job with a key alone, by name. */
-export const realProviders: ReadonlyMap<string, RealProvider> = new Map(
+const realProviders: ReadonlyMap<string, RealProvider> = new Map(
   Registry.providers.flatMap(({ provider, name, keys: [key], usual }) =>
     key === undefined || usual === undefined ? [] : [[provider, { provider, name, key, usual }] as const]
   )
@@ -66,7 +67,7 @@ export const run = (options: Options) =>
     const console = yield* Console.Console
     const write: Write = json ? () => Effect.void : (line) => Effect.sync(() => console.log(line))
     const summary = Option.isSome(options.provider)
-      ? yield* real(options.provider.value, options, write)
+      ? yield* real(yield* providerOf(options.provider.value), options, write)
       : yield* rehearsed(options, write)
     yield* write("")
     for (const line of Summary.lines(summary, paint)) yield* write(line)
@@ -87,6 +88,14 @@ const checked = ({ plan, seed, provider, model }: Options): Effect.Effect<void, 
   return Option.isSome(model) && Option.isNone(provider)
     ? wrong("--model names a model of --provider: give that, too.")
     : Effect.void
+}
+
+const providerOf = (name: string): Effect.Effect<RealProvider, UsageError> => {
+  const provider = realProviders.get(name)
+  const known = [...realProviders.keys()].join(", ")
+  return provider === undefined
+    ? Effect.fail(new UsageError({ message: `--provider ${name} is unknown. Known providers: ${known}.` }))
+    : Effect.succeed(provider)
 }
 
 /** Does both runs with fake providers on this machine. */
@@ -164,7 +173,7 @@ const demoKey = (value: string): KeySource.KeySource => KeySource.value(value, R
 
 const withServer = <A, E, R>(
   plan: FaultPlan.FaultPlan,
-  paint: Timeline.Paint,
+  paint: Paint,
   write: Write,
   use: (server: FakeProvider.FakeProvider, timeline: Timeline.Timeline) => Effect.Effect<A, E, R>
 ) =>
@@ -260,5 +269,5 @@ const readPlan = (file: string): Effect.Effect<FaultPlan.FaultPlan, UsageError, 
     )
   })
 
-const title = (write: Write, paint: Timeline.Paint, text: string) =>
+const title = (write: Write, paint: Paint, text: string) =>
   Effect.andThen(write(""), write(paint.strong(`── ${text} ──`)))

@@ -1,6 +1,6 @@
 /** The figures of a run, counted from its events. */
 import type { FailoverEvent } from "@outlast/agent"
-import type { Paint } from "./Timeline.ts"
+import type { Paint } from "./Paint.ts"
 
 /** The figures of one target. */
 interface TargetSummary {

@@ -6,20 +6,8 @@ import { Clock, Effect } from "effect"
 import { EventLine } from "@outlast/agent"
 import type { FailoverEvent } from "@outlast/agent"
 import type { FakeProvider } from "@outlast/testing"
-
-/** ANSI colours, or none. */
-export interface Paint {
-  readonly dim: (text: string) => string
-  readonly good: (text: string) => string
-  readonly bad: (text: string) => string
-  readonly strong: (text: string) => string
-}
-
-const code = (n: number) => (text: string) => `\u001b[${n}m${text}\u001b[0m`
-const plain = (text: string): string => text
-
-export const coloured: Paint = { dim: code(2), good: code(32), bad: code(31), strong: code(1) }
-export const uncoloured: Paint = { dim: plain, good: plain, bad: plain, strong: plain }
+import { plain } from "./Paint.ts"
+import type { Paint } from "./Paint.ts"
 
 export interface Timeline {
   readonly paint: Paint

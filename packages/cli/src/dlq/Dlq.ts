@@ -10,11 +10,10 @@ import type { Filter } from "@outlast/delivery"
 import type { StoreError } from "@outlast/resilience"
 import { Clock, Console, Effect, Layer, Option } from "effect"
 import { UsageError } from "../UsageError.ts"
+import type { Reason } from "./Reasons.ts"
 import * as Report from "./Report.ts"
 import { addressOf, clientOf, nameOf } from "./StoreClient.ts"
 import * as When from "./When.ts"
-
-export const reasons = ["rejected", "shed", "deliveries"] as const
 
 interface StoreFlags {
   readonly store: Option.Option<string>
@@ -24,7 +23,7 @@ interface StoreFlags {
 
 interface FilterFlags {
   readonly subject: Option.Option<string>
-  readonly reason: Option.Option<(typeof reasons)[number]>
+  readonly reason: Option.Option<Reason>
   readonly since: Option.Option<string>
   readonly olderThan: Option.Option<string>
   readonly limit: Option.Option<number>

@@ -1,8 +1,12 @@
 /** The flags of `outlast dlq`. */
+import { Effect } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { argument, storeFlags, text } from "../Flags.ts"
 import { reported } from "../Unsuccessful.ts"
-import * as Dlq from "./Dlq.ts"
+import { reasons } from "./Reasons.ts"
+
+// Loaded when a command runs: the start of the others need not wait for it.
+const Dlq = Effect.promise(() => import("./Dlq.ts"))
 
 const store = storeFlags("The outbox")
 const filter = {
@@ -10,7 +14,7 @@ const filter = {
     Flag.withDescription('A subject, or a pattern: "*" is one part, ">" the rest'),
     Flag.optional
   ),
-  reason: Flag.Literals("reason", Dlq.reasons).pipe(Flag.withDescription("Why it is dead"), Flag.optional),
+  reason: Flag.Literals("reason", reasons).pipe(Flag.withDescription("Why it is dead"), Flag.optional),
   since: text("since").pipe(
     Flag.withDescription("Died since: 30m, 12h, 7d ago, or a date such as 2026-11-23T08:00:00Z"),
     Flag.optional
@@ -46,7 +50,11 @@ export const dlq = Command.make("dlq").pipe(
           Flag.withDefault(false)
         )
       },
-      (options) => reported(Dlq.list(options), "dlq")
+      (options) =>
+        reported(
+          Effect.flatMap(Dlq, ({ list }) => list(options)),
+          "dlq"
+        )
     ).pipe(Command.withDescription("Lists dead letters, the newest first, without their bodies.")),
     Command.make(
       "show",
@@ -58,17 +66,27 @@ export const dlq = Command.make("dlq").pipe(
           Flag.withDefault(false)
         )
       },
-      (options) => reported(Dlq.show(options), "dlq")
+      (options) =>
+        reported(
+          Effect.flatMap(Dlq, ({ show }) => show(options)),
+          "dlq"
+        )
     ).pipe(Command.withDescription("Shows one dead letter with its history.")),
     Command.make("replay", { ids, ...store, ...filter, all: everything, dryRun }, (options) =>
-      reported(Dlq.replay(options), "dlq")
+      reported(
+        Effect.flatMap(Dlq, ({ replay }) => replay(options)),
+        "dlq"
+      )
     ).pipe(
       Command.withDescription(
         "Puts dead letters back into the outbox, behind what their subjects have stored, all or none. A running outbox publishes them at its next sweep."
       )
     ),
     Command.make("purge", { ids, ...store, ...filter, all: everything, dryRun }, (options) =>
-      reported(Dlq.purge(options), "dlq")
+      reported(
+        Effect.flatMap(Dlq, ({ purge }) => purge(options)),
+        "dlq"
+      )
     ).pipe(Command.withDescription("Removes dead letters for good."))
   ])
 )

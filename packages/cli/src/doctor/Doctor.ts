@@ -20,20 +20,22 @@ import { Clock, Console, Effect, Logger } from "effect"
 import { Registry } from "@outlast/providers"
 import type { Check } from "./Checks.ts"
 import * as Checks from "./Checks.ts"
-import * as Configuration from "./Configuration.ts"
-import * as EventStreams from "./EventStreams.ts"
 import * as SideEffects from "./SideEffects.ts"
 import * as Keys from "./Keys.ts"
 import * as Loading from "./Loading.ts"
 import * as Lock from "./Lock.ts"
 import * as Ports from "./Ports.ts"
-import * as Stores from "./Stores.ts"
 import * as SystemClock from "./SystemClock.ts"
 import * as NodeVersion from "./NodeVersion.ts"
 import * as Offer from "./Offer.ts"
 import type { Problem } from "./Problem.ts"
 import * as Problems from "./Problem.ts"
 import * as Report from "./Report.ts"
+
+// Loaded when they are asked for: settings, databases and the broker take longer to load than all other checks.
+const Configuration = Effect.promise(() => import("./Configuration.ts"))
+const EventStreams = Effect.promise(() => import("./EventStreams.ts"))
+const Stores = Effect.promise(() => import("./Stores.ts"))
 
 export interface Options {
   /** Modules and JSON manifests. */
@@ -90,7 +92,7 @@ const examine = ({
       ...Checks.of("clock", SystemClock.problems(now), new Date(now).toISOString()),
       ...Checks.of("keys", Keys.problems(values), "Every key that is set looks like one.")
     ]
-    if (config !== undefined) checks.push(...(yield* Configuration.examine(config)))
+    if (config !== undefined) checks.push(...(yield* (yield* Configuration).examine(config)))
     for (const file of files) {
       const { value, uncaught } = yield* SideEffects.watch(
         file,
@@ -111,9 +113,9 @@ const examine = ({
       }
       checks.push(...Checks.of("tools", problems, "Its tools and extensions could be examined.", file))
     }
-    for (const store of stores) checks.push(...(yield* Stores.examine(store)))
+    for (const store of stores) checks.push(...(yield* (yield* Stores).examine(store)))
     if (nats !== undefined) {
-      const problems = yield* EventStreams.problems(nats, subjects)
+      const problems = yield* (yield* EventStreams).problems(nats, subjects)
       checks.push(...Checks.of("streams", problems, "The streams keep what is published."))
     }
     if (lock !== undefined) checks.push(...(yield* Lock.examine(lock)))

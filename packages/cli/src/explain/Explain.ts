@@ -8,8 +8,9 @@ import * as ErrorCase from "../classify/ErrorCase.ts"
 import * as Verdict from "../classify/Verdict.ts"
 import { unreadable } from "../Unreadable.ts"
 import { UsageError } from "../UsageError.ts"
-import type { Preset } from "./Preset.ts"
-import { deviationsOf, isPreset, presetNames, presets } from "./Preset.ts"
+import { deviationsOf, presets } from "./Preset.ts"
+import { isPreset, presetNames } from "./PresetName.ts"
+import type { Preset } from "./PresetName.ts"
 import * as Rehearsal from "./Rehearsal.ts"
 
 export interface Options {

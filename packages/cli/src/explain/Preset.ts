@@ -1,9 +1,11 @@
 /** The policies that can be named on the command line. */
 import { Presets, RecoveryPolicy } from "@outlast/agent"
+import type { Preset } from "./PresetName.ts"
 
 const { claw0, codebuddy, decision037, nexo, s11 } = Presets
 
-const named = {
+/** Each preset has its own classes. */
+export const presets: Readonly<Record<Preset, RecoveryPolicy.RecoveryPolicy<string>>> = {
   interactive: RecoveryPolicy.interactive,
   background: RecoveryPolicy.background,
   codebuddy: codebuddy.policy,
@@ -11,14 +13,7 @@ const named = {
   s11: s11.policy,
   nexo: nexo.policy,
   claw0: claw0.policy
-} as const
-
-export type Preset = keyof typeof named
-
-/** Each preset has its own classes. */
-export const presets: Readonly<Record<Preset, RecoveryPolicy.RecoveryPolicy<string>>> = named
-
-export const presetNames: ReadonlyArray<string> = Object.keys(presets)
+}
 
 const deviations: Readonly<Record<Preset, ReadonlyArray<string>>> = {
   interactive: [],
@@ -32,5 +27,3 @@ const deviations: Readonly<Record<Preset, ReadonlyArray<string>>> = {
 
 /** Where a preset differs from the document of its system. Empty for the policies that follow no document. */
 export const deviationsOf = (preset: Preset): ReadonlyArray<string> => deviations[preset]
-
-export const isPreset = (name: string): name is Preset => Object.hasOwn(presets, name)

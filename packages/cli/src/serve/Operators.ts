@@ -48,7 +48,10 @@ const replay = (dead: DeadLetters.Service): Ops.Action =>
       })
   })
 
-/** A task that waits for something else by now refuses the decision: its key names what the person has seen. */
+/**
+ * Answers what a task waits for. The key names the question that the operator has seen: a task that meanwhile waits for
+ * something else refuses the decision.
+ */
 const decide = (tasks: Tasks.Service): Ops.Action =>
   Ops.action({
     doc: 'Answers what a task waits for: { "task": ID, "key": TEXT, "verdict": { "_tag": "Happened", "result"? } | { "_tag": "DidNot" } | { "_tag": "Approved", "decisions": [BOOLEAN] } }; the section tasks of /api/state has the key as decision.',

@@ -4,26 +4,14 @@
  * It opens the store itself and runs nothing. Workers see what it asks for within half a second.
  */
 import { userInfo } from "node:os"
-import type { TaskStatus, Verdict } from "@outlast/tasks"
+import type { Verdict } from "@outlast/tasks"
 import { Tasks } from "@outlast/tasks"
 import { Clock, Console, Effect, Layer, Option, Stream } from "effect"
 import * as When from "../dlq/When.ts"
 import * as StoreClient from "../dlq/StoreClient.ts"
 import { UsageError } from "../UsageError.ts"
 import * as Report from "./Report.ts"
-
-export const states = [
-  "Queued",
-  "Running",
-  "Retrying",
-  "WaitingUntil",
-  "WaitingForWorker",
-  "WaitingForApproval",
-  "InDoubt",
-  "Done",
-  "Failed",
-  "Cancelled"
-] as const satisfies ReadonlyArray<TaskStatus["state"]["_tag"]>
+import type { State } from "./TaskStates.ts"
 
 export interface StoreFlags {
   readonly store: Option.Option<string>
@@ -46,7 +34,7 @@ const withTasks = <A, E>({ store, prefix }: StoreFlags, use: (tasks: Tasks.Servi
 
 export const list = (
   flags: StoreFlags & {
-    readonly state: ReadonlyArray<(typeof states)[number]>
+    readonly state: ReadonlyArray<State>
     readonly task: Option.Option<string>
     readonly limit: Option.Option<number>
   }

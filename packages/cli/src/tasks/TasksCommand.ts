@@ -1,8 +1,12 @@
 /** The flags of `outlast tasks`. */
+import { Effect } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { argument, storeFlags, text } from "../Flags.ts"
 import { reported } from "../Unsuccessful.ts"
-import * as Tasks from "./Tasks.ts"
+import { states } from "./TaskStates.ts"
+
+// Loaded when a command runs: the start of the others need not wait for it.
+const Tasks = Effect.promise(() => import("./Tasks.ts"))
 
 const store = storeFlags("Where the tasks are")
 const id = argument("id").pipe(Argument.withDescription("Id of the task: agent/key"))
@@ -15,14 +19,18 @@ export const tasks = Command.make("tasks").pipe(
       "list",
       {
         ...store,
-        state: Flag.Literals("state", Tasks.states).pipe(
+        state: Flag.Literals("state", states).pipe(
           Flag.withDescription("Only tasks in this state; can be given again"),
           Flag.atLeast(0)
         ),
         task: text("task").pipe(Flag.withDescription("Only tasks of this agent"), Flag.optional),
         limit: Flag.Int("limit").pipe(Flag.withDescription("At most so many. Default 50"), Flag.optional)
       },
-      (options) => reported(Tasks.list(options), "tasks")
+      (options) =>
+        reported(
+          Effect.flatMap(Tasks, ({ list }) => list(options)),
+          "tasks"
+        )
     ).pipe(Command.withDescription("Lists tasks, the newest first.")),
     Command.make(
       "show",
@@ -34,17 +42,32 @@ export const tasks = Command.make("tasks").pipe(
           Flag.withDefault(false)
         )
       },
-      (options) => reported(Tasks.show(options), "tasks")
+      (options) =>
+        reported(
+          Effect.flatMap(Tasks, ({ show }) => show(options)),
+          "tasks"
+        )
     ).pipe(Command.withDescription("Shows one task: its state, what it waits for, and how it ended.")),
-    Command.make("watch", { ...store, id }, (options) => reported(Tasks.watch(options), "tasks")).pipe(
+    Command.make("watch", { ...store, id }, (options) =>
+      reported(
+        Effect.flatMap(Tasks, ({ watch }) => watch(options)),
+        "tasks"
+      )
+    ).pipe(
       Command.withDescription("Prints each change of a task until it ends. Ends with 1 unless it is done.")
     ),
-    Command.make("cancel", { ...store, ids }, (options) => reported(Tasks.cancel(options), "tasks")).pipe(
-      Command.withDescription("Cancels tasks, also while a tool runs.")
-    ),
-    Command.make("resume", { ...store, ids }, (options) => reported(Tasks.resume(options), "tasks")).pipe(
-      Command.withDescription("Continues failed or cancelled tasks from their conversations.")
-    ),
+    Command.make("cancel", { ...store, ids }, (options) =>
+      reported(
+        Effect.flatMap(Tasks, ({ cancel }) => cancel(options)),
+        "tasks"
+      )
+    ).pipe(Command.withDescription("Cancels tasks, also while a tool runs.")),
+    Command.make("resume", { ...store, ids }, (options) =>
+      reported(
+        Effect.flatMap(Tasks, ({ resume }) => resume(options)),
+        "tasks"
+      )
+    ).pipe(Command.withDescription("Continues failed or cancelled tasks from their conversations.")),
     Command.make(
       "decide",
       {
@@ -73,7 +96,11 @@ export const tasks = Command.make("tasks").pipe(
           Flag.optional
         )
       },
-      (options) => reported(Tasks.decide(options), "tasks")
+      (options) =>
+        reported(
+          Effect.flatMap(Tasks, ({ decide }) => decide(options)),
+          "tasks"
+        )
     ).pipe(Command.withDescription("Answers what a task waits for, so that it goes on.")),
     Command.make(
       "prune",
@@ -83,7 +110,11 @@ export const tasks = Command.make("tasks").pipe(
           Flag.withDescription("Ended before: 12h, 30d ago, or a date such as 2026-11-23T08:00:00Z")
         )
       },
-      (options) => reported(Tasks.prune(options), "tasks")
+      (options) =>
+        reported(
+          Effect.flatMap(Tasks, ({ prune }) => prune(options)),
+          "tasks"
+        )
     ).pipe(
       Command.withDescription("Removes tasks that ended, with their history. Their keys can be used again.")
     )

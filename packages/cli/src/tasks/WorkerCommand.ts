@@ -1,8 +1,11 @@
 /** The flags of `outlast worker`. */
+import { Effect } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { argument, storeFlags, text } from "../Flags.ts"
 import { reported } from "../Unsuccessful.ts"
-import * as Worker from "./Worker.ts"
+
+// Loaded when the command runs: the start of the others need not wait for it.
+const Worker = Effect.promise(() => import("./Worker.ts"))
 
 const { store, prefix } = storeFlags("Where the tasks are")
 
@@ -39,7 +42,11 @@ export const worker = Command.make(
       Flag.optional
     )
   },
-  (options) => reported(Worker.run(options), "worker")
+  (options) =>
+    reported(
+      Effect.flatMap(Worker, ({ run }) => run(options)),
+      "worker"
+    )
 ).pipe(
   Command.withDescription(
     "Runs durable tasks: one worker for a SQLite file, as many as wanted for PostgreSQL. Ends in good order on SIGTERM."

@@ -1,5 +1,5 @@
 /** The fake model and the tools of the chat. */
-import { NodeServices } from "@effect/platform-node"
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, FileSystem, Path, Stream } from "effect"
 import * as FakeModel from "#cli/chat/FakeModel"

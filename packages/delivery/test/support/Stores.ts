@@ -1,11 +1,11 @@
 /** The stores that every contract is run on. */
 import { Effect, Exit, Layer, Scope } from "effect"
+import type { Context } from "effect"
 import type { SqlClient } from "effect/sql"
 import { afterAll, beforeAll, describe } from "vitest"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { DeliveryStore } from "@outlast/delivery"
 import * as Postgres from "../../../../test/services/Postgres.ts"
-import type { Program } from "../../../../test/services/Server.ts"
 
 type Store = DeliveryStore.DeliveryStore | SqlClient.SqlClient
 
@@ -30,31 +30,33 @@ const overSql = (client: Layer.Layer<SqlClient.SqlClient, unknown>): Subject => 
     )
 })
 
-const sqlite = SqliteClient.layer({ filename: ":memory:" })
+/** A client that all tests of a suite share: a thread for each test would take most of the time. */
+const shared = (client: Effect.Effect<Layer.Layer<SqlClient.SqlClient, unknown>, unknown, Scope.Scope>) => {
+  const scope = Effect.runSync(Scope.make())
+  let built: Context.Context<SqlClient.SqlClient> | undefined
+  beforeAll(async () => {
+    built = await Effect.flatMap(client, Layer.build).pipe(Scope.provide(scope), Effect.runPromise)
+  }, 60_000)
+  afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
+  return Layer.suspend(() => {
+    if (built === undefined) throw new Error("The database is not open")
+    return Layer.succeedContext(built)
+  })
+}
+
+const sqlite = Effect.succeed(SqliteClient.layer({ filename: ":memory:" }))
+
+const postgres = Effect.map(Postgres.running, (program) => Postgres.client(program, { maxConnections: 4 }))
 
 /** Runs a suite on memory, SQLite and PostgreSQL. */
 export const onEach = (suite: (subject: Subject) => void): void => {
   describe("in memory", () => {
+    const client = shared(sqlite)
     suite({
       isSql: false,
-      layer: ({ deadLetters } = {}) => Layer.merge(DeliveryStore.layerMemory({ deadLetters }), sqlite)
+      layer: ({ deadLetters } = {}) => Layer.merge(DeliveryStore.layerMemory({ deadLetters }), client)
     })
   })
-  describe("on SQLite", () => suite(overSql(sqlite)))
-  describe.skipIf(Postgres.missing !== undefined)("on PostgreSQL", () => {
-    const scope = Effect.runSync(Scope.make())
-    let program: Program | undefined
-    beforeAll(async () => {
-      program = await Effect.runPromise(Scope.provide(Postgres.running, scope))
-    }, 60_000)
-    afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
-    suite(
-      overSql(
-        Layer.suspend(() => {
-          if (program === undefined) throw new Error("PostgreSQL is not running")
-          return Postgres.client(program, { maxConnections: 4 })
-        })
-      )
-    )
-  })
+  describe("on SQLite", () => suite(overSql(shared(sqlite))))
+  describe.skipIf(Postgres.missing !== undefined)("on PostgreSQL", () => suite(overSql(shared(postgres))))
 }

@@ -14,7 +14,8 @@
  * const Sockets = ClusterSockets.layer({ host: "127.0.0.1" })
  * ```
  */
-import { NodeClusterSocket, NodeSocketServer } from "@effect/platform-node"
+import * as NodeClusterSocket from "@effect/platform-node/NodeClusterSocket"
+import * as NodeSocketServer from "@effect/platform-node/NodeSocketServer"
 import { Options as Check } from "@outlast/resilience"
 import { Effect, Layer, Option } from "effect"
 import type { Runners } from "effect/cluster"

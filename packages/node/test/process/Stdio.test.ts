@@ -1,5 +1,5 @@
 /** Supervised processes and JSON-RPC with real processes. */
-import { NodeServices } from "@effect/platform-node"
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Schedule } from "effect"
 import type { Scope } from "effect"

@@ -1,5 +1,5 @@
 /** A program with a supervised process: prints the ids of the process and of its child, and then ends as it is told. */
-import { NodeServices } from "@effect/platform-node"
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect, Schedule } from "effect"
 import { existsSync } from "node:fs"
 import { fileURLToPath } from "node:url"

@@ -2,7 +2,7 @@
  * A process that runs durable workflows on a SQLite file: `workflowWorker.ts <path>`. Executes the workflow `order`
  * and prints which of its activities run. The second activity waits for `go`.
  */
-import { NodeCrypto } from "@effect/platform-node"
+import * as NodeCrypto from "@effect/platform-node/NodeCrypto"
 import { Deferred, Effect, Layer, Schema } from "effect"
 import { ClusterWorkflowEngine, SingleRunner } from "effect/cluster"
 import { Activity, Workflow } from "effect/workflow"

@@ -241,7 +241,7 @@ class Ending {
 
 /** Finish reasons that are errors; the clients call them `other`. */
 const givenUp = new Set([
-  // Gemini
+  // Of Gemini
   "UNEXPECTED_TOOL_CALL",
   "TOO_MANY_TOOL_CALLS",
   "MALFORMED_RESPONSE",

@@ -2,11 +2,11 @@
  * The error of a store that cannot do its work: a database on this machine or on another one.
  *
  * `reason` says what is wrong with the store, whatever the database is, so that a program decides once: `full` and
- * `readOnly` need someone to act, `locked` and `unavailable` may pass by themselves, `corrupt` needs a backup.
+ * `readOnly` need an operator, `locked` and `unavailable` are often transient, `corrupt` needs a backup.
  * {@link fromSqlError} reads the codes of SQLite (node:sqlite's `errcode`, better-sqlite3's `code`), PostgreSQL
  * (SQLSTATE) and the operating system out of a `SqlError` of `effect/sql`.
  *
- * **What it does not do.** A statement that is wrong (syntax, a constraint, a missing table) says nothing about the
+ * **What it does not do.** A wrong statement (syntax, a constraint, a missing table) is no problem of the
  * store: `fromSqlError` gives `undefined` for it. A message has no SQL, no values and no credentials.
  *
  * **Example** (Errors of a store, and defects of its statements)
@@ -36,9 +36,9 @@ export class StoreError extends Schema.TaggedError<StoreError>("@outlast/resilie
     reason: Schema.Literals(["full", "readOnly", "locked", "corrupt", "unavailable"]),
     /** The store's name, for example `outbox`. */
     store: Schema.String,
-    /** Its file or address, without credentials. */
+    /** File or address of the store, without credentials. */
     file: Schema.optional(Schema.String),
-    /** What happened, where the reason alone does not say it: `its file was deleted while it was open`. */
+    /** Details that the reason does not give, for example `its file was deleted while it was open`. */
     detail: Schema.optional(Schema.String),
     /** The database's own code, for example `SQLite error 13` or `SQLSTATE 53100`. */
     code: Schema.optional(Schema.String),
@@ -94,7 +94,7 @@ const words: Readonly<
 export interface Where {
   /** The store's name for people, for example `outbox`. */
   readonly store: string
-  /** Its file or address. A password in an address is not kept. */
+  /** File or address of the store. A password in an address is not kept. */
   readonly file?: string | undefined
 }
 
@@ -151,7 +151,7 @@ interface Found {
   readonly verdict: Verdict | undefined
 }
 
-/** By the class that `effect/sql` gave the error, where no code is known. */
+/** Verdicts by the class that `effect/sql` gave the error, where no code is known. */
 const ofTag: Readonly<Record<string, Verdict>> = {
   ConnectionError: { reason: "unavailable" },
   AuthenticationError: { reason: "unavailable", detail: "it refused the credentials" },
@@ -212,7 +212,7 @@ const codeOf = (error: Readonly<Record<string, unknown>>): Found | undefined => 
 const denied: Verdict = { reason: "readOnly", detail: "access is denied" }
 const ioError: Verdict = { reason: "unavailable", detail: "its disk reports an error" }
 
-/** By the primary code, the lower 8 bits. */
+/** Verdicts by the primary code of SQLite, the lower 8 bits. */
 const sqlitePrimary: Readonly<Record<number, Verdict>> = {
   3: denied,
   5: { reason: "locked" },
@@ -287,7 +287,7 @@ const sqliteByName = (name: string): Found => {
 
 const connection: Verdict = { reason: "unavailable", detail: "its connection is gone" }
 
-/** By the whole SQLSTATE. */
+/** Verdicts by the whole SQLSTATE. */
 const postgresStates: Readonly<Record<string, Verdict>> = {
   "25006": { reason: "readOnly", detail: "the server takes only reads: it may be a replica" },
   "40001": { reason: "locked" },
@@ -302,7 +302,7 @@ const postgresStates: Readonly<Record<string, Verdict>> = {
   "58P01": { reason: "corrupt", detail: "a file of the database is missing" }
 }
 
-/** By the class, the first two characters. */
+/** Verdicts by the class of the SQLSTATE, its first two characters. */
 const postgresClasses: Readonly<Record<string, Verdict>> = {
   "08": connection,
   "28": { reason: "unavailable", detail: "it refused the credentials" },

@@ -9,8 +9,12 @@ import { TestClock } from "effect/testing"
 import { spawn } from "node:child_process"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
+import { vi } from "vitest"
 import * as RedisServer from "../../../../test/services/Redis.ts"
 import { connection, turn, until } from "./redisStore.ts"
+
+// Processes start slowly on a busy machine.
+vi.setConfig({ testTimeout: 60_000 })
 
 // -----------------------------------------------------------------------------
 // Processes

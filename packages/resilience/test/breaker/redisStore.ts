@@ -1,5 +1,5 @@
 /** Breakers over a Redis server that the test starts, in virtual time. A layer for the contract and the model. */
-import { NodeRedis } from "@effect/platform-node"
+import * as NodeRedis from "@effect/platform-node/NodeRedis"
 import { CircuitBreaker } from "@outlast/resilience"
 import type { SharedCircuits } from "#resilience/breaker/CircuitStore"
 import * as RedisCircuitStore from "#resilience/breaker/RedisCircuitStore"

@@ -2,7 +2,7 @@
  * A process with a breaker over Redis and its own clock. Runs the commands from stdin, and answers each line with one
  * line. Time moves only on command.
  */
-import { NodeRedis } from "@effect/platform-node"
+import * as NodeRedis from "@effect/platform-node/NodeRedis"
 import { CircuitBreaker } from "@outlast/resilience"
 import type { SharedCircuits } from "#resilience/breaker/CircuitStore"
 import * as RedisCircuitStore from "#resilience/breaker/RedisCircuitStore"

@@ -4,7 +4,7 @@
  * It submits one task, and runs it. At POINT it kills itself with SIGKILL. Its effects are lines of a file, written with
  * fsync. At the end it prints the result. Without `ask` nobody can be asked about a payment: then it prints the effect.
  */
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect, Layer, Option, References } from "effect"
 import { spawnSync } from "node:child_process"
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs"

@@ -150,35 +150,41 @@ const shown = (exit: Exit.Exit<unknown, unknown>): string =>
     ? JSON.stringify(exit.value, (name, value: unknown) => (name === "seq" ? undefined : value))
     : String(exit.cause)
 
-const sqlite = Tasks.layerStore().pipe(Layer.provide(SqliteClient.layer({ filename: ":memory:" })))
+/** Empties the database: starting a thread with a database of its own for each run would take most of the time. */
+const wiped = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const tables = yield* sql<{ readonly name: string }>`SELECT name FROM sqlite_master
+    WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`
+  for (const { name } of tables) yield* sql`DROP TABLE ${sql(name)}`
+}).pipe(Effect.orDie)
 
 describe("TaskStore", () => {
   it.effect(
     "does the same in memory and on SQLite",
     () =>
-      Effect.promise(() =>
-        fc.assert(
-          fc.asyncProperty(fc.array(call, { maxLength: 40 }), (calls) =>
-            Effect.runPromise(
-              Effect.scoped(
-                Effect.gen(function* () {
-                  const stores = [
-                    Context.get(yield* Layer.build(MemoryStore.layer), TaskStore),
-                    Context.get(yield* Layer.build(sqlite), TaskStore)
-                  ]
-                  for (const [at, call] of calls.entries()) {
-                    const [memory, sql] = yield* Effect.forEach(stores, (store) =>
-                      Effect.map(Effect.exit(call(store, at)), shown)
-                    )
-                    assert.strictEqual(memory, sql, `call ${at}`)
-                  }
-                })
-              )
-            )
-          ),
-          { numRuns: 60 }
+      Effect.gen(function* () {
+        const database = yield* Effect.context<SqlClient.SqlClient>()
+        const run = Effect.runPromiseWith(database)
+        yield* Effect.promise(() =>
+          fc.assert(
+            fc.asyncProperty(fc.array(call, { maxLength: 40 }), (calls) =>
+              Effect.gen(function* () {
+                const stores = [
+                  Context.get(yield* Layer.build(MemoryStore.layer), TaskStore),
+                  Context.get(yield* Layer.build(Layer.fresh(Tasks.layerStore())), TaskStore)
+                ]
+                for (const [at, call] of calls.entries()) {
+                  const [memory, sql] = yield* Effect.forEach(stores, (store) =>
+                    Effect.map(Effect.exit(call(store, at)), shown)
+                  )
+                  assert.strictEqual(memory, sql, `call ${at}`)
+                }
+              }).pipe(Effect.scoped, Effect.ensuring(wiped), run)
+            ),
+            { numRuns: 60 }
+          )
         )
-      ),
+      }).pipe(Effect.provide(SqliteClient.layer({ filename: ":memory:" }))),
     120_000
   )
 

@@ -19,16 +19,16 @@ import * as Spans from "../../telemetry/Spans.ts"
 import type { ProviderRequest } from "../target/ProviderModel.ts"
 
 export interface AttemptRequest extends ProviderRequest {
-  /** What tools are called at the target, where it does not take their names. */
+  /** Names of the tools at this target, where it does not accept their own names. */
   readonly names: ToolNames.ToolNames | undefined
-  /** Of the calls in the answer. */
+  /** Ids of the tool calls in the answer. */
   readonly ids: CallIds.Answered
   /** The span of the attempt, where the program has a tracer. */
   readonly attemptSpan: Tracer.Span | undefined
 }
 
 /**
- * What is sent. Pure, and made anew for each attempt: nothing that only failed calls need is kept.
+ * Builds the request of an attempt. Pure, and built anew for each attempt: nothing is kept for failed calls only.
  *
  * A `previousResponseId` is known only to the target that issued it, and any attempt may go elsewhere: every
  * target gets the whole prompt, in the form that it takes. `wording` is what stands in for what it does not take;
@@ -61,7 +61,7 @@ export const requestOf = (
   }
 }
 
-/** What each target has been sent of the conversations that go on. */
+/** The prefixes of current conversations that each target has already received. */
 const caches = new WeakMap<TargetRef, PrefixCache>()
 
 const cacheOf = (target: TargetRef): PrefixCache => {
@@ -72,12 +72,12 @@ const cacheOf = (target: TargetRef): PrefixCache => {
   return made
 }
 
-/** What an attempt is asked with beside the options of its call. */
+/** Settings of an attempt, in addition to the options of its call. */
 export interface Asked extends Pick<ProviderRequest, "limits" | "heard"> {
   /** Tokens; lowered to what the target can do. */
   readonly outputLimit: number | undefined
   readonly wording?: Wording | undefined
-  /** Whether the target has refused an image or a file; `undefined`: none. */
+  /** Kinds of media that the target has refused. `undefined`: none. */
   readonly refuses?: Portable.Options["refuses"]
   readonly span?: Tracer.Span | undefined
 }
@@ -136,6 +136,6 @@ export const failureAt = (
 ): ProviderFailure =>
   failure.at(ref, {
     values: key === undefined ? [] : [Redacted.value(key)],
-    // What was thinking and what was said by tools may be echoed, too: all texts count.
+    // The error may also quote thinking or tool results, so all texts are removed.
     prompt: failure.detail === "" ? [] : Conversation.texts(prompt)
   })

@@ -79,7 +79,7 @@ const isSpecial = (context: Context.Context<never>): boolean =>
 const isApproval = ({ role, content }: Prompt.Message): boolean =>
   role === "tool" && content.some(({ type }) => type === "tool-approval-response")
 
-/** As effect/ai asks. */
+/** Calls the model as `generateText` of effect/ai does. */
 const asked = (
   hook: Hook,
   ask: Whole,

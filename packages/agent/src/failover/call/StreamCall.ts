@@ -1,7 +1,7 @@
 /**
  * One streamed call: attempts until one reaches its complete finish, shown to the consumer as one answer.
  *
- * What may be shown is `StreamGate`'s matter; here are the time limits and the way from one attempt to the
+ * `StreamGate` decides which parts may be shown. This module has the time limits, and moves from one attempt to the
  * next. The limit for the first token covers the opening of the stream; the limit between tokens counts only
  * while we wait for the provider, never while the consumer is busy. An attempt is closed, its request aborted,
  * before the next one begins.
@@ -33,16 +33,15 @@ type Part = Response.StreamPartEncoded
 type Parts = readonly [Part, ...Array<Part>]
 type PullOf<E> = Pull.Pull<Parts, E, void, IdGenerator.IdGenerator>
 
-/** What has come of an attempt and was not taken yet. */
+/** Parts of an attempt that have arrived and have not been read yet. */
 type Ready = Queue.Queue<Parts, ProviderFailure | Cause.Done>
 
 /** Arrays of parts of an attempt, as the provider sends them, that are read before the consumer asks, at most. */
 const readAhead = 64
 
 /**
- * The parts of one answer, whatever number of attempts it takes. What the call fails with goes through
- * `toError` here, and what the model got wrong through `mistaken`: mapping the stream's errors outside would cost every
- * pull.
+ * The parts of one answer, whatever number of attempts it takes. Failures of the call are mapped by
+ * `toError`, and mistakes of the model by `mistaken`. Mapping the errors of the stream outside would cost every pull.
  */
 export const streamText = <E>(
   chain: Chain,
@@ -67,7 +66,7 @@ export const streamText = <E>(
           Effect.mapError((failure) => toError(failure)),
           Effect.flatMap(open)
         )
-        /** Who made the last of what was shown. */
+        /** The attempt that produced the last shown part. */
         let author = opened.attempt
         /** The consumer has been given something of the answer, and it was not taken back. */
         let isGiven = false
@@ -106,7 +105,7 @@ export const streamText = <E>(
           Effect.matchEffect(ObjectAnswer.read(format, gate.text), {
             onSuccess: () => finished(out, finish),
             onFailure: (problem) => {
-              // What was shown cannot be taken back: the consumer, who checks the object, has the last word.
+              // Shown text cannot be taken back: the consumer checks the object and decides.
               if (isGiven && !surface.rewindable) return finished(out, finish)
               wrong = gate.text
               gate.refuse(isGiven)
@@ -190,7 +189,7 @@ class Opened {
   readonly #firstToken: number
   readonly #idle: number
   readonly #slow: SlowStream | undefined
-  /** Of the fiber that opened the attempt. Another one may read it, after that has ended. */
+  /** The context of the fiber that opened the attempt. Another fiber may read the attempt after that one has ended. */
   readonly #context: Context.Context<never>
   /** Calls the alarm off, while one is set. */
   #callOff: (() => void) | undefined
@@ -259,7 +258,7 @@ class Opened {
   #arm(millis: number): void {
     this.#callOff = Alarm.set(this.#context, Math.max(0, millis), () => {
       this.#callOff = undefined
-      // What has come in time is about to be taken.
+      // Parts that arrived in time are about to be read.
       if (this.#waitingSince === undefined || Queue.sizeUnsafe(this.#ready) > 0) return
       const left = this.#left - (this.#run.now() - this.#waitingSince)
       if (left > 0) this.#arm(left)
@@ -294,7 +293,7 @@ class Opened {
   ): PullOf<E> {
     const waitedFrom = this.#run.now()
     const { ref } = this.attempt.target
-    // What has come already needs no limit.
+    // Parts that have already arrived need no time limit.
     if (Queue.sizeUnsafe(this.#ready) === 0) {
       this.#waitingSince = waitedFrom
       if (this.#callOff === undefined) this.#arm(this.#left)

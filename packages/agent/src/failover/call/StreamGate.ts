@@ -97,7 +97,7 @@ export class StreamGate {
   #textsBefore: ReadonlyArray<string> = []
   /** The block that an earlier attempt left open, until the current one writes on in it. */
   #toContinue: string | undefined
-  /** The start of a text without content, behind thinking whose end is held: the order stays. */
+  /** The start of a text block that has no content yet. Held back until the thinking before it has ended. */
   #opening: Response.TextStartPartEncoded | undefined
   /** Open thinking blocks of the current attempt in their order, each with its end once that has come. */
   #thinking = new Map<string, Response.ReasoningEndPartEncoded | undefined>()
@@ -107,7 +107,7 @@ export class StreamGate {
   #ids = new Map<string, string>()
   /** Where the current attempt continues the text, until that is decided. */
   #seam: Seam.Seam | undefined
-  /** The last text part that the seam holds, with the metadata of all of them. */
+  /** The last text part that is held back while the continuation is decided, with the metadata of all held parts. */
   #atSeam: Response.TextDeltaPartEncoded | undefined
   /** Known usage of failed attempts. */
   #usage: Response.FinishPartEncoded["usage"] | undefined

@@ -114,7 +114,7 @@ export class Replica {
     }
     for (const [id, entry] of after) {
       const was = before.get(id)
-      // A probe changes neither time and does not concern other processes.
+      // A probe of a target changes neither the start nor the end of its cooldown: other processes need not know.
       if (was?.since === entry.since && was.until === entry.until) continue
       take(entry, (known) => Record.opened(known, entry, now))
     }

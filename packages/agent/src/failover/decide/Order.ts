@@ -78,7 +78,7 @@ export interface Call {
 export const defaults = {
   /** An agent sends its whole conversation each time, and the answers are short. */
   mix: { input: 10, output: 1, cacheRead: 0 },
-  /** One call in twenty. */
+  /** Share of calls that measure a target other than the best one: one call in twenty. */
   exploration: 0.05,
   forgetAfter: "10 minutes",
   /** Anthropic's cache lives 5 minutes from its last use, OpenAI's 5 to 10. */
