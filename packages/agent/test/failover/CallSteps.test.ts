@@ -7,6 +7,7 @@ import * as CallState from "#agent/failover/decide/CallState"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
 import * as RecoveryPolicy from "#agent/failover/decide/RecoveryPolicy"
 import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
+import type { TargetRef } from "#agent/conversation/TargetRef"
 import { ProviderFailure, wrongObject } from "#agent/failure/reasons/ProviderFailure"
 import * as Truncation from "#agent/recovery/Truncation"
 import type { Entry, Turn, World } from "./callWorld.ts"
@@ -142,6 +143,7 @@ const network = new FailoverReason.Network()
 const limited = new FailoverReason.RateLimit()
 const silent = new FailoverReason.Timeout({ phase: "total", local: true })
 const invalidKey = new FailoverReason.Auth({ permanent: false })
+const gibberish = new FailoverReason.Format({ side: "response" })
 const malformed = new FailoverReason.Format({ side: "request" })
 const media = new FailoverReason.Format({ side: "request", media: true })
 const tooLong = (limit?: number) => new FailoverReason.ContextOverflow(limit === undefined ? {} : { limit })
@@ -158,6 +160,10 @@ const withInfo = (views: World["views"], ...infos: ReadonlyArray<CallState.Targe
   views.map((view, i) => ({ ...view, info: infos[i] ?? {} }))
 const renewable = (views: World["views"]) => views.map((view) => ({ ...view, renewable: true }))
 const ms = Duration.millis
+/** Every failure leaves the target, and none lets it cool. */
+const leavesAtOnce: Rows = {
+  ServerError: { switchAfter: 1, attempts: 9, cooldown: undefined, repeatsBeforeEquivalent: 0 }
+}
 const from4000 = { outputLimit: { start: 4_000, max: Infinity } }
 
 // -----------------------------------------------------------------------------
@@ -374,6 +380,66 @@ describe("repeating or leaving a target", () => {
     "Attempt m1 free; GiveUp Format",
     { views: viewsOf("m1", "m2").map((view, i) => ({ ...view, ref: { ...view.ref, provider: `p${i}` } })) }
   )
+  does(
+    "repeats after the backoff where a cooldown of another call ends sooner",
+    [fails(server), fails(server, { other: [0, 999] }), cancelled],
+    "Attempt m1 free; Attempt m1 +1000; Attempt m1 +2000; GiveUp Cancelled",
+    { views: viewsOf("m1") }
+  )
+  does(
+    "asks every target once before it asks one again",
+    [fails(server), fails(server), fails(server), cancelled],
+    "Attempt m1 free; Switch m2; Switch m3; Switch m1; GiveUp Cancelled",
+    { views: viewsOf("m1", "m2", "m3"), policy: { patience: ms(0) }, rows: leavesAtOnce }
+  )
+  does(
+    "asks every key of a model once before it asks one again",
+    [fails(server), fails(server), cancelled],
+    "Attempt a free; Switch b; Switch c; GiveUp Cancelled",
+    { views: [...keysOf("a", "b", "c"), ...viewsOf("m1")], rows: leavesAtOnce }
+  )
+  does(
+    "goes back to a key of the model within the patience, to its very end",
+    [fails(server, { elapsed: 2_500 }), fails(server, { elapsed: 2_500 }), cancelled],
+    "Attempt a free; Switch b; Switch a; GiveUp Cancelled",
+    { views: [...keysOf("a", "b"), ...viewsOf("m1")], rows: leavesAtOnce }
+  )
+  does(
+    "asks another model after the patience instead of going back to a key",
+    [fails(server, { elapsed: 2_500 }), fails(server, { elapsed: 2_501 }), cancelled],
+    "Attempt a free; Switch b; Switch m1; GiveUp Cancelled",
+    { views: [...keysOf("a", "b"), ...viewsOf("m1")], rows: leavesAtOnce }
+  )
+  does(
+    "does not go back to a target that forbids a repeat",
+    [{ ...calm, failure: failedWith({ shouldRetry: false }) }, fails(server), cancelled],
+    "Attempt m1 free; Switch m2; Attempt m2 +1000; GiveUp Cancelled",
+    { rows: leavesAtOnce }
+  )
+  does(
+    "lets the target of the row cool when no other target is allowed",
+    [fails(limited)],
+    "Attempt a free; GiveUp RateLimit (key+model cools 60000)",
+    { views: keysOf("a", "b"), rows: { RateLimit: { to: "other-model", attempts: 1 } } }
+  )
+  does(
+    "repeats an answer that makes no sense once, also after another failure",
+    [fails(server), fails(gibberish), fails(gibberish)],
+    "Attempt m1 free; Attempt m1 +1000; Attempt m1 +1000; GiveUp AllTargetsOut",
+    { views: viewsOf("m1") }
+  )
+  for (const [phase, local] of [
+    ["connect", true],
+    ["first-token", false],
+    ["total", true]
+  ] as const) {
+    does(
+      `makes five attempts where the limit passes: ${phase}`,
+      [fails(new FailoverReason.Timeout({ phase, local }))],
+      "Attempt m1 free; Attempt m1 +1000; Attempt m1 +2000; Attempt m1 +4000; Attempt m1 +8000; GiveUp AllTargetsOut",
+      { views: viewsOf("m1") }
+    )
+  }
   does("gives up at once where the row says stop", [fails(server)], "Attempt m1 free; GiveUp ServerError", {
     rows: { ServerError: { then: "stop" } }
   })
@@ -481,6 +547,12 @@ describe("limits of a call", () => {
     { rows: { ServerError: { switchAfter: 1, cooldown: undefined } }, views: viewsOf("m1", "m2", "m3") }
   )
   does(
+    "goes back to no target behind a silence that used up the time, also where the row allows no other",
+    [fails(server), fails(silent, { elapsed: 120_000 }), cancelled],
+    "Attempt m1 free; Switch m2; GiveUp Timeout",
+    { rows: { ...leavesAtOnce, TimeoutLocal: { to: ["m1"] } }, views: viewsOf("m1", "m2", "m3") }
+  )
+  does(
     "asks another target behind a silence where each may be asked once",
     [fails(silent, { elapsed: 120_000 }), cancelled],
     "Attempt m1 free; Switch m2; GiveUp Cancelled",
@@ -525,6 +597,45 @@ describe("a wait that the server named", () => {
       rows: { ServerError: { switchAfter: 1, attempts: 9, cooldown: undefined } }
     }
   )
+  does(
+    "keeps the call from the target, also when it is longer than a server may name",
+    [failsFor(server, 60_001), fails(server), cancelled],
+    "Attempt m1 free; Switch m2; Attempt m2 +1000; GiveUp Cancelled",
+    { policy: { patience: ms(0) }, rows: leavesAtOnce }
+  )
+  does(
+    "keeps no call from the target where the row ignores it",
+    [failsFor(server, 3_000), fails(server), cancelled],
+    "Attempt m1 free; Switch m2; Switch m1; GiveUp Cancelled",
+    {
+      policy: { patience: ms(0) },
+      rows: { ServerError: { ...leavesAtOnce.ServerError, retryAfter: "ignored" } }
+    }
+  )
+  does(
+    "keeps the call from a key for longer with each attempt of the call at any key",
+    [again, again, again, again, again, again, again, again, cancelled],
+    "Attempt a free; Switch b free; Wait 1000 for a; Switch a free; Switch b free; Wait 2000 for a; Switch a free; Wait 2000 for b; Switch b free; GiveUp Cancelled",
+    { views: keysOf("a", "b"), rows: { RateLimit: { then: "move", cooldown: undefined } } }
+  )
+  does(
+    "of zero is kept once, then the backoff waits",
+    [failsFor(server, 0)],
+    "Attempt m1 free; Attempt m1; Attempt m1 +2000; Attempt m1 +4000; GiveUp AllTargetsOut",
+    { views: viewsOf("m1"), rows: { ServerError: { attempts: 4 } } }
+  )
+  does(
+    "of zero is kept each time where it wins",
+    [failsFor(server, 0)],
+    "Attempt m1 free; Attempt m1; Attempt m1; GiveUp AllTargetsOut",
+    { views: viewsOf("m1"), rows: { ServerError: { retryAfter: "wins" } } }
+  )
+  does(
+    "is kept each time when it is not zero",
+    [failsFor(server, 10_000)],
+    "Attempt m1 free; Attempt m1 +10000 free; Attempt m1 +10000 free; GiveUp AllTargetsOut (model cools 10000)",
+    { views: viewsOf("m1") }
+  )
 })
 
 describe("the retry budget", () => {
@@ -557,6 +668,40 @@ describe("the retry budget", () => {
       views: viewsOf("m1"),
       rows: { RateLimit: { then: "move", attempts: 2, cooldown: undefined } }
     }
+  )
+  does(
+    "empty, does not wait for a cooldown that ends before the time that the server named",
+    [failsFor(limited, 20_000, { elapsed: 10_000 }), { ...calm, other: [0, 5_000] }, cancelled],
+    "Attempt m1 free; Wait 110000 for the budget; GiveUp RateLimit",
+    {
+      ...budget(0),
+      views: viewsOf("m1"),
+      rows: { RateLimit: { then: "move", attempts: 2, cooldown: undefined, retryAfter: "ignored" } }
+    }
+  )
+  does(
+    "empty, waits for a target that was not asked, although the last failure forbids a repeat",
+    [{ ...calm, failure: failedWith({ shouldRetry: false }) }],
+    "Attempt m1 free; Switch m2; Wait 120000 for the budget; GiveUp ServerError",
+    { ...budget(0), views: three, rows: { ServerError: { cooldown: undefined } } }
+  )
+  does(
+    "empty, waits for a target that was not asked, although the last failure does not pass",
+    [fails(new FailoverReason.Unknown())],
+    "Attempt m1 free; Switch m2; Wait 120000 for the budget; GiveUp Unknown",
+    { ...budget(0), views: three, rows: { Unknown: { cooldown: undefined } } }
+  )
+  does(
+    "empty, waits for no target that the last failure does not allow",
+    [fails(server)],
+    "Attempt m1 free; Switch m2; GiveUp ServerError",
+    { ...budget(0), views: three, rows: { ServerError: { attempts: 1, to: ["m2"], cooldown: undefined } } }
+  )
+  does(
+    "empty, does not wait for the budget when the time is used up",
+    [fails(server), fails(silent, { elapsed: 120_000 })],
+    "Attempt m1 free; Switch m2; GiveUp Timeout",
+    { ...budget(0), views: three, rows: leavesAtOnce }
   )
   does(
     "empty, allows a repeat after a wait that the server named",
@@ -672,6 +817,12 @@ describe("when no target is ready", () => {
     [fails(limited, { other: [0, 10] })],
     "Wait 10 for m1; Wait 10 for m1; Wait 1000 for m1; Wait 1000 for m1; Wait 480 for m1; GiveUp AllTargetsOut",
     { policy: { maxAttempts: 2, deadline: ms(2_500) }, views: viewsOf("m1") }
+  )
+  does(
+    "goes back to the target that is back first when it has asked all",
+    [failsFor(limited, 50_000), failsFor(limited, 20_000), calm, cancelled],
+    "Attempt m1 free; Switch m2 free (key+model cools 50000); Wait 20000 for m2 (key+model cools 20000); Attempt m2 free; GiveUp Cancelled",
+    { rows: { RateLimit: { then: "move" } } }
   )
   does(
     "waits as long as the longest wait that a server may name",
@@ -872,6 +1023,12 @@ describe("remedies for a failure", () => {
     [fails(tooLong())],
     "Attempt m1 free; Compact m1; Attempt m1; Compact m1; Attempt m1; Switch m2; GiveUp ContextOverflow",
     { around: { canCompact: true } }
+  )
+  does(
+    "a conversation is compacted so often for each target where the policy says so",
+    [fails(tooLong())],
+    "Attempt m1 free; Compact m1; Attempt m1; Switch m2; Compact m2; Attempt m2; GiveUp ContextOverflow",
+    { around: { canCompact: true }, policy: { maxCompactions: 1, compactionsPer: "target" } }
   )
   does(
     "a conversation that cannot be compacted goes to a larger window",
@@ -1347,7 +1504,8 @@ describe("single events", () => {
     const queued = () => {
       const [, elsewhere] = step(begun(), failedBy(server), at(0, empty))
       const [action, after] = step(elsewhere, failedBy(server), at(0, empty))
-      assert.deepInclude(action, { _tag: "Wait", forBudget: true })
+      const soonest = { target: second, until: 120_000, failure: failed(server), refused: false }
+      assert.deepInclude(action, { _tag: "Wait", forBudget: true, soonest })
       return after
     }
 
@@ -1368,6 +1526,63 @@ describe("single events", () => {
       }
       assert.isAbove(attempts, exact.rows.ServerError.attempts + 1)
       assert.strictEqual(state.phase, "done")
+    })
+
+    it("do not count them after the budget has tokens again", () => {
+      const alone = { targets: views.slice(1) }
+      let [action, state] = step(queued(), { _tag: "Woke", early: 100_000, to: second }, at(0, alone))
+      for (; action._tag === "Attempt"; [action, state] = step(state, failedBy(server), at(0, alone))) {
+        assert.strictEqual(action.target.id, second.id)
+      }
+      const tries = state.tries.get(second.id)
+      assert.strictEqual(tries?.released, 1)
+      assert.strictEqual(tries.count, exact.rows.ServerError.attempts + 1)
+    })
+
+    it("may go to the target that answered, or to any that its last failure allows", () => {
+      const mayRepeat = (target: TargetRef | undefined, more: Partial<CallState.Snapshot> = {}, of = exact) =>
+        CallState.mayRepeat(of, queued(), at(1_000, { ...empty, ...more }), target)
+      const onlyBack = { ...exact, rows: changed({ ServerError: { to: ["m3"] } }) }
+      const cooling = (target: TargetRef) =>
+        Cooldown.open(
+          Cooldown.empty,
+          { scope: "model", target, until: 60_000, failure: failed(server), named: false },
+          0
+        )
+      assert.deepStrictEqual(
+        [first, second, undefined].map((target) => mayRepeat(target)),
+        [true, true, true]
+      )
+      assert.isFalse(mayRepeat(third))
+      assert.deepStrictEqual(
+        [first, second, undefined].map((target) => mayRepeat(target, {}, onlyBack)),
+        [false, true, true]
+      )
+      assert.deepStrictEqual(
+        [first, second, undefined].map((target) => mayRepeat(target, { cooldowns: cooling(first) })),
+        [false, true, true]
+      )
+      assert.isFalse(mayRepeat(undefined, { targets: views.slice(0, 1) }, onlyBack))
+      assert.isFalse(mayRepeat(undefined, { cooldowns: cooling(first), targets: views.slice(0, 1) }))
+    })
+
+    it("rests for the backoff of its repeats that the budget let go and that failed", () => {
+      const waiting = queued()
+      assert.strictEqual(CallState.restOf(exact, waiting), 0)
+      let state = waiting
+      for (const rest of [1_000, 2_000, 4_000]) {
+        const [, sent] = step(state, { _tag: "Woke", early: 100_000, to: second }, at(0))
+        state = step(sent, failedBy(server), at(0, empty))[1]
+        assert.strictEqual(CallState.restOf(exact, state), rest)
+      }
+      const jittered = { ...exact, rows: RecoveryPolicy.interactive.rows }
+      assert.strictEqual(CallState.restOf(jittered, state), 4_000)
+      assert.strictEqual(CallState.restOf(exact, { ...state, left: first }), 0)
+      assert.strictEqual(CallState.restOf(exact, { ...state, left: third }), 0)
+    })
+
+    it("rest not at all before the first failure", () => {
+      assert.strictEqual(CallState.restOf(exact, CallState.initial), 0)
     })
 
     it("give up when it wakes without a token, because the shell has no hope left", () => {

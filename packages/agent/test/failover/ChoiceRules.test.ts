@@ -113,6 +113,16 @@ describe("targets that can be asked", () => {
     assert.deepStrictEqual(readyIds(own, other), idsOf([a, b, c]))
   })
 
+  it("are not those whose failure forbids a repeat", () => {
+    const after = (shouldRetry: boolean | undefined) => {
+      const failure = new ProviderFailure({ ...broken, evidence: { ...broken.evidence, shouldRetry } })
+      return readyIds(policy, state({ tries: new Map([tried(a, { count: 1, failure })]) }))
+    }
+    assert.deepStrictEqual(after(false), idsOf([b, c]))
+    assert.deepStrictEqual(after(true), idsOf([a, b, c]))
+    assert.deepStrictEqual(after(undefined), idsOf([a, b, c]))
+  })
+
   it("are not those whose window is too small, after an overflow", () => {
     const targets = [view("A", "m1", { contextWindow: 100 }), view("B", "m2", { contextWindow: 101 }), c]
     const ask = (overflowed: number | undefined) =>
@@ -307,6 +317,22 @@ describe("the cooldown that a failure opens", () => {
     const cooldowns = cooling([b, 5_000], [c, 5_000])
     assert.isUndefined(opened({}, undefined, { cooldowns }, { worthWaiting: true }))
     assert.deepStrictEqual(opened({}, undefined, { cooldowns }), [10_000, false])
+  })
+
+  it("is not guessed while every other target that is ready has failed three times since its last answer", () => {
+    const down = (failures: number) =>
+      opened(
+        {},
+        undefined,
+        {
+          cooldowns: cooling([b, 5_000]),
+          streaks: new Map([[c.ref.id, { failures, delay: undefined }]])
+        },
+        { worthWaiting: true }
+      )
+    assert.deepStrictEqual(down(2), [10_000, false])
+    assert.isUndefined(down(3))
+    assert.isUndefined(down(4))
   })
 
   it("does not open twice", () => {

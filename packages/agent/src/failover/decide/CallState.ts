@@ -162,9 +162,10 @@ const choose = (policy: Policy, state: CallState, snapshot: Snapshot, draw: numb
   if (isOver(snapshot)) return giveUp(state, state.lastFailure ?? tooLate, undefined)
   const notOut = Choice.ready(policy, state, snapshot, snapshot.cooldowns)
   // A call that has left no target yet may go to any of them. This takes no retry budget.
-  // Stryker disable next-line ConditionalExpression: only shorter; the way below gives the same.
   const first =
+    // Stryker disable next-line ConditionalExpression: only faster; the way below gives the same.
     state.left === undefined ? Choice.preferred(notOut, state, snapshot, snapshot.cooldowns) : undefined
+  // Stryker disable next-line ConditionalExpression: as above.
   if (first !== undefined) return sendAfterWait(policy, state, first.ref, snapshot)
   const hasNoTime = isLate(policy, state, snapshot)
   if (state.phase === "queued" && hasNoTime) return giveUp(state, state.lastFailure ?? tooLate, undefined)
@@ -349,7 +350,7 @@ const onFailure = (
     (state.seen && midStreamOf(policy, row, state) === "fail") ||
     mustEnd(policy, state) ||
     (late && !mayAskAnother(policy, state, event, snapshot)) ||
-    (row.targets !== undefined && Choice.failedTargets(state, policy.classOf(failure)) >= row.targets)
+    Choice.failedTargets(state, policy.classOf(failure)) >= (row.targets ?? Infinity)
   ) {
     return giveUp(state, failure, leaving)
   }
@@ -375,8 +376,8 @@ const onFailure = (
       ? opened(Choice.cooldownFor(row, { ...event, isProven: true }, here, snapshot))
       : after
   const elsewhere = othersAt(proven)
-  const others = elsewhere.length > 0 || proven === after ? elsewhere : othersAt(after)
-  const wait = repeatDelay(policy, row, state, failure, snapshot, draw)
+  const others = elsewhere.length > 0 ? elsewhere : othersAt(after)
+  const wait = repeatDelay(policy, row, state, here, failure, snapshot, draw)
   const repeat = isAffordable(state, snapshot, here, wait) ? wait : undefined
   // A wait that the server named holds for all calls, even when this call stays at the target.
   const notBefore = Choice.isNotBefore(row, failure) ? leaving : undefined
@@ -511,14 +512,13 @@ const repeatDelay = (
   policy: Policy,
   row: Row,
   state: CallState,
+  here: TargetRef,
   failure: ProviderFailure,
   snapshot: Snapshot,
   draw: number
 ): number | undefined => {
-  const { target } = state
   const { used, delay, released } = Choice.usedHere(policy, row, state, failure, snapshot)
-  const isSpent =
-    used - released >= row.attempts && !Choice.mayGoOn(policy, state, target?.id ?? "", snapshot)
+  const isSpent = used - released >= row.attempts && !Choice.mayGoOn(policy, state, here.id, snapshot)
   if (row.then !== "retry" || isSpent || failure.evidence.shouldRetry === false) return undefined
   const backoff = Backoff.delay(row.backoff, used, delay, draw)
   // A named wait of 0 is kept once. A server that names it again and again has no place yet.
@@ -530,7 +530,7 @@ const repeatDelay = (
   // Stryker disable next-line ConditionalExpression,StringLiteral: the first is for the types; what is too long has no `millis`.
   if (wait._tag === "TooLong" || wait.millis > timeLeft(policy, state, snapshot)) return undefined
   // Another call may have opened a cooldown for the target in the meantime, or this call has probed it.
-  const out = target && Cool.outOf(snapshot.cooldowns, target, snapshot.now + wait.millis)
+  const out = Cool.outOf(snapshot.cooldowns, here, snapshot.now + wait.millis)
   return out === undefined ? wait.millis : undefined
 }
 
@@ -608,6 +608,7 @@ const queued = (
     snapshot.mayRetry ||
     // Stryker disable next-line ConditionalExpression: for the types; a call that was not answered has failed somewhere.
     failure === undefined ||
+    // Stryker disable next-line ConditionalExpression: for the types; a call that has failed has left a target.
     target === undefined ||
     policy.whenAllOut !== "wait" ||
     left <= 0 ||
