@@ -1,6 +1,6 @@
 /** The order in which calls that wait for the retry budget may go, and what lets them go. */
 import { assert, describe, it } from "@effect/vitest"
-import { mostSaved, RetryQueue } from "#agent/failover/chain/RetryQueue"
+import { mostSaved, RetryQueue, trickleEvery } from "#agent/failover/chain/RetryQueue"
 import type { Tokens, Waiting } from "#agent/failover/chain/RetryQueue"
 import { viewsOf } from "./callWorld.ts"
 
@@ -52,6 +52,23 @@ describe("a queue of calls that wait for the retry budget", () => {
     assert.deepStrictEqual(went, ["2 one", "1 two"])
   })
 
+  it("lets the oldest call that may go trickle, one every two seconds", () => {
+    const { queue, went, add } = queueOf()
+    add(1, () => false)
+    for (const call of [2, 3]) add(call)
+    const tokens = tokensOf(1)
+    queue.trickle(0, tokens)
+    assert.strictEqual(tokens.left(), 0)
+    queue.trickle(trickleEvery - 1, undefined)
+    assert.deepStrictEqual(went, ["2 any"])
+    queue.trickle(trickleEvery, undefined)
+    queue.trickle(2 * trickleEvery, undefined)
+    assert.deepStrictEqual(went, ["2 any", "3 any"])
+    add(4)
+    queue.trickle(2 * trickleEvery, undefined)
+    assert.deepStrictEqual(went.slice(2), ["4 any"])
+  })
+
   it("lets calls go for tokens, and takes one for each", () => {
     const { queue, went, add } = queueOf()
     for (const call of [1, 2, 3]) add(call)
@@ -73,13 +90,13 @@ describe("a queue of calls that wait for the retry budget", () => {
     assert.strictEqual(tokens.left(), 1)
   })
 
-  it("keeps a few successes for calls whose targets are out, and spends them before tokens", () => {
+  it("keeps a few successes for calls whose targets are out, each of which takes a token where there is one", () => {
     const { queue, went, add } = queueOf()
     let isOut = true
     for (let call = 1; call <= mostSaved + 2; call++) add(call, () => !isOut)
     for (let n = 0; n < mostSaved + 5; n++) succeeded(queue)
     isOut = false
-    const tokens = tokensOf(1)
+    const tokens = tokensOf(mostSaved + 1)
     queue.release(tokens)
     assert.lengthOf(went, mostSaved + 1)
     assert.strictEqual(tokens.left(), 0)

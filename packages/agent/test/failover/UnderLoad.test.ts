@@ -547,9 +547,8 @@ describe("a circuit", () => {
       )
       assert.strictEqual(answered(all), 30)
       const perTime = Map.groupBy(timesOf(target), (time) => time)
-      // Three probes; three waiting calls, then one for each success among them, and one more after five seconds. The
-      // later call passes.
-      const released = [3, 3, 3, 3, 4, 4, 4].map((count, n) => [7_000 + n * 1_000, count])
+      // Three probes; three waiting calls, then two for each success among them. The later call passes.
+      const released = [6, 12, 6].map((count, n) => [7_000 + n * 1_000, count])
       assert.deepStrictEqual(
         [...perTime].map(([time, { length }]) => [time, length]),
         [[5_000, 3], [6_000, 3], [6_500, 1], ...released]

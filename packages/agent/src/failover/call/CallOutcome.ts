@@ -13,6 +13,7 @@ import { costOf } from "../../conversation/Answered.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Usage } from "../../conversation/Usage.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import { hasAnswered } from "../decide/CallLimits.ts"
 import type { Tokens, Waiting } from "../chain/RetryQueue.ts"
 import type { Commit, Cut, Failed, Spent } from "../decide/CallState.ts"
 import * as OutputLimit from "../decide/OutputLimit.ts"
@@ -87,7 +88,7 @@ export class CallOutcome {
   queued(until: number, { mayGo, mayHope }: Hopes): Effect.Effect<TargetRef | undefined> {
     return Effect.suspend(() => {
       const context = this.#context
-      const { retries } = context.chain.memory
+      const { answeredAt, retries } = context.chain.memory
       const latch = Latch.makeUnsafe()
       let to: TargetRef | undefined
       const waiting: Waiting = {
@@ -103,6 +104,8 @@ export class CallOutcome {
       retries.add(waiting)
       const looking = Waits.asleepUntil(until, context, () => {
         retries.release(this.#tokens)
+        const now = context.now()
+        if (hasAnswered({ now, answered: answeredAt })) retries.trickle(now, this.#tokens)
         return this.#isPaid || !mayHope()
       })
       return Effect.raceFirst(latch.await, looking).pipe(

@@ -3,7 +3,8 @@
  *
  * Each success lets one waiting call go, to the target that answered. Each token of the budget that attempts in flight
  * do not pay for lets one more go. Retries then follow the pace at which the targets answer, and an outage lets nothing
- * go but the reserve. While calls wait, no other call may take a token. A call whose targets are all out is passed over.
+ * go but the reserve. Where fewer than two of three requests succeed, each success pays for less than the next one: calls
+ * then trickle as long as the targets answer at all. While calls wait, no other call may take a token. A call whose targets are all out is passed over.
  *
  * **Limits.** Bounded by the calls under way. Without successes nothing looks at the tokens: `CallRun` does, about once
  * a second for each waiting call.
@@ -29,9 +30,13 @@ export interface Tokens {
 /** Successes that are kept for calls whose targets are out. */
 export const mostSaved = 10
 
+/** Milliseconds between two calls that {@link RetryQueue.trickle} lets go. */
+export const trickleEvery = 2_000
+
 export class RetryQueue {
   readonly #waiting: Array<Waiting> = []
   #saved = 0
+  #trickledAt = -Infinity
 
   get isEmpty(): boolean {
     return this.#waiting.length === 0
@@ -58,17 +63,29 @@ export class RetryQueue {
     else this.#release(next, target)
   }
 
-  /** Lets calls go as long as there are saved successes or `tokens` for them. */
+  /** Lets calls go as long as there are saved successes or `tokens` for them. Each takes a token where there is one. */
   release(tokens: Tokens | undefined): void {
     // A copy, because calls that go leave the queue.
     for (const waiting of this.#waiting.slice()) {
       if (this.#saved === 0 && tokens?.isAvailable() !== true) return
       if (!waiting.mayGo(undefined)) continue
       if (this.#saved > 0) this.#saved--
-      // Stryker disable next-line OptionalChaining: for the types; without tokens the loop has ended.
-      else tokens?.take()
+      tokens?.take()
       this.#release(waiting, undefined)
     }
+  }
+
+  /**
+   * Lets one call go if none has gone so for {@link trickleEvery}. It takes a token where there is one. `now` is in
+   * monotonic milliseconds.
+   */
+  trickle(now: number, tokens: Tokens | undefined): void {
+    if (now - this.#trickledAt < trickleEvery) return
+    const next = this.#waiting.find(({ mayGo }) => mayGo(undefined))
+    if (next === undefined) return
+    this.#trickledAt = now
+    tokens?.take()
+    this.#release(next, undefined)
   }
 
   #release(waiting: Waiting, target: TargetRef | undefined): void {

@@ -69,6 +69,10 @@ export const isFree = (state: CallState, target: TargetRef | undefined, at: numb
   return isSweep(state, target) || at >= (state.tries.get(target.id)?.notBefore ?? Infinity)
 }
 
+/** True when a target has answered a call lately. */
+export const hasAnswered = ({ now, answered }: Pick<Snapshot, "now" | "answered">): boolean =>
+  Iterable.some(answered.values(), (at) => now - at < Choice.worksFor)
+
 /**
  * True when the chain works although this call failed: a target has answered lately, or an attempt is in flight for
  * longer than this call's failure took. A call without retry budget then waits for it.
@@ -77,5 +81,5 @@ export const isWorking = (
   { failedAfter }: CallState,
   { now, answered, flying }: Pick<Snapshot, "now" | "answered" | "flying">
 ): boolean =>
-  Iterable.some(answered.values(), (at) => now - at < Choice.worksFor) ||
+  hasAnswered({ now, answered }) ||
   Iterable.some(flying.values(), ({ startedAt }) => now - startedAt >= failedAfter)
