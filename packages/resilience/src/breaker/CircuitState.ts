@@ -318,7 +318,7 @@ export const isForgettable = (state: CircuitState, now: number, idle: number): b
   }
 }
 
-const granted = (generation: number, holder: string | undefined, lastResort = false): Admission => ({
+const granted = (generation: number, holder: string | undefined, lastResort: boolean): Admission => ({
   granted: true,
   grant: lastResort ? { generation, holder, lastResort } : { generation, holder }
 })

