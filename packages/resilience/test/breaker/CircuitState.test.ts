@@ -931,7 +931,7 @@ describe("recovery", () => {
     const grant: CircuitState.Grant = { generation: state.generation, holder: undefined, waited: true }
     assert.deepStrictEqual(CircuitState.settle(policy, state, grant, success, 11_400, 0), {
       ...closedAgain,
-      recovery: { released: 1, successes: 1 }
+      recovery: { released: 1, earned: 1 }
     })
   })
 
