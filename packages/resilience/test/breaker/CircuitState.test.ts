@@ -930,9 +930,9 @@ describe("recovery", () => {
     const { state } = waits(closedAgain, 11_300)
     const grant: CircuitState.Grant = { generation: state.generation, holder: undefined, waited: true }
     assert.deepStrictEqual(CircuitState.settle(policy, state, grant, success, 11_400, 0), {
-      ...closedAgain,
-      recovery: { released: 1, earned: 1 }
-    })
+      ...state,
+      recovery: { released: 1, earned: 2 }
+    } as State)
   })
 
   it("marks the grant of a call that waited", () => {
