@@ -334,9 +334,10 @@ type Period =
       readonly since: number
       readonly history: Array<Ended>
       /**
-       * After probes closed the circuit: the permits of waiting calls that passed, and the number of their successes.
+       * After probes closed the circuit: the permits of waiting calls that passed, and how many more their successes pay
+       * for.
        */
-      readonly recovery?: { readonly passed: Set<number>; succeeded: number }
+      readonly recovery?: { readonly passed: Set<number>; paid: number }
     }
   | {
       readonly kind: "open"
@@ -404,8 +405,8 @@ class ModelCircuit {
       return { circuit, reason: "open", retryAfter: Math.min(period.until, next) - now }
     }
     if (period.kind === "closed") {
-      const { passed, succeeded = 0 } = period.recovery ?? {}
-      const allowed = 3 + succeeded + Math.floor((now - period.since) / 5_000)
+      const { passed, paid = 0 } = period.recovery ?? {}
+      const allowed = 3 + paid + Math.floor((now - period.since) / 5_000)
       const waits = waited && this.isRecovering(now) && (passed?.size ?? 0) >= allowed
       return waits ? { circuit, reason: "recovering", retryAfter: undefined } : undefined
     }
@@ -441,7 +442,7 @@ class ModelCircuit {
 
   /** Closes the circuit after probes: waiting calls are let through gradually. */
   recover(now: number): void {
-    this.become({ kind: "closed", since: now, history: [], recovery: { passed: new Set(), succeeded: 0 } })
+    this.become({ kind: "closed", since: now, history: [], recovery: { passed: new Set(), paid: 0 } })
   }
 
   leave(permit: ModelPermit, ending: Ending, retryAfter: number | undefined, now: number): void {
@@ -476,7 +477,7 @@ class ModelCircuit {
       hear()
       const hadWaited = period.recovery?.passed.has(permit.id) === true
       if (period.recovery !== undefined && hadWaited && this.isRecovering(now) && !failed)
-        period.recovery.succeeded++
+        period.recovery.paid += period.history.some(({ failed }) => failed) ? 1 : 2
       const call = permit.call ?? permit
       period.history.push({ at: now, failed, took: now - permit.started, call, amongOthers })
       const why = this.mustOpen(period.history, now)
