@@ -910,10 +910,9 @@ describe("recovery", () => {
   it("counts a success of a call that waited, and keeps the rest of the state", () => {
     const { state } = waits(closedAgain, 11_300)
     const grant: CircuitState.Grant = { generation: state.generation, holder: undefined, waited: true }
-    assert.deepStrictEqual(CircuitState.settle(policy, state, grant, success, 11_400, 0), {
-      ...closedAgain,
-      recovery: { released: 1, successes: 1 }
-    })
+    const recovery: CircuitState.Recovery = { released: 1, successes: 1 }
+    const settled: unknown = CircuitState.settle(policy, state, grant, success, 11_400, 0)
+    assert.deepStrictEqual(settled, { ...closedAgain, recovery })
   })
 
   it("marks the grant of a call that waited", () => {
