@@ -278,6 +278,7 @@ const spent = ({ paidBy, ratio }: Rule, { current, past, ...state }: State): Sta
   const without = (slot: Slot): Slot => {
     const part = paidBy === "successes" ? Math.min(slot.paid, price) : 0
     price -= part
+    // Stryker disable next-line ConditionalExpression: it saves a copy and changes nothing.
     return part === 0 ? slot : { ...slot, paid: slot.paid - part }
   }
   const left = past.map(without)
