@@ -243,9 +243,13 @@ const tending = (
       if (ping === undefined) return Effect.void
       // A ping that never answers is a failed one, as for the monitor.
       const limited = Effect.timeout(ping, ConnectionMonitor.defaults.timeout)
-      // The time that is left now: the transition may have been read late.
+      // The time that is left now: the transition may have been read late. Up to a millisecond more, because timers drop
+      // fractions, and the circuit would refuse a probe that comes too early.
       const probe = Effect.flatMap(breaker.state(circuit), ({ retryAfter = 0 }) =>
-        Effect.delay(Effect.ignoreCause(breaker.execute(circuit)(limited)), retryAfter)
+        Effect.delay(
+          Effect.ignoreCause(breaker.execute(circuit)(limited)),
+          Math.floor(Duration.toMillis(retryAfter)) + 1
+        )
       )
       return FiberMap.run(probes, circuit, probe)
     }
