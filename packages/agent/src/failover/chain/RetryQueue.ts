@@ -65,8 +65,10 @@ export class RetryQueue {
       if (this.#saved === 0 && tokens?.isAvailable() !== true) return
       if (!waiting.mayGo(undefined)) continue
       if (this.#saved > 0) this.#saved--
-      // Stryker disable next-line OptionalChaining: for the types; without tokens the loop has ended.
-      else tokens?.take()
+      else {
+        // Stryker disable next-line OptionalChaining: for the types; without tokens the loop has ended.
+        tokens?.take()
+      }
       this.#release(waiting, undefined)
     }
   }

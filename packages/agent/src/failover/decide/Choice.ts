@@ -139,7 +139,7 @@ const isExhausted = (
   { ref, info }: TargetView,
   snapshot: Snapshot
 ): boolean => {
-  if (state.overflowed !== undefined && (info.contextWindow ?? 0) <= state.overflowed) return true
+  if ((info.contextWindow ?? 0) <= (state.overflowed ?? -Infinity)) return true
   const tries = state.tries.get(ref.id)
   if (tries?.failure === undefined) return false
   if (tries.failure.evidence.shouldRetry === false) return true
