@@ -10,7 +10,5 @@ export default {
     "packages/agent/src/failover/decide/MidStream.ts",
     "packages/agent/src/failover/chain/RetryQueue.ts"
   ],
-  vitest: { configFile: "tools/vitest.failover.config.ts" },
-  // The properties of the model test share calls that the first of them makes: no test covers a mutant by itself.
-  coverageAnalysis: "all"
+  vitest: { configFile: "tools/vitest.failover.config.ts" }
 }

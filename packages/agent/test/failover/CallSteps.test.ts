@@ -1193,6 +1193,12 @@ describe("seen text", () => {
     { call: { structured: true } }
   )
   does(
+    "of an object ends the call where the consumer cannot be told that it is taken back",
+    [fails(server, text)],
+    "Attempt m1 free; GiveUp ServerError (model cools 30000)",
+    { call: { structured: true, midStream: "restart" } }
+  )
+  does(
     "of an object ends the call where the policy says so",
     [fails(server, text)],
     "Attempt m1 free; GiveUp ServerError (model cools 30000)",
@@ -1396,13 +1402,13 @@ describe("single events", () => {
   const step = (state: CallState.CallState, event: CallState.Event, snapshot = at(0)) =>
     CallState.step(exact, state, event, snapshot, 0)
   const spent = { elapsed: 0, cost: 0, tokens: 0 }
-  const failedBy = (reason: FailoverReason.FailoverReason): CallState.Event => ({
+  const failedBy = (reason: FailoverReason.FailoverReason): CallState.Failed => ({
     _tag: "Failed",
     failure: failed(reason),
     commit: "nothing",
     ...spent
   })
-  const cutEvent: CallState.Event = {
+  const cutEvent: CallState.Cut = {
     _tag: "Cut",
     commit: "nothing",
     gain: 1,
@@ -1534,8 +1540,9 @@ describe("single events", () => {
       for (; action._tag === "Attempt"; [action, state] = step(state, failedBy(server), at(0, alone))) {
         assert.strictEqual(action.target.id, second.id)
       }
-      const tries = state.tries.get(second.id)
-      assert.deepInclude(tries, { released: 1, count: exact.rows.ServerError.attempts + 1 })
+      const tries = state.tries.get(second.id) ?? assert.fail()
+      assert.strictEqual(tries.released, 1)
+      assert.strictEqual(tries.count, exact.rows.ServerError.attempts + 1)
     })
 
     it("may go to the target that answered, or to any that its last failure allows", () => {
@@ -1689,6 +1696,24 @@ describe("single events", () => {
     )
     // Waiting cannot help a key that was refused.
     assert.deepStrictEqual(action.failure.soonest, Duration.millis(15_000))
+  })
+
+  it("count the tokens of attempts that failed or were cut", () => {
+    const [, once] = step(begun(), { ...failedBy(server), tokens: 7 })
+    assert.strictEqual(once.ledger.tokens, 7)
+    const [, twice] = step(once, { ...cutEvent, tokens: 5 })
+    assert.strictEqual(twice.ledger.tokens, 12)
+  })
+
+  it("say that a remedy is in progress", () => {
+    assert.strictEqual(step(begun(), failedBy(invalidKey))[1].phase, "mending")
+  })
+
+  it("keep a target that refused at once out for a millisecond, so that the call ends", () => {
+    const refusal = { until: 0, failure: failed(server), waited: true, byCircuit: false } as const
+    const alone = at(5, { targets: views.slice(0, 1) })
+    const [action] = step(begun(), { _tag: "PermitRefused", ...refusal }, alone)
+    assert.deepInclude(action, { _tag: "Wait", until: 6 })
   })
 
   it("count the time that a refusal took", () => {

@@ -152,6 +152,7 @@ export const restOf = <Class extends string>(
   { left, lastFailure, tries }: CallState
 ): number => {
   const released = left === undefined ? 0 : (tries.get(left.id)?.released ?? 0)
+  // Stryker disable next-line ConditionalExpression: the first is for the types; a released repeat has failed.
   return lastFailure === undefined || released === 0
     ? 0
     : Backoff.delay(rowOf(policy, lastFailure).backoff, released, undefined, 0.5)
@@ -523,10 +524,9 @@ const repeatDelay = (
   const backoff = Backoff.delay(row.backoff, used, delay, draw)
   // A named wait of 0 is kept once. A server that names it again and again has no place yet.
   const isAtOnce = failure.retryAfter !== undefined && Duration.isZero(failure.retryAfter)
-  const wait: Backoff.Wait | Backoff.TooLong =
-    isAtOnce && used > 1 && row.retryAfter !== "wins"
-      ? { _tag: "Wait", millis: backoff }
-      : waitOf(policy, row, failure, backoff, draw)
+  const obeyed: Row =
+    isAtOnce && used > 1 && row.retryAfter !== "wins" ? { ...row, retryAfter: "ignored" } : row
+  const wait = waitOf(policy, obeyed, failure, backoff, draw)
   // Stryker disable next-line ConditionalExpression,StringLiteral: the first is for the types; what is too long has no `millis`.
   if (wait._tag === "TooLong" || wait.millis > timeLeft(policy, state, snapshot)) return undefined
   // Another call may have opened a cooldown for the target in the meantime, or this call has probed it.

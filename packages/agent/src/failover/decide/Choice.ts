@@ -139,7 +139,7 @@ const isExhausted = (
   { ref, info }: TargetView,
   snapshot: Snapshot
 ): boolean => {
-  if (state.overflowed !== undefined && (info.contextWindow ?? 0) <= state.overflowed) return true
+  if ((info.contextWindow ?? 0) <= (state.overflowed ?? -Infinity)) return true
   const tries = state.tries.get(ref.id)
   if (tries?.failure === undefined) return false
   if (tries.failure.evidence.shouldRetry === false) return true
@@ -157,7 +157,9 @@ export const worksFor = 20_000
  */
 export const mayGoOn = (policy: Policy, { tries }: CallState, id: string, snapshot: Snapshot): boolean => {
   const { failure, firstFailedAt = Infinity } = tries.get(id) ?? {}
-  if (failure === undefined || failure.evidence.shouldRetry === false) return false
+  // Stryker disable next-line ConditionalExpression,BooleanLiteral: for the types; a target whose attempts are used up has failed.
+  if (failure === undefined) return false
+  // Stryker disable next-line ConditionalExpression,BooleanLiteral: the first is for the types; `false` has no `paidBy`.
   if (policy.retryBudget === false || policy.retryBudget.paidBy !== "successes") return false
   const { then, worthWaiting } = rowOf(policy, failure)
   const answeredAt = snapshot.answered.get(id) ?? -Infinity
