@@ -29,7 +29,7 @@ it("offers an approval only where every call is shown", () => {
 it("shows what the settings come to, with durations as text and no texts for models", () => {
   const shown = Sections.configuration({
     policy: { preset: "background", maxAttempts: 7 },
-    guard: { turns: 5 }
+    guard: { turns: 5, totalTime: Duration.hours(2), subagents: { depth: 1 } }
   })
   assert.deepNestedInclude(shown, {
     enabled: true,
@@ -39,6 +39,8 @@ it("shows what the settings come to, with durations as text and no texts for mod
     "policy.rows.ServerError.then": "retry",
     "guard.turns": 5,
     "guard.toolCalls": 400,
+    "guard.time": { active: "60 minutes", total: "2h" },
+    "guard.subagents": { depth: 1, breadth: 8, total: 32 },
     "compaction.act": 0.9
   })
   assert.notMatch(JSON.stringify(shown), /wording|notices|nudges|_id/)
@@ -60,7 +62,7 @@ it("shows known rate limits, with the time at which they are full and the next c
     [
       ["a/m", 61_000, 3_000],
       ["a/m", null, null],
-      ["a/m", 1_000, 1_000]
+      ["a/m", 1_000, 0]
     ]
   )
 })

@@ -60,7 +60,8 @@ it.effect(
         for (let i = 0; i < 2; i++) yield* halfSecond
         return id
       }).pipe(Effect.provide(patient(own, Effect.sleep("1 hour")).pipe(Layer.provideMerge(worker))), inTime)
-      assert.strictEqual((yield* client(stateOf(id)))._tag, "Running")
+      // A worker whose scope closes may still have the time to say so.
+      assert.include(["Running", "WaitingForWorker"], (yield* client(stateOf(id)))._tag)
       yield* Effect.gen(function* () {
         yield* until(is(id, "WaitingForWorker"), 100)
         assert.deepStrictEqual(yield* stateOf(id), waiting)

@@ -625,6 +625,12 @@ describe("a wait that the server named", () => {
     { views: viewsOf("m1"), rows: { ServerError: { attempts: 4 } } }
   )
   does(
+    "of zero gives a key that refused twice back after its backoff, also where the call asks another key",
+    [failsFor(server, 0)],
+    "Attempt a free; Attempt a; Switch b; Attempt b; Attempt b +2000; Switch a; GiveUp AllTargetsOut",
+    { views: keysOf("a", "b") }
+  )
+  does(
     "of zero is kept each time where it wins",
     [failsFor(server, 0)],
     "Attempt m1 free; Attempt m1; Attempt m1; GiveUp AllTargetsOut",

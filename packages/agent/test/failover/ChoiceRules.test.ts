@@ -123,6 +123,14 @@ describe("targets that can be asked", () => {
     assert.deepStrictEqual(after(undefined), idsOf([a, b, c]))
   })
 
+  it("are those whose failure forbids a repeat but names a wait, behind that wait", () => {
+    const failure = new ProviderFailure({ ...broken, evidence: { ...broken.evidence, shouldRetry: false } })
+    const after = (backAt: number) =>
+      readyIds(policy, state({ tries: new Map([tried(a, { count: 1, failure, backAt })]) }))
+    assert.deepStrictEqual(after(1_000_000), idsOf([b, c]))
+    assert.deepStrictEqual(after(0), idsOf([a, b, c]))
+  })
+
   it("are not those whose window is too small, after an overflow", () => {
     const targets = [view("A", "m1", { contextWindow: 100 }), view("B", "m2", { contextWindow: 101 }), c]
     const ask = (overflowed: number | undefined) =>
@@ -319,20 +327,22 @@ describe("the cooldown that a failure opens", () => {
     assert.deepStrictEqual(opened({}, undefined, { cooldowns }), [10_000, false])
   })
 
-  it("is not guessed while every other target that is ready has failed three times since its last answer", () => {
-    const down = (failures: number) =>
+  it("is not guessed while every other target that is ready has failed three times in the last 20 s", () => {
+    const down = (failures: number, ago: number) =>
       opened(
         {},
         undefined,
         {
-          cooldowns: cooling([b, 5_000]),
-          streaks: new Map([[c.ref.id, { failures, delay: undefined }]])
+          now: 100_000,
+          cooldowns: cooling([b, 105_000]),
+          streaks: new Map([[c.ref.id, { failures, delay: undefined, at: 100_000 - ago }]])
         },
         { worthWaiting: true }
       )
-    assert.deepStrictEqual(down(2), [10_000, false])
-    assert.isUndefined(down(3))
-    assert.isUndefined(down(4))
+    assert.isDefined(down(2, 0))
+    assert.isUndefined(down(3, 0))
+    assert.isUndefined(down(4, 19_999))
+    assert.isDefined(down(4, 20_000))
   })
 
   it("does not open twice", () => {

@@ -59,6 +59,8 @@ export const tasks = (list: ReadonlyArray<TaskStatus>) =>
 const untilOf = (left: Duration.Duration | undefined, now: number): number | null =>
   left === undefined ? null : now + Math.ceil(Duration.toMillis(left))
 
+const secondsOf = (at: number | null): number | null => (at === null ? null : Math.ceil(at / 1_000) * 1_000)
+
 /** A value of a policy: a duration is a text, such as "10s". Functions are left out. */
 const shown = (value: unknown): unknown => {
   if (Duration.isDuration(value)) return Duration.format(value)
@@ -84,9 +86,25 @@ export const configuration = (settings: OutlastConfig.OutlastConfig) => {
         ])
       )
     },
-    guard: { ...SafetyGuard.defaults, ...OutlastConfig.limitsOf(settings) },
+    guard: guardOf(settings.guard ?? {}),
     compaction
   })
+}
+
+/** The limits with the defaults, which fill each missing field of a group. */
+const guardOf = ({
+  activeTime,
+  subagents,
+  totalTime,
+  ...rest
+}: NonNullable<OutlastConfig.OutlastConfig["guard"]>) => {
+  const { defaults } = SafetyGuard
+  return {
+    ...defaults,
+    ...rest,
+    time: { active: activeTime ?? defaults.time.active, total: totalTime ?? defaults.time.total },
+    subagents: { ...defaults.subagents, ...subagents }
+  }
 }
 
 /** The rate limits of a target that are known: a key and a model share them. */
@@ -97,9 +115,10 @@ export const limits = (target: string, list: ReadonlyArray<CallLimiter.LimitStat
     source,
     limit,
     remaining,
-    resetsAt: untilOf(resetsIn, now),
+    // In whole seconds, and 0 where the next call may go now: the page draws a section again when it has changed.
+    resetsAt: secondsOf(untilOf(resetsIn, now)),
     // Infinite: another call must end first.
-    freeAt: wait === undefined ? now : Duration.isFinite(wait) ? untilOf(wait, now) : null
+    freeAt: wait === undefined ? 0 : Duration.isFinite(wait) ? secondsOf(untilOf(wait, now)) : null
   }))
 
 /** The circuits by name. */

@@ -83,7 +83,7 @@ export class ChainMemory {
   ): void {
     const { probedAt, conversation, now } = facts
     const streak = this.streaks.get(target.id)
-    this.streaks.set(target.id, { failures: (streak?.failures ?? 0) + 1, delay: streak?.delay })
+    this.streaks.set(target.id, { failures: (streak?.failures ?? 0) + 1, delay: streak?.delay, at: now })
     if (probedAt !== undefined) this.change((cooldowns) => Cool.failProbe(cooldowns, target, probedAt))
     if (this.facts !== undefined && Health.isItsFault(failure)) {
       this.facts = Facts.failed(this.facts, { target: target.id, conversation, now })

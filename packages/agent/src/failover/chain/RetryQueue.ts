@@ -2,12 +2,15 @@
  * The calls of a chain that wait for its retry budget, oldest first.
  *
  * Each success lets one waiting call go, to the target that answered. Each token of the budget that attempts in flight
- * do not pay for lets one more go. Retries then follow the pace at which the targets answer, and an outage lets nothing
- * go but the reserve. Where fewer than two of three requests succeed, each success pays for less than the next one: calls
- * then trickle as long as the targets answer at all. While calls wait, no other call may take a token. A call whose targets are all out is passed over.
+ * do not pay for lets one more go. Retries then follow the pace at which the targets answer. While calls wait, no other
+ * call may take a token. A call whose targets are all out is passed over.
  *
- * **Limits.** Bounded by the calls under way. Without successes nothing looks at the tokens: `CallRun` does, about once
- * a second for each waiting call.
+ * A success pays for 1.5 retries. Where more than two of three requests fail, that is less than one further success, and
+ * the queue would stand still. One call therefore goes every two seconds without a token ({@link RetryQueue.trickle}),
+ * as long as any target of the chain has answered within the last 20 s: at most ten calls in an outage.
+ *
+ * **Limits.** Bounded by the calls under way. Without successes nothing looks at the tokens: `CallOutcome.queued` does,
+ * about once a second for each waiting call.
  */
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 

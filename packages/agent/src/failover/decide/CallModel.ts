@@ -222,7 +222,7 @@ export interface Snapshot {
   /** True when the retry budget has a token. */
   readonly mayRetry: boolean
   readonly canCompact: boolean
-  /** Failures since the last success, by target id. Used only by policies with `counters: "target"`. */
+  /** Failed attempts of all calls since the last answer, by target id. */
   readonly streaks: ReadonlyMap<string, Streak>
   /** Time of the last answer of each target, by id. */
   readonly answered: ReadonlyMap<string, number>
@@ -234,6 +234,8 @@ export interface Snapshot {
 
 export interface Streak {
   readonly failures: number
+  /** Time of the last failure. */
+  readonly at?: number | undefined
   /** Delay of the last repeat in milliseconds; `undefined` before the first repeat. */
   readonly delay: number | undefined
 }

@@ -304,6 +304,13 @@ const afterFailure = (
     })
   }
   const own = next.tries.get(id)
+  // A wait of 0 is none. Once a call has failed more than once, it is a refusal that names no useful wait: its backoff
+  // holds at this target, also when the call asks another one in between.
+  const isZero = retryAfter !== undefined && !isNamed && next.ledger.attempts > 1 && row.retryAfter !== "wins"
+  if (isZero && own !== undefined) {
+    const wait = Backoff.delay(row.backoff, next.ledger.attempts - next.ledger.sweeps, own.delay, draw)
+    return { ...next, tries: new Map(next.tries).set(id, { ...own, backAt: snapshot.now + wait }) }
+  }
   // Stryker disable next-line ConditionalExpression: the second is for the types; it was set above.
   if (!isNamed || own === undefined || row.retryAfter === "ignored") return next
   // Count all attempts of the call. Otherwise each of several keys under one limit would be asked again every second.
@@ -522,7 +529,7 @@ const repeatDelay = (
   const isSpent = used - released >= row.attempts && !Choice.mayGoOn(policy, state, here.id, snapshot)
   if (row.then !== "retry" || isSpent || failure.evidence.shouldRetry === false) return undefined
   const backoff = Backoff.delay(row.backoff, used, delay, draw)
-  // A named wait of 0 is kept once. A server that names it again and again has no place yet.
+  // A named wait of 0 is kept after the first failure. A server that names it again and again has no place yet.
   const isAtOnce = failure.retryAfter !== undefined && Duration.isZero(failure.retryAfter)
   const obeyed: Row =
     isAtOnce && used > 1 && row.retryAfter !== "wins" ? { ...row, retryAfter: "ignored" } : row

@@ -8,7 +8,7 @@ import { ErrorText } from "@outlast/resilience"
 import { AllTargetsOut } from "../../failure/reasons/CallFailure.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
-import type { CallState, Failed, Snapshot, Soonest, TargetView } from "./CallModel.ts"
+import type { CallState, Failed, Snapshot, Soonest, Streak, TargetView } from "./CallModel.ts"
 import { isRefusal } from "./CallModel.ts"
 import type { Cooldown, Cooldowns, Out } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
@@ -142,7 +142,8 @@ const isExhausted = (
   if ((info.contextWindow ?? 0) <= (state.overflowed ?? -Infinity)) return true
   const tries = state.tries.get(ref.id)
   if (tries?.failure === undefined) return false
-  if (tries.failure.evidence.shouldRetry === false) return true
+  // A wait that the provider names allows a repeat behind it.
+  if (tries.failure.evidence.shouldRetry === false && tries.backAt === undefined) return true
   const row = rowOf(policy, tries.failure)
   const used = row.pool === "own" ? (tries.classes.get(policy.classOf(tries.failure)) ?? 0) : tries.count
   return used - tries.released >= row.attempts && !mayGoOn(policy, state, ref.id, snapshot)
@@ -190,8 +191,11 @@ export const usedHere = (
 export const isNotBefore = (row: Row, { retryAfter }: ProviderFailure): boolean =>
   row.cooldown?.retryAfter === "not-before" && retryAfter !== undefined
 
-/** Consecutive failures after which a target is no alternative to another one. */
+/** Consecutive failures after which a target is no alternative to another one, as long as the last one is recent. */
 const downAfter = 3
+
+const isDown = (streak: Streak | undefined, now: number): boolean =>
+  streak !== undefined && streak.failures >= downAfter && now - (streak.at ?? -Infinity) < worksFor
 
 /**
  * Returns the cooldown to open when the call leaves the target. A rule with `proof: "several-calls"` needs that proof
@@ -220,7 +224,7 @@ export const cooldownFor = (
       ({ ref }) =>
         !Cool.covers(rule.scope, target, ref) &&
         Cool.outOf(cooldowns, ref, now) === undefined &&
-        (streaks.get(ref.id)?.failures ?? 0) < downAfter
+        !isDown(streaks.get(ref.id), now)
     ) === undefined
   const mayGuess = !coversAll && !isLast
   if (named === undefined && !mayGuess) return undefined

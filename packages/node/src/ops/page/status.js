@@ -318,6 +318,8 @@ const backlogRow = ({ backlog, bytes, oldestAt }) =>
     oldestAt === null ? undefined : age(oldestAt, "the oldest for ")
   )
 
+const unreadRow = (error) => row(badge("raised"), grow(`The outbox cannot be read: ${error}`))
+
 const letterRow = ({ detail, died, id, number, reason, state: word, subject }) =>
   row(
     badge(word),
@@ -361,13 +363,16 @@ const render = () => {
       figure("alerts", String(activity.alerts.length), activity.alerts.length > 0 ? "bad" : "")
     ].map((pair) => element("div", {}, ...pair))
   )
-  const outbox = sections.outbox === undefined ? [] : [{ row: backlogRow, value: sections.outbox }]
+  const isRead = (section) => section !== undefined && section.error === undefined
+  const unread = [sections.outbox, sections["dead letters"]].filter((section) => section?.error !== undefined)
+  const outbox = isRead(sections.outbox) ? [{ row: backlogRow, value: sections.outbox }] : []
   const letters = listOf(sections["dead letters"]?.newest)
   const hidden = (sections["dead letters"]?.total ?? 0) - letters.length
   at("has-outbox").hidden = sections.outbox === undefined && sections["dead letters"] === undefined
   list(
     "outbox",
     [
+      ...unread.map(({ error }) => ({ row: unreadRow, value: error })),
       ...outbox,
       ...letters.map((value) => ({ row: letterRow, value })),
       ...(hidden > 0 ? [{ row: weak, value: `and ${hidden} more dead letters` }] : [])
