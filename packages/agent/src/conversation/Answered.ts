@@ -58,20 +58,20 @@ export const answeredBy = (
   }>
 ): Option.Option<Answered> => {
   for (let i = parts.length - 1; i >= 0; i--) {
-    const found = read(parts[i]?.metadata?.[namespace])
+    const found = decoded(parts[i]?.metadata?.[namespace])
     if (found !== undefined) return Option.some(found)
   }
   return Option.none()
 }
 
 /** Reads the written form by hand: `toAiSdk` does it in each call, and a schema takes ten times as long. */
-const read = (written: unknown): Answered | undefined => {
-  if (typeof written !== "object" || written === null) return undefined
-  const { requested, target, provider, model, attempts = 1, switched, costUsd }: Given = written
+const decoded = (metadata: unknown): Answered | undefined => {
+  if (typeof metadata !== "object" || metadata === null) return undefined
+  const { requested, target, provider, model, attempts = 1, switched, costUsd }: Given = metadata
   if (typeof target !== "string" || typeof provider !== "string" || typeof model !== "string")
     return undefined
-  if (!isText(requested) || !isText(switched) || !isFinite(attempts)) return undefined
-  if (costUsd !== undefined && !isFinite(costUsd)) return undefined
+  if (!isOptionalText(requested) || !isOptionalText(switched) || !isFiniteNumber(attempts)) return undefined
+  if (costUsd !== undefined && !isFiniteNumber(costUsd)) return undefined
   return {
     requested: requested ?? target,
     target,
@@ -85,10 +85,10 @@ const read = (written: unknown): Answered | undefined => {
 
 type Given = { readonly [Field in keyof Answered]?: unknown }
 
-const isText = (value: unknown): value is string | undefined =>
+const isOptionalText = (value: unknown): value is string | undefined =>
   value === undefined || typeof value === "string"
 
-const isFinite = (value: unknown): value is number => Number.isFinite(value)
+const isFiniteNumber = (value: unknown): value is number => Number.isFinite(value)
 
 type Usage = Response.FinishPartEncoded["usage"]
 
