@@ -306,8 +306,9 @@ const afterFailure = (
   const own = next.tries.get(id)
   // A wait of 0 is none. Once a call has failed more than once, it is a refusal that names no useful wait: its backoff
   // holds at this target, also when the call asks another one in between.
-  const isZero = retryAfter !== undefined && !isNamed && next.ledger.attempts > 1 && row.retryAfter !== "wins"
-  if (isZero && own !== undefined) {
+  const isZero =
+    retryAfter !== undefined && !isNamed && next.ledger.attempts > 1 && row.retryAfter === "minimum"
+  if (isZero && own !== undefined && failure.evidence.shouldRetry !== false) {
     const wait = Backoff.delay(row.backoff, next.ledger.attempts - next.ledger.sweeps, own.delay, draw)
     return { ...next, tries: new Map(next.tries).set(id, { ...own, backAt: snapshot.now + wait }) }
   }

@@ -201,7 +201,7 @@ const isDown = (streak: Streak | undefined, now: number): boolean =>
  * Returns the cooldown to open when the call leaves the target. A rule with `proof: "several-calls"` needs that proof
  * even when the server named the wait: a server that sheds load names a wait to one call while it answers others. A
  * cooldown that covers every target of the chain, or the last one that is left, opens only for a wait that the server
- * named. The next call may as well try then. A target that is {@link downAfter down} is none that is left.
+ * named. The next call may as well try then. A target that is {@link downAfter down} does not count as left.
  */
 export const cooldownFor = (
   { cooldown: rule, worthWaiting }: Row,
