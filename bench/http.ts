@@ -2,13 +2,17 @@
  * Calls over HTTP, one at once and 64 at once, to a provider in a process of its own: effect/ai and the AI SDK with and
  * without Outlast, beside plain `fetch`; and an Outlast program as a gateway, beside Portkey's.
  *
+ * Outlast sends by the `fetch` of Node, which is the default, and by `UndiciFetch`, which gateways use.
+ *
  * Figures are times of the wall clock. With many calls at once, the time of a call is that of all divided by their number:
  * the inverse of calls per second. The first contender of each table runs twice: the distance is noise.
  */
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
 import { Direct, Failover } from "@outlast/agent"
 import { OpenAiCompatible, toAiSdk } from "@outlast/providers"
+import { UndiciFetch } from "@outlast/providers/undici"
 import { generateText } from "ai"
+import type { LanguageModel as AiSdkModel } from "ai"
 import { Effect, ManagedRuntime } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { ChildProcess } from "node:child_process"
@@ -27,7 +31,7 @@ const concurrencies = [
   { atOnce: 64, calls: 2_000 }
 ] as const
 
-/** Limits for the time of a call with 64 at once, as ratios to the first contender of the table. */
+/** Limits for the time of a call of the second contender with 64 at once, as ratios to the first one. */
 const targets = { direct: 1 / 0.78, aiSdk: 1 / 0.6, healthy: 1 / 1.05, dead: 1 / 1.8 }
 
 const prompt = "What is the plan?"
@@ -187,10 +191,14 @@ const post =
 
 const libraries = async (report: Report, provider: string): Promise<void> => {
   const baseUrl = `${provider}/a/v1`
-  const target = (name: string) => OpenAiCompatible.model({ name, baseUrl, model: "m", keys: ["BENCH_KEY"] })
+  const sending = UndiciFetch.make()
+  const target = (name: string, fetch?: typeof globalThis.fetch) =>
+    OpenAiCompatible.model({ name, baseUrl, model: "m", keys: ["BENCH_KEY"], fetch })
   const direct = ManagedRuntime.make(Direct.layer(target("a")))
   const one = ManagedRuntime.make(Failover.layer([target("a")]))
   const three = ManagedRuntime.make(Failover.layer([target("a"), target("b"), target("c")]))
+  const directUndici = ManagedRuntime.make(Direct.layer(target("d", sending)))
+  const oneUndici = ManagedRuntime.make(Failover.layer([target("d", sending)]))
   const call = Effect.map(LanguageModel.generateText({ prompt }), ({ text }) => text)
   await compare(
     report,
@@ -199,6 +207,8 @@ const libraries = async (report: Report, provider: string): Promise<void> => {
       { name: "Direct", call: () => direct.runPromise(call) },
       { name: "Failover, 1 target", call: () => one.runPromise(call) },
       { name: "Failover, 3 targets", call: () => three.runPromise(call) },
+      { name: "Direct, UndiciFetch", call: () => directUndici.runPromise(call) },
+      { name: "Failover, UndiciFetch", call: () => oneUndici.runPromise(call) },
       {
         name: "plain fetch",
         call: async () => {
@@ -209,18 +219,25 @@ const libraries = async (report: Report, provider: string): Promise<void> => {
     ],
     targets.direct
   )
-  const raw = createOpenAICompatible({ name: "a", baseURL: baseUrl, apiKey: "secret" })("m")
-  const served = toAiSdk(one)
+  const client = { name: "a", baseURL: baseUrl, apiKey: "secret" }
+  const raw = createOpenAICompatible(client)("m")
+  const rawUndici = createOpenAICompatible({ ...client, fetch: sending })("m")
+  const caller = (name: string, model: AiSdkModel): Caller => ({
+    name,
+    call: () => generateText({ model, prompt, maxRetries: 0 })
+  })
   await compare(
     report,
     "AI SDK over HTTP",
     [
-      { name: "AI SDK", call: () => generateText({ model: raw, prompt, maxRetries: 0 }) },
-      { name: "toAiSdk(Failover)", call: () => generateText({ model: served, prompt, maxRetries: 0 }) }
+      caller("AI SDK", raw),
+      caller("toAiSdk(Failover)", toAiSdk(one)),
+      caller("AI SDK, UndiciFetch", rawUndici),
+      caller("toAiSdk(Failover), UndiciFetch", toAiSdk(oneUndici))
     ],
     targets.aiSdk
   )
-  for (const runtime of [direct, one, three]) await runtime.dispose()
+  for (const runtime of [direct, one, three, directUndici, oneUndici]) await runtime.dispose()
 }
 
 const gateways = async (report: Report, provider: string): Promise<void> => {

@@ -10,6 +10,7 @@ import { Layer, Logger, ManagedRuntime } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Failover } from "@outlast/agent"
 import { OpenAiCompatible } from "@outlast/providers"
+import { UndiciFetch } from "@outlast/providers/undici"
 
 const answer = JSON.stringify({
   id: "chatcmpl-1",
@@ -43,8 +44,9 @@ const provider: RequestListener = (request, response) => {
 
 /** `/healthy` has two targets that answer; the first one of `/dead` fails. */
 const gateway = (url: string): RequestListener => {
+  const fetch = UndiciFetch.make()
   const target = (name: string) =>
-    OpenAiCompatible.model({ name, baseUrl: `${url}/${name}/v1`, model: "m", keys: ["BENCH_KEY"] })
+    OpenAiCompatible.model({ name, baseUrl: `${url}/${name}/v1`, model: "m", keys: ["BENCH_KEY"], fetch })
   // Portkey is started without its log, too.
   const over = (first: string) =>
     ManagedRuntime.make(Layer.provideMerge(Failover.layer([target(first), target("b")]), Logger.layer([])))

@@ -3,49 +3,33 @@ import { assert, describe, it } from "@effect/vitest"
 import { Failover, KeySource } from "@outlast/agent"
 import type { FailoverEvent } from "@outlast/agent"
 import { Anthropic, OpenAi } from "@outlast/providers"
+import { UndiciFetch } from "@outlast/providers/undici"
 import { FakeProvider } from "@outlast/testing"
 import { ResilienceEvents } from "@outlast/resilience"
 import { Deferred, Duration, Effect, Exit, Fiber, Redacted, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
 import * as Net from "node:net"
+import * as Undici from "undici"
 import * as Support from "./support.ts"
 
 type Connected = (error: Error | null, socket: Net.Socket | null) => void
 type Connect = (options: { readonly port: string }, connected: Connected) => void
 
-/** The part of undici's class that the test uses. */
-interface Agent {
-  readonly constructor: new (options: { readonly connect: Connect }) => object
-}
+const agentOf = (connect: Connect): Undici.Agent =>
+  // undici calls `connect` with the options and the callback of its own types, which say more.
+  new Undici.Agent({ connect: connect as Undici.buildConnector.connector })
 
-/** The Agent of Node's own undici. Node creates it with the first fetch. */
-const agentOf = async (connect: Connect): Promise<object> => {
-  await fetch("data:,")
-  const global: unknown = Reflect.get(globalThis, Symbol.for("undici.globalDispatcher.1"))
-  return new (global as Agent).constructor({ connect })
-}
-
-/** Node's own fetch, with connections made by `connect`. */
-const fetchBy = (connect: Connect) => {
-  const signals: Array<AbortSignal> = []
-  const agent = agentOf(connect)
-  const fetched: typeof fetch = async (url, init) => {
-    if (init?.signal) signals.push(init.signal)
+/** Each makes a `fetch` whose connections `connect` opens. */
+const kinds: Readonly<Record<string, (connect: Connect) => typeof fetch>> = {
+  "fetch of Node": (connect) => {
+    // The form of a dispatcher that Node's own undici knows.
+    const dispatcher = new Undici.Dispatcher1Wrapper(agentOf(connect))
     // Node accepts a dispatcher here; the web's type does not list it.
-    return fetch(url, { ...init, dispatcher: await agent } as RequestInit)
-  }
-  return { fetch: fetched, signals }
+    return (url, init) => fetch(url, { ...init, ...({ dispatcher } as object) })
+  },
+  UndiciFetch: (connect) => UndiciFetch.make({ dispatcher: agentOf(connect) })
 }
-
-/** A `fetch` whose connections never open. */
-const blackhole = Effect.map(Effect.context<never>(), (context) => {
-  const asked = Deferred.makeUnsafe<void>()
-  const { fetch, signals } = fetchBy(
-    () => void Effect.runForkWith(context)(Deferred.succeed(asked, undefined))
-  )
-  return { fetch, signals, asked: Deferred.await(asked) }
-})
 
 const keys = [KeySource.value("KEY", Redacted.make("sk-test-0123456789"))]
 const limits = { connect: Duration.seconds(10) }
@@ -65,7 +49,26 @@ const calls: ReadonlyArray<
   ]
 ]
 
-describe("the limit for connecting", () => {
+describe.for(Object.entries(kinds))("the limit for connecting, %s", ([, kind]) => {
+  const fetchBy = (connect: Connect) => {
+    const signals: Array<AbortSignal> = []
+    const send = kind(connect)
+    const fetched: typeof fetch = (url, init) => {
+      if (init?.signal) signals.push(init.signal)
+      return send(url, init)
+    }
+    return { fetch: fetched, signals }
+  }
+
+  /** A `fetch` whose connections never open. */
+  const blackhole = Effect.map(Effect.context<never>(), (context) => {
+    const asked = Deferred.makeUnsafe<void>()
+    const { fetch, signals } = fetchBy(
+      () => void Effect.runForkWith(context)(Deferred.succeed(asked, undefined))
+    )
+    return { fetch, signals, asked: Deferred.await(asked) }
+  })
+
   for (const [name, call] of calls) {
     it.effect(`${name}: ends an attempt whose connection does not open, and aborts its request`, () =>
       Effect.gen(function* () {

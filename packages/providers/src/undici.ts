@@ -1,0 +1,4 @@
+/**
+ * For programs with the optional peer `undici`.
+ */
+export * as UndiciFetch from "./UndiciFetch.ts"
