@@ -52,23 +52,22 @@ const headerOf = ({ name, message }: Error): string => `${name.slice(name.lastIn
  * The stack becomes as short as in {@link of}. The properties named in `hidden` are no longer enumerable, but stay
  * readable.
  */
-export const brief = <E extends Error>(error: E, ...hidden: ReadonlyArray<PropertyKey>): E => {
-  const stack = [`${error.name}: ${error.message}`, ...framesOf(error)].join("\n")
+export const brief = <E extends Error>(error: E, ...hidden: ReadonlyArray<PropertyKey>): E =>
+  shown(error, framesOf(error), hidden)
+
+/** Hides everything but the message, for an error that only appears inside another one. */
+export const inner = <E extends Error>(error: E): E => shown(error, [], Object.keys(error))
+
+const shown = <E extends Error>(
+  error: E,
+  frames: ReadonlyArray<string>,
+  hidden: ReadonlyArray<PropertyKey>
+): E => {
+  const stack = [`${error.name}: ${error.message}`, ...frames].join("\n")
   Object.defineProperty(error, "stack", { configurable: true, writable: true, value: stack })
   for (const name of hidden) {
     if (Object.hasOwn(error, name)) Object.defineProperty(error, name, { enumerable: false })
   }
-  return error
-}
-
-/** Hides everything but the message, for an error that only appears inside another one. */
-export const inner = <E extends Error>(error: E): E => {
-  brief(error, ...Object.keys(error))
-  Object.defineProperty(error, "stack", {
-    configurable: true,
-    writable: true,
-    value: `${error.name}: ${error.message}`
-  })
   return error
 }
 

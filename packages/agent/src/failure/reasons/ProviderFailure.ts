@@ -71,13 +71,16 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
     return `${where}${whatHappened(this)}${wait}.${providerSaid(this)} ${whatToDo(this)}`
   }
 
-  /** Returns the same failure as seen at `target`, with secrets removed from the provider's message. */
+  /**
+   * Returns the same failure as seen at `target`, with secrets removed from the provider's message. It has no stack: the
+   * error that a call fails with has its own.
+   */
   at(target: TargetRef, secrets: Redaction.Secrets): ProviderFailure {
     const { matched, requestId } = this.evidence
     const clean = (text: string | undefined) =>
       text === undefined ? undefined : Redaction.scrub(text, maxDetail, { values: secrets.values ?? [] })
     const { reason } = this
-    return new ProviderFailure({
+    const seen = {
       reason:
         reason._tag === "Format" && reason.problem !== undefined
           ? new Format({ side: reason.side, problem: clean(reason.problem) })
@@ -87,7 +90,8 @@ export class ProviderFailure extends Schema.TaggedError<ProviderFailure>(
       detail: Redaction.scrub(this.detail, maxDetail, secrets),
       target,
       circuit: this.circuit
-    })
+    }
+    return ErrorText.withoutStack(() => new ProviderFailure(seen))
   }
 
   /**
