@@ -786,9 +786,13 @@ describe("more calls than a server takes, which refuses without naming a wait", 
       let taken = 0
       const retryBudget: RetryBudget.Service = {
         ...made,
-        withdrawUnsafe: (...args) => {
+        withdrawUnsafe: (fiber) => {
           taken++
-          return made.withdrawUnsafe(...args)
+          return made.withdrawUnsafe(fiber)
+        },
+        takeUnsafe: (fiber) => {
+          taken++
+          made.takeUnsafe(fiber)
         }
       }
       const target = server(10)
@@ -796,6 +800,7 @@ describe("more calls than a server takes, which refuses without naming a wait", 
       assert.strictEqual(answered(all), 80)
       // Every request but the first of each call.
       assert.strictEqual(taken, target.requests.length - 80)
+      assert.strictEqual(yield* made.amplification, target.requests.length / 80)
     })
   )
 

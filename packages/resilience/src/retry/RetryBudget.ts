@@ -53,7 +53,9 @@ export interface Service {
   /** True when {@link withdraw} would be granted now. For code that decides and withdraws in one synchronous step. */
   readonly availableUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, paidBy?: PaidBy) => boolean
   /** {@link withdraw} without an Effect. */
-  readonly withdrawUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, paidBy?: PaidBy) => boolean
+  readonly withdrawUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => boolean
+  /** Counts a retry that is made in any case. It takes a token where there is one, by what has `settled`. */
+  readonly takeUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => void
   /** {@link deposit} without an Effect. */
   readonly depositUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, now?: number) => void
   /** Attempts per call since this budget was created: 1 without retries. */
@@ -96,7 +98,7 @@ export const metrics = {
     incremental: true
   }),
   attempts: Metric.counter("outlast_retry_budget_attempts_total", {
-    description: "First attempts of these calls, and retries that the budget allowed.",
+    description: "First attempts of these calls, and their retries.",
     incremental: true
   }),
   refusals: Metric.counter("outlast_retry_budget_refusals_total", {
@@ -126,8 +128,8 @@ export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Ser
       metrics.calls.updateUnsafe(1, fiber.context)
       metrics.attempts.updateUnsafe(1, fiber.context)
     }
-    const withdraw: Service["withdrawUnsafe"] = (fiber, paidBy) => {
-      const [granted, after] = withdrawn(nowOf(fiber), paidBy)
+    const withdraw: Service["withdrawUnsafe"] = (fiber) => {
+      const [granted, after] = withdrawn(nowOf(fiber))
       state = after
       const metric = granted ? metrics.attempts : metrics.refusals
       metric.updateUnsafe(1, fiber.context)
@@ -178,6 +180,10 @@ export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Ser
       withdraw: Effect.withFiber((fiber) => Effect.succeed(withdraw(fiber))),
       availableUnsafe: (fiber, paidBy) => withdrawn(nowOf(fiber), paidBy)[0],
       withdrawUnsafe: withdraw,
+      takeUnsafe: (fiber) => {
+        state = Budget.take(rule, state, nowOf(fiber))
+        metrics.attempts.updateUnsafe(1, fiber.context)
+      },
       depositUnsafe: deposit,
       amplification: Effect.sync(() => Budget.amplification(state)),
       status: Effect.withFiber((fiber) => {

@@ -188,6 +188,12 @@ export const withdraw = (
     : [false, state]
 }
 
+/** Counts a retry that is made in any case. It takes a token where one is left that has been paid for. */
+export const take = (rule: Rule, state: State, now: number): State => {
+  const [isPaid, after] = withdraw(rule, state, now)
+  return isPaid ? after : { ...state, retries: state.retries + 1 }
+}
+
 /** Retries that would be allowed now, one after the other: those that are paid for, and the tokens of the reserve. */
 export const available = (
   rule: Rule,

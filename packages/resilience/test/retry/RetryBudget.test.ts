@@ -28,6 +28,7 @@ const unlimited: RetryBudget.Service = {
   beginUnsafe: () => ({ progressUnsafe: () => {}, endUnsafe: () => {} }),
   availableUnsafe: () => true,
   withdrawUnsafe: () => true,
+  takeUnsafe: () => {},
   depositUnsafe: () => {},
   amplification: Effect.succeed(1),
   status: Effect.succeed({ paid: Infinity, reserve: 0 })
@@ -208,12 +209,33 @@ describe("paid by successes", () => {
       const fiber = yield* Effect.forkChild(budget.track(Effect.never), { startImmediately: true })
       assert.isTrue(budget.availableUnsafe(fiber))
       assert.isFalse(budget.availableUnsafe(fiber, "settled"))
-      assert.isFalse(budget.withdrawUnsafe(fiber, "settled"))
       yield* budget.track(Effect.void)
       assert.isTrue(budget.availableUnsafe(fiber, "settled"))
-      assert.isTrue(budget.withdrawUnsafe(fiber, "settled"))
       yield* Fiber.interrupt(fiber)
     })
+  )
+
+  it.effect(
+    "a retry that is made in any case takes a token where there is one, and is counted without one",
+    () =>
+      Effect.gen(function* () {
+        const budget = yield* RetryBudget.make({ ...paidBySuccesses, ratio: 1, burst: 0 })
+        const counted = yield* Effect.withFiber((fiber) =>
+          Effect.gen(function* () {
+            budget.depositUnsafe(fiber)
+            budget.takeUnsafe(fiber)
+            yield* budget.track(Effect.void)
+            const before = budget.availableUnsafe(fiber)
+            budget.takeUnsafe(fiber)
+            return [before, budget.availableUnsafe(fiber), yield* budget.amplification]
+          })
+        )
+        assert.deepStrictEqual(counted, [true, false, 3])
+        const count = (name: string) =>
+          Effect.map(Metric.snapshot, (all) => all.find(({ id }) => id === name)?.state)
+        assert.deepInclude(yield* count("outlast_retry_budget_attempts_total"), { count: 3 })
+        assert.isUndefined(yield* count("outlast_retry_budget_refusals_total"))
+      }).pipe(Effect.provideService(Metric.MetricRegistry, new Map()))
   )
 
   it.effect("progress makes an attempt count again", () =>

@@ -122,7 +122,7 @@ export class CallOutcome {
     return (
       budget && {
         isAvailable: () => budget.availableUnsafe(fiber, "settled"),
-        take: () => void budget.withdrawUnsafe(fiber, "settled")
+        take: () => budget.takeUnsafe(fiber)
       }
     )
   }
