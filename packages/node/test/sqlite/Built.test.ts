@@ -6,12 +6,11 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 
-const packageFolder = fileURLToPath(new URL("../..", import.meta.url))
 const program = fileURLToPath(new URL("../support/plain.mjs", import.meta.url))
-const tsc = fileURLToPath(new URL("../../../../node_modules/typescript/bin/tsc", import.meta.url))
+const bundle = fileURLToPath(new URL("../../../../scripts/bundle.ts", import.meta.url))
 
 it("runs from dist, and lets a program end that has not closed its client", { timeout: 120_000 }, () => {
-  execFileSync(process.execPath, [tsc, "-b", packageFolder])
+  execFileSync(process.execPath, [bundle])
   const folder = mkdtempSync(join(tmpdir(), "outlast-node-"))
   try {
     const output = execFileSync(process.execPath, [program, join(folder, "a.db")], {
