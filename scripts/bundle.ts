@@ -2,9 +2,9 @@
  * Writes the JavaScript of each package to `dist`. `tsc -b` writes the declarations.
  *
  * Node needs much longer to load 300 small modules than a few large ones, so the code of a package is in a few files in
- * `dist/chunks`. A public module is a small file that exports from them. Everything that `src/index.ts` loads is in
- * `chunks/main.js`. Each other chunk has the modules that the same entries load: index files, commands, dynamic imports
- * and started files. No two chunks import each other, and each module is in one chunk. Other packages stay imports.
+ * `dist/chunks`. A public module is a small file that exports from them. A chunk has the modules that the same entries
+ * load: index files, commands, dynamic imports and started files. No two chunks import each other, and each module is in
+ * one chunk. Other packages stay imports.
  *
  * Modules of Effect are imported by their own paths: `effect/Schema` instead of `{ Schema }` of `effect`, whose index loads
  * all of them. They are the same modules.
@@ -19,6 +19,12 @@ import type { ChunkingContext, Plugin } from "rolldown"
 import { rolldown } from "rolldown"
 
 const root = join(import.meta.dirname, "..", "packages")
+
+/**
+ * Modules whose imports are one chunk, `main`, also where other entries load a part of them. The folders of `agent` need
+ * each other, and every command loads the program first.
+ */
+const joined: Readonly<Record<string, string>> = { agent: "index", cli: "program" }
 
 /** Files that a package starts by their path. */
 const started: Readonly<Record<string, ReadonlyArray<string>>> = { node: ["./dist/sqlite/SqliteWorker.js"] }
@@ -52,16 +58,20 @@ const loaders = (src: string, entries: ReadonlyArray<string>, context: ChunkingC
  * Names the chunk of each module. `indexes` only export, and `run` are started: they are files of their own. So is a
  * module that only one dynamic import loads.
  */
-const chunksOf = (src: string, indexes: ReadonlyArray<string>, run: ReadonlyArray<string>) => {
+const chunksOf = (
+  src: string,
+  whole: string | undefined,
+  indexes: ReadonlyArray<string>,
+  run: ReadonlyArray<string>
+) => {
   const compute = (context: ChunkingContext): ReadonlyMap<string, string> => {
-    const first = [join(src, "index.ts"), join(src, "program.ts")]
     const groups = new Map<string, Array<string>>()
     for (const [id, entries] of loaders(src, [...indexes, ...run], context)) {
       const [only = ""] = entries.size === 1 ? entries : []
       if (indexes.includes(id) || run.includes(id) || (only !== "" && !indexes.includes(only))) continue
-      const isFirst = first.some((entry) => entries.has(entry))
+      const isJoined = whole !== undefined && entries.has(whole)
       const key = [...entries]
-        .filter((entry) => !isFirst || first.includes(entry) || run.includes(entry))
+        .filter((entry) => !isJoined || entry === whole || run.includes(entry))
         .toSorted()
         .join()
       groups.set(key, [...(groups.get(key) ?? []), id])
@@ -72,7 +82,8 @@ const chunksOf = (src: string, indexes: ReadonlyArray<string>, run: ReadonlyArra
       // The folder of most of its modules.
       const folders = Map.groupBy(members, (id) => basename(dirname(id)))
       const [[folder] = [""]] = [...folders].toSorted(([, a], [, b]) => b.length - a.length)
-      const wanted = first.includes(key) ? "main" : key.includes(",") ? `${folder}-shared` : folder
+      const wanted =
+        key === (whole ?? join(src, "index.ts")) ? "main" : key.includes(",") ? `${folder}-shared` : folder
       let name = wanted
       for (let n = 2; taken.has(name); n++) name = `${wanted}-${n}`
       taken.add(name)
@@ -140,6 +151,7 @@ const bundle = async (folder: string): Promise<void> => {
   const exported = Object.entries(pkg.exports).flatMap(([subpath, entry]) =>
     typeof entry === "object" && entry !== null ? [[subpath, nameOf(entry.default)] as const] : []
   )
+  const whole = joined[folder]
   const run = [...Object.values(pkg.bin ?? {}), ...(started[folder] ?? [])].map(nameOf)
   // `failover/Chain` is public only because declarations name it, and is in the chunk of its index file.
   const indexes = exported.filter(([subpath]) => !/\/[A-Z]/.test(subpath)).map(([, name]) => sourceOf(name))
@@ -168,7 +180,12 @@ const bundle = async (folder: string): Promise<void> => {
     comments: { jsdoc: false },
     codeSplitting: {
       includeDependenciesRecursively: false,
-      groups: [{ debugName: "entries", name: chunksOf(src, indexes, run.map(sourceOf)) }]
+      groups: [
+        {
+          debugName: "entries",
+          name: chunksOf(src, whole === undefined ? undefined : sourceOf(whole), indexes, run.map(sourceOf))
+        }
+      ]
     }
   })
   await build.close()
