@@ -113,25 +113,28 @@ const modulesOf = (index: string): ReadonlySet<string> => {
 
 const indexesOfEffect = new Map<string, ReadonlySet<string>>()
 
-/** Imports each module of Effect by its own path. Lines stay where they are. */
+/** The import of each module of Effect by its own path, on the same lines. */
+const ownPaths = (all: string, list: string, index: string): string => {
+  const modules = indexesOfEffect.get(index) ?? modulesOf(index)
+  indexesOfEffect.set(index, modules)
+  const imports = list.split(",").map((item) => {
+    const [name = "", local = name] = item.trim().split(" as ")
+    return modules.has(name)
+      ? `import * as ${local} from "${index}/${name}"`
+      : `import { ${item.trim()} } from "${index}"`
+  })
+  return imports.join("; ") + "\n".repeat(all.split("\n").length - 1)
+}
+
 const effectModules: Plugin = {
   name: "effect-modules",
   transform: (code, id) =>
     id.endsWith(".ts")
-      ? code.replaceAll(
-          /^import \{([^}]*)\} from "(effect(?:\/[a-z-]+)?)"$/gm,
-          (all, list: string, index: string) => {
-            const modules = indexesOfEffect.get(index) ?? modulesOf(index)
-            indexesOfEffect.set(index, modules)
-            const imports = list.split(",").map((item) => {
-              const [name = "", local = name] = item.trim().split(" as ")
-              return modules.has(name)
-                ? `import * as ${local} from "${index}/${name}"`
-                : `import { ${item.trim()} } from "${index}"`
-            })
-            return imports.join("; ") + "\n".repeat(all.split("\n").length - 1)
-          }
-        )
+      ? {
+          code: code.replaceAll(/^import \{([^}]*)\} from "(effect(?:\/[a-z-]+)?)"$/gm, ownPaths),
+          // No lines move, so the source maps need no map of this step.
+          map: null
+        }
       : undefined
 }
 
@@ -163,8 +166,6 @@ const bundle = async (folder: string): Promise<void> => {
     external: [/^(?!public:)[^./]/, /[.]json$/],
     platform: "node",
     cwd: join(root, folder),
-    // `effectModules` keeps the lines, and the source maps need no more.
-    checks: { sourcemapBroken: false },
     plugins: [publicModules(src), effectModules],
     preserveEntrySignatures: "allow-extension",
     treeshake: { moduleSideEffects: "no-external" }
