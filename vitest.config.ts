@@ -25,6 +25,8 @@ export default defineConfig({
   test: {
     include: ["packages/*/test/**/*.test.ts", "test/**/*.test.ts"],
     testTimeout: 20_000,
+    // Some tests start programs from `dist`.
+    globalSetup: ["./test/build.ts"],
     setupFiles: ["./test/setup.ts"],
     // One worker for each core. By default Vitest leaves a core free. With more, tests that meet real servers are late.
     maxWorkers: "100%",

@@ -1,9 +1,9 @@
 /**
  * The time of `import("@outlast/agent")` in a new process, beside `effect/ai`, and the modules that it loads.
  *
- * Imports what users install: the JavaScript of `dist`, so run `tsc -b` first. The sources would also pay for removing
- * their types. The figures are CPU time from before the import until after it; a program that uses `effect/ai` imports
- * `effect` too, hence the second row.
+ * Imports what users install: the JavaScript of `dist`, so run `npm run build` first. Sources would also pay for removing
+ * their types. The figures are CPU time from before the import until after it. Outlast loads single modules of Effect.
+ * Most programs import the indexes `effect` and `effect/ai`, which load all of them: the second table is such a program.
  */
 import { spawnSync } from "node:child_process"
 import { existsSync } from "node:fs"
@@ -18,7 +18,8 @@ const contenders: ReadonlyArray<readonly [name: string, modules: ReadonlyArray<s
   ["effect and effect/ai", ["effect", "effect/ai"]],
   ["@outlast/resilience", ["@outlast/resilience"]],
   ["@outlast/agent/failover", ["@outlast/agent/failover"]],
-  ["@outlast/agent", ["@outlast/agent"]]
+  ["@outlast/agent", ["@outlast/agent"]],
+  ["effect, effect/ai and @outlast/agent", ["effect", "effect/ai", "@outlast/agent"]]
 ]
 
 const run = (code: string): string => {
@@ -71,7 +72,7 @@ const profile = (modules: ReadonlyArray<string>): ReadonlyArray<string> => {
 
 export const imports = async ({ say, table }: Report): Promise<void> => {
   if (!existsSync(new URL("../packages/agent/dist/index.js", import.meta.url))) {
-    throw new Error("packages/agent/dist does not exist. Run `tsc -b` first.")
+    throw new Error("packages/agent/dist does not exist. Run `npm run build` first.")
   }
   const values = contenders.map((): Array<number> => [])
   // The first round fills the file cache.
@@ -81,13 +82,18 @@ export const imports = async ({ say, table }: Report): Promise<void> => {
       if (round >= 0) values[index]?.push(value)
     }
   }
-  const base = values[0] ?? []
-  const figures = contenders.map(([name], index): Figure => {
-    const own = values[index] ?? []
-    const ratio = median(own.map((value, round) => value / (base[round] ?? NaN)))
-    return { name, median: median(own), min: Math.min(...own), max: Math.max(...own), ratio }
-  })
-  table("Import in a new process, µs", figures, target)
+  const figuresOf = (names: ReadonlyArray<string>): ReadonlyArray<Figure> => {
+    const valuesOf = (name = "") => values[contenders.findIndex(([found]) => found === name)] ?? []
+    const base = valuesOf(names[0])
+    return names.map((name): Figure => {
+      const own = valuesOf(name)
+      const ratio = median(own.map((value, round) => value / (base[round] ?? NaN)))
+      return { name, median: median(own), min: Math.min(...own), max: Math.max(...own), ratio }
+    })
+  }
+  const names = contenders.map(([name]) => name)
+  table("Import in a new process, µs", figuresOf(names.slice(0, -1)), target)
+  table("With the indexes of Effect, µs", figuresOf(["effect and effect/ai", names.at(-1) ?? ""]), target)
   say("\nModules of @outlast/agent by folder")
   for (const line of profile(["@outlast/agent"])) say(line)
 }

@@ -53,10 +53,9 @@ const nc = await connect({ servers })
 await (await jetstreamManager(nc)).streams.add({ name: "ORDERS", subjects: ["orders.>"] })
 await nc.close()
 
-const execArgv = ["--conditions=@outlast/source"]
 const here = (name: string) => join(import.meta.dirname, "delivery", name)
-const shop = fork(here("publisher.ts"), [servers, join(folder, "outbox.db")], { execArgv })
-const billing = fork(here("consumer.ts"), [servers], { execArgv })
+const shop = fork(here("publisher.ts"), [servers, join(folder, "outbox.db")])
+const billing = fork(here("consumer.ts"), [servers])
 
 const billed: Array<string> = []
 let told = () => {}

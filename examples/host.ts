@@ -37,7 +37,7 @@ interface Service {
 }
 
 const start = (): Service => {
-  const args = ["--conditions=@outlast/source", join(import.meta.dirname, "host/service.ts"), folder, url]
+  const args = [...process.execArgv, join(import.meta.dirname, "host/service.ts"), folder, url]
   const child = spawn(process.execPath, [...args, '{"wait":0,"thinking":400}'], {
     stdio: ["ignore", "pipe", "inherit"]
   })

@@ -1,15 +1,18 @@
 /**
- * Compiles a library that uses the packages as they are published, with `declaration: true`, and checks that its
- * declarations import only public names. Needs built packages; run by `npm run publint`.
+ * Uses the packages as they are published. Needs built packages; run by `npm run publint`.
+ *
+ * - Compiles a library with `declaration: true`, and checks that its declarations import only public names.
+ * - Imports every public module in one process, and checks that what several of them export is one object.
+ * - Runs the command line, a database in its worker thread, and the status page.
  */
 import { execFileSync } from "node:child_process"
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 
 const root = join(import.meta.dirname, "..")
 /** Below the root, so that `effect` is found there, and the packed packages before the ones of the workspace. */
 const home = join(root, ".cache", "consumer")
-const packages = ["resilience", "agent", "providers", "testing", "node"]
+const packages = globSync("*", { cwd: join(root, "packages") }).toSorted()
 
 /** Everything is inferred: TypeScript has to find a name for each type by itself. */
 const library = `
@@ -60,8 +63,60 @@ export const database = SqliteClient.layer({ filename: "a.db" })
 export const lock = StoreLock.acquire("a.lock")
 `
 
+/** Everything that has files of its own at run time. */
+const program = `
+import { deepStrictEqual } from "node:assert"
+import { Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { SqliteClient } from "@outlast/node"
+import { Host } from "@outlast/node/host"
+import { Ops } from "@outlast/node/ops"
+
+const stored = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql\`CREATE TABLE t (a)\`
+  yield* sql\`INSERT INTO t VALUES ('stored')\`
+  return yield* sql\`SELECT a FROM t\`
+}).pipe(Effect.provide(SqliteClient.layer({ filename: ":memory:" })))
+const page = Effect.gen(function* () {
+  const { page } = yield* Ops.Ops
+  return yield* Effect.promise(() => fetch(\`http://127.0.0.1:\${page}/status.js\`).then(({ status }) => status))
+}).pipe(
+  Effect.provide(
+    Ops.layer({ probes: false, metrics: false, page: { port: 0 } }).pipe(Layer.provide(Host.layer({ wait: 0 })))
+  )
+)
+deepStrictEqual(await Effect.runPromise(Effect.all([stored, page])), [[{ a: "stored" }], 200])
+`
+
+/** Imports each module of `modules`, and compares what they export with what modules before them exported. */
+const identity = `
+const modules = JSON.parse(process.argv[1])
+const differing = []
+let compared = 0
+for (const paths of Object.values(modules)) {
+  const first = new Map()
+  const compare = (name, value, path) => {
+    const known = first.get(name)
+    if (known === undefined) return void first.set(name, { value, path })
+    compared++
+    if (known.value !== value) differing.push(\`\${name} of \${path} is not the one of \${known.path}\`)
+  }
+  for (const path of paths) {
+    const module = await import(path)
+    const isLayer = !/\\/[A-Z]/.test(path)
+    for (const [name, value] of Object.entries(module)) {
+      if (!isLayer) compare(\`\${path.split("/").at(-1)}.\${name}\`, value, path)
+      else for (const [member, own] of Object.entries(value)) compare(\`\${name}.\${member}\`, own, path)
+    }
+  }
+}
+console.log(JSON.stringify({ compared, differing }))
+`
+
 rmSync(home, { recursive: true, force: true })
 mkdirSync(home, { recursive: true })
+const modules: Record<string, ReadonlyArray<string>> = {}
 for (const name of packages) {
   const [packed]: ReadonlyArray<{ readonly filename: string }> = JSON.parse(
     execFileSync("npm", ["pack", "--json", "--pack-destination", home], {
@@ -70,7 +125,13 @@ for (const name of packages) {
     })
   )
   if (packed === undefined) throw new Error(`npm packed nothing for ${name}.`)
-  const folder = join(home, "node_modules", "@outlast", name)
+  const pkg: { readonly name: string; readonly exports: Readonly<Record<string, unknown>> } = JSON.parse(
+    readFileSync(join(root, "packages", name, "package.json"), "utf8")
+  )
+  modules[pkg.name] = Object.entries(pkg.exports)
+    .filter(([, entry]) => typeof entry === "object" && entry !== null)
+    .map(([subpath]) => `${pkg.name}${subpath.slice(1)}`)
+  const folder = join(home, "node_modules", pkg.name)
   mkdirSync(folder, { recursive: true })
   execFileSync("tar", ["xzf", join(home, packed.filename), "-C", folder, "--strip-components=1"])
 }
@@ -111,3 +172,19 @@ for (const specifier of closed)
   console.error(`A consumer's declarations import ${specifier}, which is not public.`)
 if (closed.length > 0) process.exitCode = 1
 else console.log(`A consumer's declarations import ${specifiers.size} modules, all public.`)
+
+const node = (...args: ReadonlyArray<string>): string =>
+  execFileSync(process.execPath, args, { cwd: home, encoding: "utf8" })
+
+const { compared, differing }: { readonly compared: number; readonly differing: ReadonlyArray<string> } =
+  JSON.parse(node("--input-type=module", "--eval", identity, JSON.stringify(modules)))
+for (const line of differing) console.error(line)
+if (differing.length > 0) process.exitCode = 1
+else console.log(`${compared} values that several public modules export are one object each.`)
+
+node("--input-type=module", "--eval", program)
+writeFileSync(join(home, "errors.jsonl"), '{"status":429}\n')
+const outlast = join(home, "node_modules", "outlast", "dist", "main.js")
+const { reason } = JSON.parse(node(outlast, "classify", join(home, "errors.jsonl")))
+if (reason !== "rate_limit") throw new Error(`outlast classifies HTTP 429 as ${String(reason)}.`)
+console.log(`${node(outlast, "--version").trim()} runs, and so do the database and the status page.`)

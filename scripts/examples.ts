@@ -1,7 +1,7 @@
 /**
  * Compiles the examples of module headers and documents, and runs those that state a result. Part of `npm run check`.
  *
- * Each `ts` block becomes a module in `.cache/examples`, and one `tsc` checks them all against the built packages. A
+ * Each `ts` block becomes a module in `.cache/examples`, and one `tsc` checks them all against the declarations. A
  * block may use without an import: names of `effect`, `effect/ai` and the other modules below, public names of our
  * packages, and the values that `examples/prelude.ts` declares. A block with `yield*` outside a function is the body
  * of an `Effect.gen`.
@@ -181,11 +181,10 @@ writeFileSync(
       incremental: false,
       declaration: false,
       declarationMap: false,
+      emitDeclarationOnly: false,
       noEmit: true,
       noUnusedLocals: false,
       allowUnreachableCode: true,
-      allowImportingTsExtensions: true,
-      rewriteRelativeImportExtensions: false,
       customConditions: []
     },
     include: ["*.ts", relative(out, join(import.meta.dirname, "examples", "prelude.ts"))]
@@ -211,7 +210,9 @@ if (tsc.status !== 0) {
 
 let failed = 0
 const runs = modules.filter(({ isRun }) => isRun)
-for (const { block, name } of tsc.status === 0 ? runs : []) {
+for (const { block, name, text } of tsc.status === 0 ? runs : []) {
+  // Examples run from sources: an internal module has no file of its own in `dist`.
+  writeFileSync(join(out, name), text.replaceAll(/\/dist\/(\S+)\.js"/g, '/src/$1.ts"'))
   try {
     await import(pathToFileURL(join(out, name)).href)
   } catch (error) {

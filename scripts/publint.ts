@@ -1,10 +1,10 @@
 /**
- * Checks the packages as published: publint's rules, and that each tarball holds only dist and src.
- * Needs built packages; run it by `npm run publint`.
+ * Checks the packages as published: publint's rules, that each tarball holds only dist and src, and that the source maps
+ * of the chunks lead to published sources. Needs built packages; run it by `npm run publint`.
  */
 import { execFileSync } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { publint } from "publint"
 import { formatMessage } from "publint/utils"
 
@@ -20,10 +20,18 @@ for (const name of readdirSync(root).toSorted()) {
     execFileSync("npm", ["pack", "--dry-run", "--json"], { cwd: pkgDir, encoding: "utf8" })
   )
   const files = packed.flatMap((pack) => pack.files.map((file) => file.path))
+  const chunkMaps = files.filter((file) => /^dist\/chunks\/(?!rolldown-runtime).*\.js\.map$/.test(file))
+  const isMapped = (file: string): boolean => {
+    const { sources }: { readonly sources: ReadonlyArray<string> } = JSON.parse(
+      readFileSync(join(pkgDir, file), "utf8")
+    )
+    return sources.length > 0 && sources.every((source) => files.includes(join(dirname(file), source)))
+  }
   const { messages } = await publint({ pkgDir, strict: true })
   const found = [
     ...messages.map((message) => formatMessage(message, pkg, { color: false }) ?? message.code),
-    ...files.filter((file) => !allowed.test(file)).map((file) => `${file} must not be published.`)
+    ...files.filter((file) => !allowed.test(file)).map((file) => `${file} must not be published.`),
+    ...chunkMaps.filter((file) => !isMapped(file)).map((file) => `${file} leads to no published source.`)
   ]
   problems += found.length
   console.log(`${String(pkg["name"])}: ${found.length === 0 ? `good, ${files.length} files` : "not ready"}`)

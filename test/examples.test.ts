@@ -1,5 +1,5 @@
 /**
- * Every example runs with one command and prints the expected output.
+ * Every example runs with one command and prints the expected output. The packages come from `dist`, as for users.
  */
 import { spawn } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
@@ -54,7 +54,7 @@ const says: Readonly<Record<string, RegExp>> = {
 
 const run = (file: string): Promise<{ readonly exitCode: number | null; readonly output: string }> =>
   new Promise((resolve) => {
-    const child = spawn(process.execPath, ["--conditions=@outlast/source", file], { cwd: folder })
+    const child = spawn(process.execPath, [file], { cwd: folder })
     let output = ""
     child.stdout.on("data", (chunk) => (output += chunk))
     child.stderr.on("data", (chunk) => (output += chunk))

@@ -16,7 +16,7 @@ const poison = fileURLToPath(new URL("poison.ts", import.meta.url))
 /** Runs a consumer until it dies, or until it has handled the event `good`. */
 const consumer = (url: string, file: string) =>
   Effect.callback<ReadonlyArray<string>>((resume) => {
-    const child = spawn(process.execPath, ["--conditions=@outlast/source", poison, url, file], {
+    const child = spawn(process.execPath, [poison, url, file], {
       stdio: ["pipe", "pipe", "inherit"]
     })
     let output = ""

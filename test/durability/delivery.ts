@@ -55,7 +55,7 @@ const worker = fileURLToPath(new URL("publisher.ts", import.meta.url))
 
 /** A publishing process that waits for its job, and what it says. */
 const start = (name: string) => {
-  const child = spawn(process.execPath, ["--conditions=@outlast/source", worker], {
+  const child = spawn(process.execPath, [worker], {
     stdio: ["pipe", "pipe", "inherit"]
   })
   const said: Array<string> = []

@@ -70,8 +70,7 @@ const run = (command: string, args: ReadonlyArray<string>) =>
       })
   )
 
-const node = (...args: ReadonlyArray<string>) =>
-  run(process.execPath, ["--conditions=@outlast/source", ...args])
+const node = (...args: ReadonlyArray<string>) => run(process.execPath, args)
 
 interface ServiceOptions {
   readonly wait?: number
@@ -83,7 +82,7 @@ interface ServiceOptions {
 const service = (folder: string, url: string, { within = [], ...options }: ServiceOptions = {}) => {
   const json = JSON.stringify({ wait: 0, ...options })
   const [command = process.execPath, ...args] = [...within, process.execPath]
-  return run(command, [...args, "--conditions=@outlast/source", serviceFile, folder, url, json])
+  return run(command, [...args, serviceFile, folder, url, json])
 }
 
 type Process = Effect.Success<ReturnType<typeof service>>

@@ -10,11 +10,9 @@ import type { Scope } from "effect"
 import type { Job } from "./taskWorker.ts"
 
 const started = (file: string) => {
-  const child = spawn(
-    process.execPath,
-    ["--conditions=@outlast/source", fileURLToPath(new URL(file, import.meta.url))],
-    { stdio: ["pipe", "pipe", "pipe"] }
-  )
+  const child = spawn(process.execPath, [fileURLToPath(new URL(file, import.meta.url))], {
+    stdio: ["pipe", "pipe", "pipe"]
+  })
   const said: Array<string> = []
   const listeners = new Set<() => void>()
   let rest = ""

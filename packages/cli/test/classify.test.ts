@@ -10,7 +10,7 @@ import * as Comparison from "#cli/classify/Comparison"
 import * as Decision from "#cli/classify/Decision"
 import * as Score from "#cli/classify/Score"
 import * as Verdict from "#cli/classify/Verdict"
-import { linesOf, outlast as start, piped } from "./process.ts"
+import { linesOf, main, outlast as start, piped } from "./process.ts"
 import { outlast } from "./run.ts"
 
 let folder = ""
@@ -96,8 +96,7 @@ describe("outlast classify", { timeout: 60_000 }, () => {
 
   it("ends without an error when its reader closes the pipe", async () => {
     const path = await file("many.jsonl", `${JSON.stringify(limited)}\n`.repeat(20_000))
-    const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
-    const child = spawn(process.execPath, ["--conditions=@outlast/source", main, "classify", path])
+    const child = spawn(process.execPath, [main, "classify", path])
     let stderr = ""
     child.stderr.on("data", (chunk) => (stderr += chunk))
     child.stdout.once("data", () => child.stdout.destroy())

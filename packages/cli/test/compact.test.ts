@@ -17,7 +17,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
 import { fileOf } from "../../../test/fixtures/transcripts/generate.ts"
-import { linesOf, outlast as start } from "./process.ts"
+import { linesOf, main, outlast as start } from "./process.ts"
 import { outlast } from "./run.ts"
 import type { Json } from "./transcripts.ts"
 import { listOf } from "./transcripts.ts"
@@ -334,9 +334,8 @@ describe("an output that cannot be written", { timeout: 60_000 }, () => {
   it("keeps the old file when the disk is full", async ({ skip }) => {
     if (process.platform !== "linux") return skip("There is no limit on the size of files.")
     const out = await written("old.json", "before")
-    const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
     // A file size limit of 8 kB simulates a full disk.
-    const command = `trap '' XFSZ; ulimit -f 16; exec "$0" --conditions=@outlast/source "$@"`
+    const command = `trap '' XFSZ; ulimit -f 16; exec "$0" "$@"`
     const args = [command, process.execPath, main, "compact", incident, "--window", "40000", "--out", out]
     const child = spawn("sh", ["-c", ...args], { stdio: ["ignore", "pipe", "pipe"] })
     let stderr = ""

@@ -5,7 +5,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 
-const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
+/** The command as users install it. `test/build.ts` bundles it before the tests. */
+export const main = fileURLToPath(new URL("../dist/main.js", import.meta.url))
 
 export interface Run {
   readonly exitCode: number | null
@@ -24,7 +25,7 @@ export interface Options {
 
 export const outlast = (args: ReadonlyArray<string>, { input = "", env = {} }: Options = {}): Promise<Run> =>
   new Promise((resolve) => {
-    const child = spawn(process.execPath, ["--conditions=@outlast/source", main, ...args], {
+    const child = spawn(process.execPath, [main, ...args], {
       env: { PATH: process.env["PATH"], NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"], ...env }
     })
     let stdout = ""

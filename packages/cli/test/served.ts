@@ -4,12 +4,11 @@ import type { ChildProcess } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Scope } from "effect"
+import { main } from "./process.ts"
 
-const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
 export const token = "operator-token-0123456789"
 export const anyPort = ["--port", "0", "--probes-port", "0", "--metrics-port", "0"]
 
@@ -36,13 +35,9 @@ export const serve = (
   Effect.gen(function* () {
     const child = yield* Effect.acquireRelease(
       Effect.sync(() =>
-        spawn(
-          process.execPath,
-          ["--conditions=@outlast/source", main, "serve", "--data", data, ...anyPort, ...args],
-          {
-            env: { PATH: process.env["PATH"], NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"], ...env }
-          }
-        )
+        spawn(process.execPath, [main, "serve", "--data", data, ...anyPort, ...args], {
+          env: { PATH: process.env["PATH"], NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"], ...env }
+        })
       ),
       (child) => Effect.sync(() => child.kill("SIGKILL"))
     )

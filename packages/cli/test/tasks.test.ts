@@ -8,7 +8,7 @@ import { SqliteClient } from "@outlast/node/sqlite"
 import { Task, Tasks } from "@outlast/tasks"
 import { SqlClient } from "effect/sql"
 import { afterAll, assert, beforeEach, describe, it } from "vitest"
-import { linesOf, outlast as start } from "./process.ts"
+import { linesOf, main, outlast as start } from "./process.ts"
 import { outlast } from "./run.ts"
 
 let folder = ""
@@ -102,8 +102,7 @@ describe("outlast tasks", { timeout: 240_000 }, () => {
   it("runs them by a worker that ends in good order, and shows the answer only when asked", async () => {
     const module = fileURLToPath(new URL("./agents.tmp.mjs", import.meta.url))
     await writeFile(module, agents)
-    const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
-    const args = ["--conditions=@outlast/source", main, "worker", module, "--store", file, "--name", "w"]
+    const args = [main, "worker", module, "--store", file, "--name", "w"]
     const worker = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] })
     try {
       const ended = new Promise<number | null>((resolve) => worker.once("close", resolve))

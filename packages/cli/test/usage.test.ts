@@ -1,11 +1,10 @@
 import { spawn } from "node:child_process"
 import { closeSync, openSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { fileURLToPath } from "node:url"
 import { Result } from "effect"
 import { assert, describe, it } from "vitest"
 import * as ErrorCase from "#cli/classify/ErrorCase"
-import { linesOf, outlast as start } from "./process.ts"
+import { linesOf, main, outlast as start } from "./process.ts"
 import { outlast } from "./run.ts"
 
 const directory = tmpdir()
@@ -51,12 +50,11 @@ describe("a command line that cannot be run", { timeout: 60_000 }, () => {
 })
 
 describe("output that cannot be written", { timeout: 60_000 }, () => {
-  const main = fileURLToPath(new URL("../src/main.ts", import.meta.url))
   for (const args of [["classify"], ["explain"], ["classify", "--score"]]) {
     it(`ends ${args.join(" ")} with one line and exit code 1`, async ({ skip }) => {
       if (process.platform !== "linux") return skip("There is no /dev/full.")
       const full = openSync("/dev/full", "w")
-      const child = spawn(process.execPath, ["--conditions=@outlast/source", main, ...args], {
+      const child = spawn(process.execPath, [main, ...args], {
         stdio: ["pipe", full, "pipe"]
       })
       let stderr = ""

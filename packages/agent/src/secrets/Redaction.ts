@@ -15,7 +15,7 @@
  * The match of a rule is in the evidence, so a sentence that is masked by mistake loses nothing but its wording.
  */
 
-import { Base64 } from "effect/encoding"
+import * as Base64 from "effect/encoding/Base64"
 import * as Escapes from "./Escapes.ts"
 import * as KeyForm from "./KeyForm.ts"
 

@@ -1,8 +1,6 @@
 /** Runs the command line in a pseudo-terminal, by `script`, which every Linux and macOS has. */
 import { spawn } from "node:child_process"
-import { fileURLToPath } from "node:url"
-
-const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url))
+import { main } from "../process.ts"
 
 /** A prompt at the start of a line. The editor also draws it again while a line is typed. */
 // oxlint-disable-next-line no-control-regex -- codes of a terminal
@@ -29,7 +27,7 @@ export const open = async (
   args: ReadonlyArray<string>,
   env: Readonly<Record<string, string>> = {}
 ): Promise<TerminalChat> => {
-  const command = [process.execPath, "--conditions=@outlast/source", main, "chat", ...args]
+  const command = [process.execPath, main, "chat", ...args]
   const script =
     process.platform === "darwin"
       ? ["-q", "/dev/null", ...command]

@@ -23,11 +23,10 @@ export interface SqliteThread {
   readonly close: Effect.Effect<void>
 }
 
-// The worker is TypeScript in sources, whose types Node strips, and JavaScript in dist.
-const file = new URL(
-  import.meta.url.endsWith(".ts") ? "./SqliteWorker.ts" : "./SqliteWorker.js",
-  import.meta.url
-)
+// The worker is TypeScript in `src`, whose types Node strips, and JavaScript in `dist`. This module is in `src/sqlite` or
+// in a file of `dist/chunks`.
+const extension = import.meta.url.endsWith(".ts") ? "ts" : "js"
+const file = new URL(`../sqlite/SqliteWorker.${extension}`, import.meta.url)
 
 export const start = (opening: Opening): Effect.Effect<SqliteThread> =>
   Effect.sync(() => {

@@ -11,7 +11,7 @@
  * Options of the `outlast` namespace are internal and not sent.
  */
 import { UnsupportedFunctionalityError } from "@ai-sdk/provider"
-import { Base64 } from "effect/encoding"
+import * as Base64 from "effect/encoding/Base64"
 import { Prompt } from "effect/ai"
 import { Predicate } from "effect"
 import type { Schema } from "effect"

@@ -8,7 +8,7 @@
  * Parts without a counterpart are dropped: custom items, reasoning files, files behind a URL, sources with an invalid
  * URL.
  */
-import { Base64 } from "effect/encoding"
+import * as Base64 from "effect/encoding/Base64"
 import type { Response } from "effect/ai"
 import { Predicate } from "effect"
 import type { Schema } from "effect"

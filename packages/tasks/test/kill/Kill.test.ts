@@ -8,7 +8,7 @@ import { join } from "node:path"
 const program = join(import.meta.dirname, "program.ts")
 
 const run = (folder: string, point: string, mode: string) =>
-  spawnSync(process.execPath, ["--conditions=@outlast/source", program, folder, point, mode], {
+  spawnSync(process.execPath, [program, folder, point, mode], {
     encoding: "utf8",
     timeout: 60_000
   })
