@@ -6,6 +6,7 @@ import { Duration } from "effect"
 import * as fc from "fast-check"
 import * as CallState from "#agent/failover/decide/CallState"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
+import { mayProbe } from "./chainSupport.ts"
 import * as OutputLimit from "#agent/failover/decide/OutputLimit"
 import * as RecoveryPolicy from "#agent/failover/decide/RecoveryPolicy"
 import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
@@ -357,7 +358,7 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
         const { probe: rule } = policy
         const isNear =
           rule !== false &&
-          Cooldown.mayProbe(snapshot.cooldowns, target, snapshot.now, (length) =>
+          mayProbe(snapshot.cooldowns, target, snapshot.now, (length) =>
             Math.min(Duration.toMillis(rule.atMost), rule.share * length)
           )
         assert.isTrue(isLast || isNear)
@@ -393,14 +394,14 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
           action.cooldown === undefined
             ? snapshot.cooldowns
             : Cooldown.open(snapshot.cooldowns, action.cooldown, snapshot.now)
-        const mayProbe = (target: Entry["snapshot"]["targets"][number]["ref"]) =>
+        const isNear = (target: Entry["snapshot"]["targets"][number]["ref"]) =>
           rule !== false &&
-          Cooldown.mayProbe(cooldowns, target, action.until, (length) =>
+          mayProbe(cooldowns, target, action.until, (length) =>
             Math.min(Duration.toMillis(rule.atMost), rule.share * length)
           )
         const isReady = snapshot.targets.some(
           ({ ref }) =>
-            (Cooldown.outOf(cooldowns, ref, action.until) === undefined || mayProbe(ref)) &&
+            (Cooldown.outOf(cooldowns, ref, action.until) === undefined || isNear(ref)) &&
             (after.refused.get(ref.id)?.until ?? 0) <= action.until
         )
         assert.isTrue(isReady)

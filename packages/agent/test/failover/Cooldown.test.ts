@@ -3,7 +3,7 @@ import { Duration } from "effect"
 import * as fc from "fast-check"
 import { RecoveryPolicy } from "@outlast/agent"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
-import { targetOf as target, failureOf } from "./chainSupport.ts"
+import { targetOf as target, failureOf, mayProbe } from "./chainSupport.ts"
 
 const a1 = target("one", "a")
 const a2 = target("one", "b")
@@ -123,7 +123,7 @@ describe("cooldowns, compared with a model", () => {
           for (const target of targets) {
             const open = known(target).filter(({ entry }) => entry.until > now)
             const until = Math.max(...open.map(({ entry }) => entry.until))
-            const mayProbe =
+            const isProbe =
               open.length > 0 &&
               open.every(
                 ({ entry }) =>
@@ -132,15 +132,15 @@ describe("cooldowns, compared with a model", () => {
                   entry.probe === "none" &&
                   entry.until - now <= (entry.until - entry.since) / 2
               )
-            if (mayProbe) probes++
+            if (isProbe) probes++
             assert.strictEqual(Cooldown.outOf(cooldowns, target, now)?.until, open[0] && until)
             assert.strictEqual(
               Cooldown.stateOf(cooldowns, target, now)._tag,
               open.length === 0 ? "ready" : until === Infinity ? "dead" : "cooling"
             )
             assert.strictEqual(
-              Cooldown.mayProbe(cooldowns, target, now, (length) => length / 2),
-              mayProbe
+              mayProbe(cooldowns, target, now, (length) => length / 2),
+              isProbe
             )
             for (const scope of Cooldown.scopes) {
               const entry = model.get(keyOf(scope, target))
@@ -176,32 +176,32 @@ describe("a probe", () => {
   it("is allowed within the margin of every cooldown that covers the target", () => {
     const margin = (length: number) => Math.min(30_000, length / 4)
     const both = opened(200_000, { scope: "model" }, opened(60_000))
-    assert.isFalse(Cooldown.mayProbe(opened(60_000), a1, 44_999, margin))
-    assert.isTrue(Cooldown.mayProbe(opened(60_000), a1, 45_000, margin))
-    assert.isFalse(Cooldown.mayProbe(both, a1, 45_000, margin))
-    assert.isTrue(Cooldown.mayProbe(both, a1, 170_000, margin))
-    assert.isFalse(Cooldown.mayProbe(opened(60_000), a1, 60_000, always), "it is not out any more")
+    assert.isFalse(mayProbe(opened(60_000), a1, 44_999, margin))
+    assert.isTrue(mayProbe(opened(60_000), a1, 45_000, margin))
+    assert.isFalse(mayProbe(both, a1, 45_000, margin))
+    assert.isTrue(mayProbe(both, a1, 170_000, margin))
+    assert.isFalse(mayProbe(opened(60_000), a1, 60_000, always), "it is not out any more")
   })
 
   it("is never allowed inside a wait that the server named (teamclaude/claudebar#8), nor for a dead key", () => {
-    assert.isFalse(Cooldown.mayProbe(opened(10, { named: true }), a1, 9, always))
-    assert.isFalse(Cooldown.mayProbe(opened(Infinity), a1, 9, always))
-    assert.isFalse(Cooldown.mayProbe(opened(10), a1, 9, never))
+    assert.isFalse(mayProbe(opened(10, { named: true }), a1, 9, always))
+    assert.isFalse(mayProbe(opened(Infinity), a1, 9, always))
+    assert.isFalse(mayProbe(opened(10), a1, 9, never))
   })
 
   it("is one at a time, also across targets of the same scope", () => {
     const probed = Cooldown.beginProbe(opened(10, { scope: "key" }), a1, 9)
-    assert.isFalse(Cooldown.mayProbe(probed, a1, 9, always))
-    assert.isFalse(Cooldown.mayProbe(probed, b1, 9, always))
-    assert.isTrue(Cooldown.mayProbe(Cooldown.endProbe(probed, a1), b1, 9, always))
+    assert.isFalse(mayProbe(probed, a1, 9, always))
+    assert.isFalse(mayProbe(probed, b1, 9, always))
+    assert.isTrue(mayProbe(Cooldown.endProbe(probed, a1), b1, 9, always))
   })
 
   it("that failed is not followed by another, and lengthens no cooldown (openclaw#23516)", () => {
     const failed = Cooldown.failProbe(Cooldown.beginProbe(opened(10), a1, 9), a1)
-    assert.isFalse(Cooldown.mayProbe(failed, a1, 9, always))
+    assert.isFalse(mayProbe(failed, a1, 9, always))
     assert.strictEqual(Cooldown.outOf(opened(99, {}, failed, 9), a1, 9)?.until, 10)
     const next = opened(20, {}, failed, 10)
-    assert.isTrue(Cooldown.mayProbe(next, a1, 19, always), "the next cooldown has its own")
+    assert.isTrue(mayProbe(next, a1, 19, always), "the next cooldown has its own")
   })
 
   it("that ends late does not affect a cooldown that opened since", () => {
@@ -213,7 +213,7 @@ describe("a probe", () => {
 
   it("of one target does not affect cooldowns of other targets", () => {
     const probed = Cooldown.beginProbe(opened(10, { target: a2 }, opened(10)), a1, 9)
-    assert.isTrue(Cooldown.mayProbe(probed, a2, 9, always))
+    assert.isTrue(mayProbe(probed, a2, 9, always))
   })
 })
 

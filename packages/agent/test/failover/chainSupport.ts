@@ -2,6 +2,7 @@
  * Targets, failures and cooldowns for the tests of a chain's state.
  */
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
+import * as Cooldown from "#agent/failover/decide/Cooldown"
 import type * as TargetRef from "#agent/conversation/TargetRef"
 import { Duration } from "effect"
 
@@ -33,3 +34,13 @@ export const failureOf = (reason: keyof typeof reasons, detail = "", retryAfter?
     retryAfter: retryAfter === undefined ? undefined : Duration.millis(retryAfter),
     detail
   })
+
+/** True for a target that is out and may be probed. */
+export const mayProbe = (
+  cooldowns: Cooldown.Cooldowns,
+  target: TargetRef.TargetRef,
+  now: number,
+  margin: (length: number) => number
+): boolean =>
+  Cooldown.outOf(cooldowns, target, now) !== undefined &&
+  Cooldown.blockedUntil(cooldowns, target, margin) <= now

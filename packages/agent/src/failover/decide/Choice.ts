@@ -29,15 +29,16 @@ export const ready = (
   cooldowns: Cooldowns
 ): ReadonlyArray<TargetView> => {
   const { now, targets } = snapshot
-  return cooldowns.size === 0 && state.tries.size === 0 && state.refused.size === 0
-    ? targets
-    : targets.filter(
-        (target) =>
-          !isOut(policy, cooldowns, target.ref, now) &&
-          !((state.refused.get(target.ref.id)?.until ?? now) > now) &&
-          !isWaitedFor(state, target.ref, now) &&
-          !isExhausted(policy, state, target, snapshot)
-      )
+  if (cooldowns.size === 0 && state.tries.size === 0 && state.refused.size === 0) return targets
+  const blocked = blockedUntil(policy, cooldowns, targets)
+  return targets.filter(
+    (target, i) =>
+      // Stryker disable next-line LogicalOperator: for the types; there is a time for each target.
+      (blocked[i] ?? -Infinity) <= now &&
+      !((state.refused.get(target.ref.id)?.until ?? now) > now) &&
+      !isWaitedFor(state, target.ref, now) &&
+      !isExhausted(policy, state, target, snapshot)
+  )
 }
 
 /**
@@ -89,13 +90,32 @@ export const unasked = (
 const isWaitedFor = ({ tries }: CallState, { id }: TargetRef, now: number): boolean =>
   (tries.get(id)?.backAt ?? now) > now
 
-/** True when the target is cooling and a probe is not allowed yet. */
-const isOut = ({ probe }: Policy, cooldowns: Cooldowns, target: TargetRef, now: number): boolean =>
-  Cool.outOf(cooldowns, target, now) !== undefined &&
-  (probe === false ||
-    !Cool.mayProbe(cooldowns, target, now, (length) =>
-      Math.min(Duration.toMillis(probe.atMost), probe.share * length)
-    ))
+/** The last times of {@link blockedUntil}. Most calls find the cooldowns that the call before them found. */
+const times = new WeakMap<
+  Cooldowns,
+  {
+    readonly policy: Policy
+    readonly targets: ReadonlyArray<TargetView>
+    readonly blocked: ReadonlyArray<number>
+  }
+>()
+
+/** Returns the time from which a call may go to each target, as far as cooldowns and their probes decide. */
+const blockedUntil = (
+  policy: Policy,
+  cooldowns: Cooldowns,
+  targets: ReadonlyArray<TargetView>
+): ReadonlyArray<number> => {
+  const known = times.get(cooldowns)
+  // Stryker disable next-line ConditionalExpression: only faster; the times are the same.
+  if (known?.policy === policy && known.targets === targets) return known.blocked
+  const { probe } = policy
+  const margin = (length: number): number =>
+    probe === false ? 0 : Math.min(Duration.toMillis(probe.atMost), probe.share * length)
+  const blocked = targets.map(({ ref }) => Cool.blockedUntil(cooldowns, ref, margin))
+  times.set(cooldowns, { policy, targets, blocked })
+  return blocked
+}
 
 /** True when the row's `to` allows a call that failed at `here` to go to `target`. */
 export const matches = (

@@ -8,7 +8,7 @@
  *
  * **States of a target** (`stateOf`). `ready`; `cooling` until a time; `dead` until a reset.
  *
- * **Probes.** Shortly before its end a cooldown lets one attempt through: `mayProbe`, then `beginProbe`. A success
+ * **Probes.** Shortly before its end a cooldown lets one attempt through: `blockedUntil`, then `beginProbe`. A success
  * clears the cooldown. After a failure (`failProbe`) it is not probed again and ends at its usual time. A probe that
  * was abandoned shows nothing (`endProbe`), so another may follow. Two kinds are never probed: a wait that the server
  * named, because a request inside that time can lengthen it, and a cooldown without end.
@@ -215,27 +215,26 @@ export const reset = (cooldowns: Cooldowns, matches: (entry: Entry) => boolean):
 // -----------------------------------------------------------------------------
 
 /**
- * True when one attempt may probe a target that is out. Each open cooldown that covers it must be within
- * `margin(length)` milliseconds of its end, must not have been named by a server, and must not have been probed.
- * False for a target that is not out, which needs no probe.
+ * Returns the time from which a call may go to a target: the end of its cooldowns, or the first moment of a probe. A
+ * cooldown may be probed within `margin(length)` milliseconds of its end, unless the server named it, it has no end, or
+ * it has been probed. `-Infinity` for a target without cooldowns.
  */
-export const mayProbe = (
+export const blockedUntil = (
   cooldowns: Cooldowns,
   target: TargetRef,
-  now: number,
   margin: (length: number) => number
-): boolean => {
-  // A loop without lists: this runs for each target that is out, in each call.
+): number => {
+  // A loop without lists: this runs for each target in each call.
   const ids = idsOf(target)
-  let isOut = false
+  let blocked = -Infinity
   for (const scope of scopes) {
     const entry = cooldowns.get(ids[scope])
-    if (entry === undefined || entry.until <= now) continue
-    isOut = true
+    if (entry === undefined || entry.until <= blocked) continue
     const { since, until, named, probe } = entry
-    if (probe !== "none" || named || until === Infinity || until - now > margin(until - since)) return false
+    const isProbed = probe !== "none" || named || until === Infinity
+    blocked = Math.max(blocked, isProbed ? until : until - margin(until - since))
   }
-  return isOut
+  return blocked
 }
 
 /** True when none of the open cooldowns of a target has been probed. */
