@@ -32,9 +32,11 @@ export interface World {
   asked: number
   /** Statements of the store before the last tool, where they are counted. */
   lastTool: number
+  /** Statements of the store before each answer of the model and each tool, where they are counted. */
+  readonly acts: Array<number>
 }
 
-export const world = (): World => ({ looked: [], paid: [], asked: 0, lastTool: 0 })
+export const world = (): World => ({ looked: [], paid: [], asked: 0, lastTool: 0, acts: [] })
 
 const usage = {
   inputTokens: { uncached: undefined, total: 10, cacheRead: undefined, cacheWrite: undefined },
