@@ -31,7 +31,7 @@ const concurrencies = [
   { atOnce: 64, calls: 2_000 }
 ] as const
 
-/** Limits for the time of a call of the second contender with 64 at once, as ratios to the first one. */
+/** Highest ratio of the second contender's time per call to that of the first one, 64 at once. */
 const targets = { direct: 1 / 0.78, aiSdk: 1 / 0.6, healthy: 1 / 1.05, dead: 1 / 1.8 }
 
 const prompt = "What is the plan?"

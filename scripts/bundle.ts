@@ -3,17 +3,17 @@
  *
  * Node needs much longer to load 300 small modules than a few large ones, so the code of a package is in a few files in
  * `dist/chunks`. A public module is a small file that exports from them. A chunk has the modules that the same entries
- * load: index files, commands, dynamic imports and started files. No two chunks import each other, and each module is in
- * one chunk. Other packages stay imports.
+ * load: index files, commands, dynamic imports and started files. Each module is in one chunk. Other packages stay
+ * imports.
  *
  * Modules of Effect are imported by their own paths: `effect/Schema` instead of `{ Schema }` of `effect`, whose index loads
- * all of them. They are the same modules.
+ * all of them. They are the same modules. An import of another name from the index is an error.
  *
  * A chunk is two folders below its package, like `src/ops`. A path that a module builds from `import.meta.url` starts at
  * the package, `../../src/ops/page/`, and must exist.
  */
 import { existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
-import { basename, dirname, join } from "node:path"
+import { basename, dirname, isAbsolute, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import type { ChunkingContext, Plugin } from "rolldown"
 import { rolldown } from "rolldown"
@@ -73,7 +73,7 @@ const chunksOf = (
       const key = [...entries]
         .filter((entry) => !isJoined || entry === whole || run.includes(entry))
         .toSorted()
-        .join()
+        .join("\n")
       groups.set(key, [...(groups.get(key) ?? []), id])
     }
     const names = new Map<string, string>()
@@ -83,7 +83,7 @@ const chunksOf = (
       const folders = Map.groupBy(members, (id) => basename(dirname(id)))
       const [[folder] = [""]] = [...folders].toSorted(([, a], [, b]) => b.length - a.length)
       const wanted =
-        key === (whole ?? join(src, "index.ts")) ? "main" : key.includes(",") ? `${folder}-shared` : folder
+        key === (whole ?? join(src, "index.ts")) ? "main" : key.includes("\n") ? `${folder}-shared` : folder
       let name = wanted
       for (let n = 2; taken.has(name); n++) name = `${wanted}-${n}`
       taken.add(name)
@@ -163,7 +163,8 @@ const bundle = async (folder: string): Promise<void> => {
       ...Object.fromEntries(exported.map(([, name]) => [name, `public:${name}`])),
       ...Object.fromEntries(run.map((name) => [name, sourceOf(name)]))
     },
-    external: [/^(?!public:)[^./]/, /[.]json$/],
+    external: (id) =>
+      id.endsWith(".json") || !(id.startsWith("public:") || id.startsWith(".") || isAbsolute(id)),
     platform: "node",
     cwd: join(root, folder),
     plugins: [publicModules(src), effectModules],
@@ -190,6 +191,12 @@ const bundle = async (folder: string): Promise<void> => {
     }
   })
   await build.close()
+  for (const file of output) {
+    if (file.type === "chunk" && file.imports.includes("effect"))
+      throw new Error(
+        `${folder}: ${file.fileName} imports a function from the index of effect. Import its module.`
+      )
+  }
   for (const file of output)
     write(join(dist, file.fileName), file.type === "chunk" ? file.code : String(file.source))
   const written = new Set(output.map(({ fileName }) => fileName))

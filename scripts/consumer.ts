@@ -179,7 +179,7 @@ const node = (...args: ReadonlyArray<string>): string =>
 const { compared, differing }: { readonly compared: number; readonly differing: ReadonlyArray<string> } =
   JSON.parse(node("--input-type=module", "--eval", identity, JSON.stringify(modules)))
 for (const line of differing) console.error(line)
-if (differing.length > 0) process.exitCode = 1
+if (differing.length > 0 || compared === 0) process.exitCode = 1
 else console.log(`${compared} values that several public modules export are one object each.`)
 
 node("--input-type=module", "--eval", program)

@@ -20,8 +20,15 @@ for (const name of readdirSync(root).toSorted()) {
     execFileSync("npm", ["pack", "--dry-run", "--json"], { cwd: pkgDir, encoding: "utf8" })
   )
   const files = packed.flatMap((pack) => pack.files.map((file) => file.path))
-  const chunkMaps = files.filter((file) => /^dist\/chunks\/(?!rolldown-runtime).*\.js\.map$/.test(file))
-  const isMapped = (file: string): boolean => {
+  // A chunk that only exports has no map.
+  const chunks = files.filter(
+    (file) =>
+      /^dist\/chunks\/(?!rolldown-runtime).*\.js$/.test(file) &&
+      readFileSync(join(pkgDir, file), "utf8").includes("//# sourceMappingURL=")
+  )
+  const isMapped = (chunk: string): boolean => {
+    const file = `${chunk}.map`
+    if (!files.includes(file)) return false
     const { sources }: { readonly sources: ReadonlyArray<string> } = JSON.parse(
       readFileSync(join(pkgDir, file), "utf8")
     )
@@ -31,7 +38,8 @@ for (const name of readdirSync(root).toSorted()) {
   const found = [
     ...messages.map((message) => formatMessage(message, pkg, { color: false }) ?? message.code),
     ...files.filter((file) => !allowed.test(file)).map((file) => `${file} must not be published.`),
-    ...chunkMaps.filter((file) => !isMapped(file)).map((file) => `${file} leads to no published source.`)
+    ...chunks.filter((file) => !isMapped(file)).map((file) => `${file} has no map to published sources.`),
+    ...(chunks.length === 0 ? ["No chunk has a map."] : [])
   ]
   problems += found.length
   console.log(`${String(pkg["name"])}: ${found.length === 0 ? `good, ${files.length} files` : "not ready"}`)

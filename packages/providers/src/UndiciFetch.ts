@@ -1,14 +1,17 @@
 /**
- * A `fetch` for programs that make thousands of calls a second, such as gateways: Node's own takes about half of the CPU
- * time of a call. This one sends through a dispatcher of `undici`, an optional peer: install it beside this package.
+ * A `fetch` over a dispatcher of `undici`, an optional peer: install it beside this package. Use it where Node's `fetch`
+ * limits the throughput, for example in a gateway: a call then takes about 0.6 times as long (`npm run bench -- http`).
  *
- * Answers, streams, aborts and errors are those of Node's `fetch`, and the time limit for connecting applies. The
- * dispatcher may be any of undici's: an `Agent` with other limits, a `ProxyAgent`, a `MockAgent`.
+ * The time limit for connecting applies. Responses, cut bodies, failed connections and aborts look like those of Node's
+ * `fetch`. The dispatcher may be any of undici's: an `Agent` with other limits, a `ProxyAgent`, a `MockAgent`.
  *
  * **Limits.**
+ * - Sends text and bytes only. A `Request`, a form, a blob or a stream is rejected, also a URL with credentials.
  * - No compression is requested. Where a server compresses nevertheless, `gzip` and `deflate` are read.
  * - Redirects are returned, not followed. The providers of this package follow them by their own rules.
- * - A `Request`, and a body that is neither text nor bytes, go to the global `fetch`.
+ * - Adds no headers of its own, such as `user-agent`. A response has no `url`.
+ * - A status above 599 is rejected. A reason phrase beyond Latin-1 is left out.
+ * - Read or cancel every body: one of more than 64 KB that is never read keeps its connection.
  * - Where the dispatcher limits its connections, waiting for one is outside the time limit for connecting.
  *
  * **Example** (One for all targets)
@@ -33,34 +36,46 @@ export interface Options {
 export const make = (options: Options = {}): Fetch => {
   Check.fields("UndiciFetch", options, checks)
   const dispatcher = options.dispatcher ?? new Agent({ allowH2: false })
-  return (input, init = {}) => {
-    const { body = null, headers = {}, method = "GET", signal } = init
-    if (input instanceof Request || !isPlain(body)) return globalThis.fetch(input, init)
-    return new Promise((resolve, reject) => {
+  return (input, init) =>
+    new Promise((resolve, reject) => {
+      const { body, headers = {}, method = "GET", signal } = init ?? {}
+      if (input instanceof Request || !isPlain(body)) {
+        throw new TypeError("UndiciFetch sends text and bytes only: use the global fetch for this request")
+      }
       signal?.throwIfAborted()
-      const { origin, pathname, search } = new URL(input)
-      const path = pathname + search
-      // undici reads an array as names and values in turn.
+      const { origin, password, pathname, search, username } = new URL(input)
+      if (username !== "" || password !== "")
+        throw new TypeError("UndiciFetch: a URL may not have credentials")
+      const exchange = new Exchange(signal ?? undefined, resolve, reject)
       const sent = {
         origin,
-        path,
-        method,
+        path: pathname + search,
+        method: method.toUpperCase(),
+        // undici reads an array as names and values in turn.
         headers: Array.isArray(headers) ? new Headers(headers) : headers,
-        body
+        body: body instanceof ArrayBuffer ? new Uint8Array(body) : (body ?? null)
       }
-      dispatcher.dispatch(sent, new Exchange(signal ?? undefined, resolve, reject))
+      try {
+        // Checked above; undici's types list fewer kinds of bytes than it takes, and the usual methods only.
+        dispatcher.dispatch(sent as Dispatcher.DispatchOptions, exchange)
+      } catch (error) {
+        exchange.fail(error)
+      }
     })
-  }
 }
 
 const checks: Check.Checks<Options> = {
   dispatcher: Check.is.having("a dispatcher of undici", "dispatch")
 }
 
-const isPlain = (body: RequestInit["body"]): body is string | Uint8Array<ArrayBuffer> | null =>
-  body === null || typeof body === "string" || body instanceof Uint8Array
+const isPlain = (body: RequestInit["body"]): boolean =>
+  body === undefined ||
+  body === null ||
+  typeof body === "string" ||
+  body instanceof ArrayBuffer ||
+  ArrayBuffer.isView(body)
 
-/** Bytes of a body that wait for its reader. More stay at the server. */
+/** Bytes of a body that wait for its reader before its connection is paused. */
 const maxQueued = 65_536
 
 type Controller = Dispatcher.DispatchController
@@ -73,6 +88,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   readonly #reject: (error: unknown) => void
   #request: Controller | undefined
   #body: ReadableStreamDefaultController<Uint8Array> | undefined
+  #hasResponse = false
   #isOver = false
 
   constructor(
@@ -100,22 +116,11 @@ class Exchange implements Dispatcher.DispatchHandler {
       if (Array.isArray(value)) for (const item of value) headers.append(name, item)
       else if (value !== undefined) headers.append(name, value)
     }
-    const body = new ReadableStream<Uint8Array>(
-      {
-        start: (controller) => {
-          this.#body = controller
-        },
-        pull: () => request.resume(),
-        cancel: () => {
-          this.#end()
-          this.#close()
-        }
-      },
-      new ByteLengthQueuingStrategy({ highWaterMark: maxQueued })
-    )
-    this.#resolve(
-      new Response(isBodiless.has(status) ? null : decoded(body, headers), { status, statusText, headers })
-    )
+    const body = isBodiless.has(status) ? null : decoded(this.#stream(request), headers)
+    // Throws for a status above 599. undici then calls `onResponseError`.
+    const init = { status, statusText: isLatin1(statusText) ? statusText : "", headers }
+    this.#resolve(new Response(body, init))
+    this.#hasResponse = true
   }
 
   onResponseData(request: Controller, chunk: Uint8Array): void {
@@ -130,19 +135,35 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_: Controller, cause: Error): void {
-    // The message of Node's `fetch`, which clients and classifiers know.
-    this.#fail(new TypeError(this.#body === undefined ? "fetch failed" : "terminated", { cause }))
+    // The messages of Node's `fetch`, which clients and classifiers know.
+    this.fail(new TypeError(this.#hasResponse ? "terminated" : "fetch failed", { cause }))
+  }
+
+  fail(error: unknown): void {
+    if (!this.#end()) return
+    if (this.#hasResponse) this.#body?.error(error)
+    else this.#reject(error)
+  }
+
+  #stream(request: Controller): ReadableStream<Uint8Array> {
+    return new ReadableStream<Uint8Array>(
+      {
+        start: (controller) => {
+          this.#body = controller
+        },
+        pull: () => request.resume(),
+        cancel: () => {
+          this.#end()
+          this.#close()
+        }
+      },
+      new ByteLengthQueuingStrategy({ highWaterMark: maxQueued })
+    )
   }
 
   readonly #abort = (): void => {
-    this.#fail(this.#signal?.reason)
+    this.fail(this.#signal?.reason)
     this.#close()
-  }
-
-  #fail(error: unknown): void {
-    if (!this.#end()) return
-    if (this.#body === undefined) this.#reject(error)
-    else this.#body.error(error)
   }
 
   /** False when the exchange was over before. */
@@ -162,10 +183,13 @@ class Exchange implements Dispatcher.DispatchHandler {
 /** Statuses for which a `Response` takes no body. */
 const isBodiless: ReadonlySet<number> = new Set([204, 205, 304])
 
+/** A `Response` takes no other reason phrase. */
+const isLatin1 = (text: string): boolean => /^[\t\x20-\x7e\x80-\xff]*$/.test(text)
+
 /** The body without the compression that its headers name. */
 const decoded = (body: ReadableStream<Uint8Array>, headers: Headers): ReadableStream<Uint8Array> => {
-  const coding = headers.get("content-encoding")?.trim().toLowerCase()
-  return coding === "gzip" || coding === "deflate"
+  const coding = headers.get("content-encoding")?.trim().toLowerCase().replace(/^x-/, "")
+  return (coding === "gzip" || coding === "deflate") && headers.get("content-length") !== "0"
     ? // The types of Node and of the web differ in the bytes that a stream takes.
       body.pipeThrough(new DecompressionStream(coding) as ReadableWritablePair<Uint8Array, Uint8Array>)
     : body

@@ -9,7 +9,9 @@ import { ResilienceEvents } from "@outlast/resilience"
 import { Deferred, Duration, Effect, Exit, Fiber, Redacted, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
+import { execFile } from "node:child_process"
 import * as Net from "node:net"
+import { promisify } from "node:util"
 import * as Undici from "undici"
 import * as Support from "./support.ts"
 
@@ -23,7 +25,7 @@ const agentOf = (connect: Connect): Undici.Agent =>
 /** Each makes a `fetch` whose connections `connect` opens. */
 const kinds: Readonly<Record<string, (connect: Connect) => typeof fetch>> = {
   "fetch of Node": (connect) => {
-    // The form of a dispatcher that Node's own undici knows.
+    // The form of a dispatcher that Node's own undici knows. The test at the end has that undici itself.
     const dispatcher = new Undici.Dispatcher1Wrapper(agentOf(connect))
     // Node accepts a dispatcher here; the web's type does not list it.
     return (url, init) => fetch(url, { ...init, ...({ dispatcher } as object) })
@@ -193,3 +195,29 @@ describe.for(Object.entries(kinds))("the limit for connecting, %s", ([, kind]) =
     })
   )
 })
+
+/** In a process of its own: the package `undici`, once imported, takes the place of Node's own. */
+it.effect("is told by the fetch of Node about the request, its sent headers and its answer", () =>
+  Effect.gen(function* () {
+    const server = yield* Support.serve((response) => Support.json(response, {}))
+    const program = `
+      import { AsyncLocalStorage } from "node:async_hooks"
+      import { subscribe } from "node:diagnostics_channel"
+      const call = new AsyncLocalStorage()
+      const seen = []
+      let own
+      subscribe("undici:request:create", ({ request }) => { own = request; seen.push(["create", call.getStore()]) })
+      subscribe("undici:client:sendHeaders", ({ request, socket }) => seen.push(["sent", request === own, typeof socket.bytesRead]))
+      subscribe("undici:request:headers", ({ request, response }) => seen.push(["headers", request === own, Array.isArray(response.headers)]))
+      await call.run("the call", () => fetch(${JSON.stringify(server.url)}, { method: "POST", body: "{}" }))
+      console.log(JSON.stringify(seen))`
+    const { stdout } = yield* Effect.promise(() =>
+      promisify(execFile)(process.execPath, ["--input-type=module", "--eval", program])
+    )
+    assert.deepStrictEqual(JSON.parse(stdout), [
+      ["create", "the call"],
+      ["sent", true, "number"],
+      ["headers", true, true]
+    ])
+  })
+)

@@ -53,17 +53,17 @@ const headerOf = ({ name, message }: Error): string => `${name.slice(name.lastIn
  * readable.
  */
 export const brief = <E extends Error>(error: E, ...hidden: ReadonlyArray<PropertyKey>): E =>
-  shown(error, framesOf(error), hidden)
+  withFrames(error, framesOf(error), hidden)
 
 /** Hides everything but the message, for an error that only appears inside another one. */
-export const inner = <E extends Error>(error: E): E => shown(error, [], Object.keys(error))
+export const inner = <E extends Error>(error: E): E => withFrames(error, [], Object.keys(error))
 
-const shown = <E extends Error>(
+const withFrames = <E extends Error>(
   error: E,
-  frames: ReadonlyArray<string>,
+  lines: ReadonlyArray<string>,
   hidden: ReadonlyArray<PropertyKey>
 ): E => {
-  const stack = [`${error.name}: ${error.message}`, ...frames].join("\n")
+  const stack = [`${error.name}: ${error.message}`, ...lines].join("\n")
   Object.defineProperty(error, "stack", { configurable: true, writable: true, value: stack })
   for (const name of hidden) {
     if (Object.hasOwn(error, name)) Object.defineProperty(error, name, { enumerable: false })

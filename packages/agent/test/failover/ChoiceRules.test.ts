@@ -85,6 +85,22 @@ describe("targets that can be asked", () => {
     assert.deepStrictEqual(readyIds(soon, state(), cooldowns), idsOf([a, b, c]))
   })
 
+  it("are found anew for other targets, and for another policy, with the same cooldowns", () => {
+    const cooldowns = cooling([a, 1_100])
+    const strict = policyOf({ probe: false })
+    const soon = policyOf({
+      probe: { ...RecoveryPolicy.interactive.probe, share: 0.5, atMost: Duration.minutes(1) }
+    })
+    const all = snapshot({ targets: [a, b, c] })
+    const readyOf = (of: Policy, among: CallState.Snapshot) =>
+      idsOf(Choice.ready(of, state(), among, cooldowns))
+    assert.deepStrictEqual(readyOf(strict, all), idsOf([b, c]))
+    assert.deepStrictEqual(readyOf(strict, snapshot({ targets: [c, b, a] })), idsOf([c, b]))
+    assert.deepStrictEqual(readyOf(strict, all), idsOf([b, c]))
+    assert.deepStrictEqual(readyOf(soon, all), idsOf([a, b, c]))
+    assert.deepStrictEqual(readyOf(strict, { ...all, now: 1_100 }), idsOf([a, b, c]))
+  })
+
   it("are not those that refused the call or named a wait, until that time", () => {
     const call = (until: number) =>
       state({

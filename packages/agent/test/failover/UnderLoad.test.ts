@@ -784,6 +784,7 @@ describe("more calls than a server takes, which refuses without naming a wait", 
     Effect.gen(function* () {
       const made = yield* RetryBudget.make({ paidBy: "successes" })
       let taken = 0
+      let refused = 0
       const retryBudget: RetryBudget.Service = {
         ...made,
         withdrawUnsafe: (fiber) => {
@@ -793,7 +794,8 @@ describe("more calls than a server takes, which refuses without naming a wait", 
         takeUnsafe: (fiber) => {
           taken++
           made.takeUnsafe(fiber)
-        }
+        },
+        refusedUnsafe: () => void refused++
       }
       const target = server(10)
       const all = yield* simulated(calls(80).pipe(over([target], {}, { retryBudget })))
@@ -801,6 +803,8 @@ describe("more calls than a server takes, which refuses without naming a wait", 
       // Every request but the first of each call.
       assert.strictEqual(taken, target.requests.length - 80)
       assert.strictEqual(yield* made.amplification, target.requests.length / 80)
+      // Calls that had to wait for it.
+      assert.isAbove(refused, 10)
     })
   )
 

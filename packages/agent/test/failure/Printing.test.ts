@@ -91,6 +91,21 @@ describe("an error of a retry", () => {
   })
 })
 
+describe("a failure at a target", () => {
+  it("has no stack, because the error of its call has one", () => {
+    const target = {
+      id: "openai/m1",
+      provider: "openai",
+      model: "m1",
+      endpoint: "https://api.openai.com",
+      key: ""
+    }
+    const seen = local("status/503", new ServerError(), undefined).at(target, {})
+    assert.notInclude(seen.stack, "\n    at ")
+    assert.strictEqual(inspect(seen), `ProviderFailure: ${seen.message}`)
+  })
+})
+
 describe("the refusal of a circuit", () => {
   it("has no stack, because calls that wait for a circuit make one each time they ask", () => {
     const target = {

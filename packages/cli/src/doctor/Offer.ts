@@ -4,7 +4,7 @@
  * A check has a time limit, and one that cannot be interrupted is abandoned. Values of variables are never shown, and
  * are removed from the output of checks. Unlike `Requirements.discover`, nothing is logged or published.
  */
-import { Config, Effect, Exit, Fiber, Option, identity } from "effect"
+import { Config, Effect, Exit, Fiber, Option } from "effect"
 import { Requirements } from "@outlast/agent/guard"
 import { Redaction } from "@outlast/agent/failure"
 import type { Subject } from "./Findings.ts"
@@ -70,7 +70,7 @@ const unmetInTime = (requires: Requirements.Requirements): Effect.Effect<Option.
     const fiber = yield* Effect.forkDetach(Requirements.unmet(requires))
     return yield* Fiber.await(fiber).pipe(
       Effect.map(
-        Exit.match({ onSuccess: identity, onFailure: () => Option.some("its check was interrupted") })
+        Exit.match({ onSuccess: (offer) => offer, onFailure: () => Option.some("its check was interrupted") })
       ),
       Effect.timeoutOrElse({
         duration: limit,

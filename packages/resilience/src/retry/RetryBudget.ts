@@ -50,12 +50,17 @@ export interface Service {
   readonly track: <A, E, R>(attempt: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /** Starts an attempt like {@link track}, for code that reports the end itself. */
   readonly beginUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, now?: number) => Flight
-  /** True when {@link withdraw} would be granted now. For code that decides and withdraws in one synchronous step. */
+  /**
+   * True when {@link withdraw} would be granted now. For code that decides and withdraws in one synchronous step. With
+   * `settled`: true when {@link takeUnsafe} would find a token.
+   */
   readonly availableUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, paidBy?: PaidBy) => boolean
   /** {@link withdraw} without an Effect. */
   readonly withdrawUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => boolean
-  /** Counts a retry that is made in any case. It takes a token where there is one, by what has `settled`. */
+  /** Counts a retry that needs no permission. Uses a token if one is left; attempts in flight do not pay. */
   readonly takeUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => void
+  /** Counts a refused retry in the metrics, for code that asks `availableUnsafe` and waits. */
+  readonly refusedUnsafe: (fiber: Fiber.Fiber<unknown, unknown>) => void
   /** {@link deposit} without an Effect. */
   readonly depositUnsafe: (fiber: Fiber.Fiber<unknown, unknown>, now?: number) => void
   /** Attempts per call since this budget was created: 1 without retries. */
@@ -102,7 +107,7 @@ export const metrics = {
     incremental: true
   }),
   refusals: Metric.counter("outlast_retry_budget_refusals_total", {
-    description: "Retries that the budget refused.",
+    description: "Retries that the budget refused. A call that waits for the budget counts once.",
     incremental: true
   })
 } as const
@@ -184,6 +189,7 @@ export const make = (options: Budget.RetryBudgetOptions = {}): Effect.Effect<Ser
         state = Budget.take(rule, state, nowOf(fiber))
         metrics.attempts.updateUnsafe(1, fiber.context)
       },
+      refusedUnsafe: (fiber) => metrics.refusals.updateUnsafe(1, fiber.context),
       depositUnsafe: deposit,
       amplification: Effect.sync(() => Budget.amplification(state)),
       status: Effect.withFiber((fiber) => {

@@ -188,7 +188,7 @@ export const withdraw = (
     : [false, state]
 }
 
-/** Counts a retry that is made in any case. It takes a token where one is left that has been paid for. */
+/** Counts a retry that needs no permission. Uses a payment or a token of the reserve, if there is one. */
 export const take = (rule: Rule, state: State, now: number): State => {
   const [isPaid, after] = withdraw(rule, state, now)
   return isPaid ? after : { ...state, retries: state.retries + 1 }

@@ -29,6 +29,7 @@ const unlimited: RetryBudget.Service = {
   availableUnsafe: () => true,
   withdrawUnsafe: () => true,
   takeUnsafe: () => {},
+  refusedUnsafe: () => {},
   depositUnsafe: () => {},
   amplification: Effect.succeed(1),
   status: Effect.succeed({ paid: Infinity, reserve: 0 })

@@ -163,6 +163,26 @@ it("a time that goes back by a slot counts in the newest slot", () => {
   assert.strictEqual(budget.drain(30_000), 2)
 })
 
+describe("a retry that needs no permission", () => {
+  const slim = Budget.rule({ burst: 1 })
+
+  it("uses a payment, then the reserve", () => {
+    const paid = Budget.deposit(slim, Budget.deposit(slim, Budget.initial, 0), 0)
+    const five = [0, 0, 0].reduce((state) => Budget.deposit(slim, state, 0), paid)
+    const first = Budget.take(slim, five, 0)
+    assert.deepStrictEqual(first, Budget.withdraw(slim, five, 0)[1])
+    assert.deepStrictEqual(Budget.available(slim, first, 0), { paid: 0, reserve: 1 })
+    const second = Budget.take(slim, first, 0)
+    assert.deepStrictEqual(Budget.available(slim, second, 0), { paid: 0, reserve: 0 })
+    assert.strictEqual(second.retries, 2)
+  })
+
+  it("is counted where nothing is left, and owes nothing", () => {
+    const empty = Budget.take(slim, Budget.initial, 0)
+    assert.deepStrictEqual(Budget.take(slim, empty, 0), { ...empty, retries: 2 })
+  })
+})
+
 it("amplification is attempts divided by calls, and 1 before the first call", () => {
   const budget = machine(rule)
   assert.strictEqual(Budget.amplification(budget.state()), 1)

@@ -89,6 +89,7 @@ export class CallOutcome {
     return Effect.suspend(() => {
       const context = this.#context
       const { answeredAt, retries } = context.chain.memory
+      context.chain.budget?.refusedUnsafe(context.fiber)
       const latch = Latch.makeUnsafe()
       let to: TargetRef | undefined
       const waiting: Waiting = {

@@ -30,10 +30,9 @@ export const ready = (
 ): ReadonlyArray<TargetView> => {
   const { now, targets } = snapshot
   if (cooldowns.size === 0 && state.tries.size === 0 && state.refused.size === 0) return targets
-  const blocked = blockedUntil(policy, cooldowns, targets)
+  const blocked = blockedTimes(policy, cooldowns, targets)
   return targets.filter(
     (target, i) =>
-      // Stryker disable next-line LogicalOperator: for the types; there is a time for each target.
       (blocked[i] ?? -Infinity) <= now &&
       !((state.refused.get(target.ref.id)?.until ?? now) > now) &&
       !isWaitedFor(state, target.ref, now) &&
@@ -90,8 +89,11 @@ export const unasked = (
 const isWaitedFor = ({ tries }: CallState, { id }: TargetRef, now: number): boolean =>
   (tries.get(id)?.backAt ?? now) > now
 
-/** The last times of {@link blockedUntil}. Most calls find the cooldowns that the call before them found. */
-const times = new WeakMap<
+/**
+ * The last times for each set of cooldowns. With `Order.inOrder` most calls find the cooldowns and the targets of the
+ * call before them.
+ */
+const lastTimes = new WeakMap<
   Cooldowns,
   {
     readonly policy: Policy
@@ -101,19 +103,19 @@ const times = new WeakMap<
 >()
 
 /** Returns the time from which a call may go to each target, as far as cooldowns and their probes decide. */
-const blockedUntil = (
+const blockedTimes = (
   policy: Policy,
   cooldowns: Cooldowns,
   targets: ReadonlyArray<TargetView>
 ): ReadonlyArray<number> => {
-  const known = times.get(cooldowns)
-  // Stryker disable next-line ConditionalExpression: only faster; the times are the same.
+  if (cooldowns.size === 0) return []
+  const known = lastTimes.get(cooldowns)
   if (known?.policy === policy && known.targets === targets) return known.blocked
   const { probe } = policy
   const margin = (length: number): number =>
     probe === false ? 0 : Math.min(Duration.toMillis(probe.atMost), probe.share * length)
   const blocked = targets.map(({ ref }) => Cool.blockedUntil(cooldowns, ref, margin))
-  times.set(cooldowns, { policy, targets, blocked })
+  lastTimes.set(cooldowns, { policy, targets, blocked })
   return blocked
 }
 

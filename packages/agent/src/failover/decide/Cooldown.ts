@@ -231,8 +231,8 @@ export const blockedUntil = (
     const entry = cooldowns.get(ids[scope])
     if (entry === undefined || entry.until <= blocked) continue
     const { since, until, named, probe } = entry
-    const isProbed = probe !== "none" || named || until === Infinity
-    blocked = Math.max(blocked, isProbed ? until : until - margin(until - since))
+    const isProbeable = probe === "none" && !named && until < Infinity
+    blocked = Math.max(blocked, isProbeable ? until - margin(until - since) : until)
   }
   return blocked
 }
