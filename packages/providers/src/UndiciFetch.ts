@@ -7,10 +7,12 @@
  *
  * **Limits.**
  * - Sends text and bytes only. A `Request`, a form, a blob or a stream is rejected, also a URL with credentials.
- * - No compression is requested. Where a server compresses nevertheless, `gzip` and `deflate` are read.
+ * - No compression is requested. A response that is compressed nevertheless is rejected, unless the dispatcher
+ *   decompresses it: `new Agent().compose(interceptors.decompress())`.
  * - Redirects are returned, not followed. The providers of this package follow them by their own rules.
  * - Adds no headers of its own, such as `user-agent`. A response has no `url`.
  * - A status above 599 is rejected. A reason phrase beyond Latin-1 is left out.
+ * - An abort after the last byte has no effect.
  * - Read or cancel every body: one of more than 64 KB that is never read keeps its connection.
  * - Where the dispatcher limits its connections, waiting for one is outside the time limit for connecting.
  *
@@ -53,7 +55,7 @@ export const make = (options: Options = {}): Fetch => {
         method: method.toUpperCase(),
         // undici reads an array as names and values in turn.
         headers: Array.isArray(headers) ? new Headers(headers) : headers,
-        body: body instanceof ArrayBuffer ? new Uint8Array(body) : (body ?? null)
+        body: copied(body)
       }
       try {
         // Checked above; undici's types list fewer kinds of bytes than it takes, and the usual methods only.
@@ -67,6 +69,14 @@ export const make = (options: Options = {}): Fetch => {
 const checks: Check.Checks<Options> = {
   dispatcher: Check.is.having("a dispatcher of undici", "dispatch")
 }
+
+/** A program may use its bytes again before they are sent. */
+const copied = (body: RequestInit["body"]): unknown =>
+  ArrayBuffer.isView(body)
+    ? new Uint8Array(body.buffer, body.byteOffset, body.byteLength).slice()
+    : body instanceof ArrayBuffer
+      ? new Uint8Array(body).slice()
+      : (body ?? null)
 
 const isPlain = (body: RequestInit["body"]): boolean =>
   body === undefined ||
@@ -116,8 +126,10 @@ class Exchange implements Dispatcher.DispatchHandler {
       if (Array.isArray(value)) for (const item of value) headers.append(name, item)
       else if (value !== undefined) headers.append(name, value)
     }
-    const body = isBodiless.has(status) ? null : decoded(this.#stream(request), headers)
-    // Throws for a status above 599. undici then calls `onResponseError`.
+    // undici passes an error that is thrown here to `onResponseError`.
+    if (isCompressed(headers)) throw new TypeError(compressed)
+    const body = isBodiless.has(status) ? null : this.#stream(request)
+    // Throws for a status above 599.
     const init = { status, statusText: isLatin1(statusText) ? statusText : "", headers }
     this.#resolve(new Response(body, init))
     this.#hasResponse = true
@@ -186,11 +198,8 @@ const isBodiless: ReadonlySet<number> = new Set([204, 205, 304])
 /** A `Response` takes no other reason phrase. */
 const isLatin1 = (text: string): boolean => /^[\t\x20-\x7e\x80-\xff]*$/.test(text)
 
-/** The body without the compression that its headers name. */
-const decoded = (body: ReadableStream<Uint8Array>, headers: Headers): ReadableStream<Uint8Array> => {
-  const coding = headers.get("content-encoding")?.trim().toLowerCase().replace(/^x-/, "")
-  return (coding === "gzip" || coding === "deflate") && headers.get("content-length") !== "0"
-    ? // The types of Node and of the web differ in the bytes that a stream takes.
-      body.pipeThrough(new DecompressionStream(coding) as ReadableWritablePair<Uint8Array, Uint8Array>)
-    : body
-}
+const isCompressed = (headers: Headers): boolean =>
+  (headers.get("content-encoding") ?? "identity") !== "identity" && headers.get("content-length") !== "0"
+
+const compressed =
+  "UndiciFetch: the server compressed its response, and no compression was requested. Compose the dispatcher with undici's decompress interceptor, or use Node's fetch."

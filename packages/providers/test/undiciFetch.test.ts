@@ -11,7 +11,7 @@ import type { AddressInfo } from "node:net"
 import * as Net from "node:net"
 import { gzipSync } from "node:zlib"
 import type { Dispatcher } from "undici"
-import { Agent, MockAgent } from "undici"
+import { Agent, interceptors, MockAgent } from "undici"
 import * as Support from "./support.ts"
 
 type Fetch = typeof globalThis.fetch
@@ -104,8 +104,6 @@ const held = (throws = false) => {
 const post = { method: "POST", headers: { "content-type": "application/json" }, body: "{}" }
 const close = "connection: close\r\n"
 const ok = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${close}`
-const zipped = gzipSync("zipped")
-
 const answers: Readonly<Record<string, (socket: Net.Socket) => void>> = {
   "a body with a length": (socket) => socket.end(`${ok}content-length: 7\r\n\r\n{"a":1}`),
   "a body in chunks": (socket) =>
@@ -133,14 +131,6 @@ const answers: Readonly<Record<string, (socket: Net.Socket) => void>> = {
     socket.end(
       `HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/\r\n${close}content-length: 0\r\n\r\n`
     ),
-  "a compressed body": (socket) => {
-    socket.write(`${ok}content-encoding: gzip\r\ncontent-length: ${zipped.length}\r\n\r\n`)
-    socket.end(zipped)
-  },
-  "a compressed body, by its old name": (socket) => {
-    socket.write(`${ok}content-encoding: x-gzip\r\ncontent-length: ${zipped.length}\r\n\r\n`)
-    socket.end(zipped)
-  },
   "an empty body that is called compressed": (socket) =>
     socket.end(`${ok}content-encoding: gzip\r\ncontent-length: 0\r\n\r\n`),
   "a status that takes no body, with one": (socket) =>
@@ -257,6 +247,39 @@ describe("UndiciFetch", () => {
       assert.lengthOf(getEventListeners(signal, "abort"), 0)
     })
   }
+
+  const zipped = gzipSync("zipped")
+  const zips = (socket: Net.Socket) => {
+    socket.write(`${ok}content-encoding: gzip\r\ncontent-length: ${zipped.length}\r\n\r\n`)
+    socket.end(zipped)
+  }
+
+  it.effect("rejects a compressed response, and says what to do", () =>
+    served(zips, async (url) => {
+      const error: unknown = await UndiciFetch.make()(url, post).catch((error: unknown) => error)
+      assert.instanceOf(error, TypeError)
+      assert.match(String((error as Error).cause), /compressed its response.*decompress interceptor/)
+    })
+  )
+
+  it.effect("reads a compressed response that its dispatcher decompresses", () =>
+    served(zips, async (url) => {
+      const dispatcher = new Agent({ allowH2: false }).compose(interceptors.decompress())
+      const response = await UndiciFetch.make({ dispatcher })(url, post)
+      assert.strictEqual(await response.text(), "zipped")
+    })
+  )
+
+  it.effect("sends the bytes that it was given, also when the program uses them again", () =>
+    Effect.gen(function* () {
+      const server = yield* Support.serve((response) => Support.json(response, {}))
+      const bytes = new TextEncoder().encode('{"a":1}')
+      const pending = UndiciFetch.make()(server.url, { method: "POST", body: bytes })
+      bytes.fill(88)
+      yield* Effect.promise(() => pending)
+      assert.deepStrictEqual(server.hits[0]?.body, { a: 1 })
+    })
+  )
 
   it.effect("rejects a status that a Response cannot have", () =>
     served(
