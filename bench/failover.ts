@@ -118,7 +118,7 @@ const coolingTargets = async (report: Report): Promise<void> => {
     }
   }))
   if (few === undefined || many === undefined) return
-  const figures = await measure([few, many], { rounds, calls: 10 })
+  const figures = await measure([few, many], { rounds, calls: 100 })
   report.table("generateText, all targets but the last cooling, µs per call", figures, 10 * targets.many)
   const millis = (figures[1]?.median ?? NaN) / 1_000
   report.say(
