@@ -175,6 +175,7 @@ export const connection: ReadonlyArray<Rule.Rule> = [
     ],
     network
   ),
+  errno("compression", "The compressed answer is cut or damaged.", ["Z_BUF_ERROR", "Z_DATA_ERROR"], network),
   errno(
     "broken",
     "The connection was refused, reset, not resolved or not routed: there is no complete answer.",
