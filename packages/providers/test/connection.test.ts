@@ -197,7 +197,7 @@ describe.for(Object.entries(kinds))("the limit for connecting, %s", ([, kind]) =
 })
 
 /** In a process of its own: the package `undici`, once imported, takes the place of Node's own. */
-it.effect("is told by the fetch of Node about the request, its sent headers and its answer", () =>
+it.effect("receives the request, its sent headers and its answer from the fetch of Node", () =>
   Effect.gen(function* () {
     const server = yield* Support.serve((response) => Support.json(response, {}))
     const program = `

@@ -54,7 +54,7 @@ const described = (error: unknown): unknown =>
       }
     : error
 
-/** What a program sees of a response, or of its failure. */
+/** The response or the failure, as a program sees it. */
 const outcome = async (fetch: Fetch, url: string, init: RequestInit): Promise<unknown> => {
   const seen: Record<string, unknown> = {}
   try {

@@ -127,7 +127,6 @@ export const signals: ReadonlyArray<readonly [error: unknown, reason: string, pr
   [errno("ERR_CANCELED"), "Cancelled"],
   [Object.assign(new Error("timeout of 30000ms exceeded"), { code: "ECONNABORTED" }), "Timeout"],
   [errno("ECONNRESET"), "Network"],
-  // Its words alone, "unexpected end of file", would blame the request.
   [Object.assign(new Error("unexpected end of file"), { code: "Z_BUF_ERROR" }), "Network"],
   [Object.assign(new Error("incorrect header check"), { code: "Z_DATA_ERROR" }), "Network"],
   ["connect to 10.0.0.1 timed out", "Timeout"],

@@ -77,8 +77,8 @@ export interface Status {
 }
 
 /**
- * What pays for a retry. `flights`: also attempts in flight, as long as they count as successes. `settled`: only what
- * has ended, for calls that wait for the budget. Default `flights`.
+ * Selects what pays for a retry. `flights`: also attempts in flight, as long as they count as successes. `settled`: only
+ * what has ended, for calls that wait for the budget. Default `flights`.
  */
 export type PaidBy = "flights" | "settled"
 
