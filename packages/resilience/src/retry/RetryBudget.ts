@@ -107,7 +107,7 @@ export const metrics = {
     incremental: true
   }),
   refusals: Metric.counter("outlast_retry_budget_refusals_total", {
-    description: "Retries that the budget refused. A call that waits for the budget counts once.",
+    description: "Retries that the budget refused. Each wait of a call for the budget counts as one.",
     incremental: true
   })
 } as const
