@@ -23,6 +23,7 @@ import {
 import type { Scope } from "effect"
 import { Effect, Layer, ManagedRuntime, Option, Redacted, Stream } from "effect"
 import { AiError, LanguageModel } from "effect/ai"
+import { getEventListeners } from "node:events"
 import { inspect } from "node:util"
 import { beforeAll } from "vitest"
 import type * as Spec from "../src/aisdk/Spec.ts"
@@ -666,6 +667,29 @@ describe("abortSignal", () => {
       )
       assert.propertyVal(error, "message", "enough")
       assert.lengthOf(yield* closed(server), 1)
+    })
+  )
+
+  it.live("has no listener left after a call, a stream, or a stream that is cancelled", () =>
+    Effect.gen(function* () {
+      const { model } = yield* served({ answers })
+      const { signal } = new AbortController()
+      const options = {
+        prompt: [{ role: "user" as const, content: [{ type: "text" as const, text: "?" }] }],
+        abortSignal: signal
+      }
+      const left = () => getEventListeners(signal, "abort").length
+      yield* Effect.promise(async () => model.doGenerate(options))
+      assert.strictEqual(left(), 0)
+      const whole = yield* Effect.promise(async () => model.doStream(options))
+      const parts = yield* Stream.runCollect(
+        Stream.fromReadableStream({ evaluate: () => whole.stream, onError: String })
+      )
+      assert.strictEqual([...parts].at(-1)?.type, "finish")
+      assert.strictEqual(left(), 0)
+      const given = yield* Effect.promise(async () => model.doStream(options))
+      yield* Effect.promise(() => given.stream.cancel())
+      assert.strictEqual(left(), 0)
     })
   )
 

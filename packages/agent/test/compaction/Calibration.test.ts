@@ -131,11 +131,18 @@ describe("a reported prompt", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect.each([Number.NaN, 0, -1, Infinity])("overrides a counter whose exact count is %d", (wrong) =>
+  it.effect.each([
+    ["NaN", Number.NaN],
+    ["0", 0],
+    ["negative", -1],
+    ["infinite", Infinity],
+    // As of a counter that falls back on its estimate.
+    ["the plain count", tokensOf(talking(40))]
+  ] as const)("overrides a counter whose exact count is %s", ([, exact]) =>
     Effect.gen(function* () {
       const compaction = yield* Compaction.make()
       const meter = TokenCounter.estimate.for(undefined)
-      const counter: TokenCounter.Service = { for: () => ({ ...meter, exact: () => Effect.succeed(wrong) }) }
+      const counter: TokenCounter.Service = { for: () => ({ ...meter, exact: () => Effect.succeed(exact) }) }
       const prompt = talking(40)
       const inputTokens = tokensOf(prompt) + 100
       yield* compaction.learn({ prompt, inputTokens })

@@ -532,6 +532,48 @@ describe("a probe of a cooling target", () => {
     })
   )
 
+  it.effect("that a circuit refused makes room for another", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make()
+      const answers = [refused, answer("back")]
+      const first = { ...played({ keys: [key("A")], answers }), endpoint: "https://one" }
+      const second = {
+        ...played({ keys: [key("B")], answers: [answer("hello")] }),
+        endpoint: "https://two"
+      }
+      yield* Effect.gen(function* () {
+        yield* ask
+        yield* TestClock.adjust("570 seconds")
+        yield* breaker.trip("https://one", "1 second")
+        yield* ask
+        assert.deepStrictEqual(counts(first, second), [1, 2])
+        yield* TestClock.adjust("1 second")
+        yield* ask
+        assert.deepStrictEqual(counts(first, second), [2, 2])
+      }).pipe(over([first, second], {}, { breaker }))
+    })
+  )
+
+  it.effect("is sent although the cooldown of another target opens while it is checked", () =>
+    Effect.gen(function* () {
+      const first = played({ keys: [key("A")], answers: [refused, answer("back")] })
+      const second = played({ keys: [key("B")], answers: [answer("hello"), refused] })
+      const isHealthy: Options["isHealthy"] = ({ key }) =>
+        Effect.delay(Effect.succeed(true), key === "A" ? 1_000 : 0)
+      yield* inTime(
+        Effect.gen(function* () {
+          yield* ask
+          yield* Effect.sleep("575 seconds")
+          const other = Effect.delay(Effect.exit(ask), 500)
+          yield* Effect.all([ask, other], { concurrency: "unbounded" })
+        }).pipe(over([first, second], {}, { isHealthy }))
+      )
+      // The other call is refused at 576.5 s.
+      assert.deepStrictEqual(timesOf(second), [1_000, 576_500])
+      assert.strictEqual(timesOf(first)[1], 577_000)
+    })
+  )
+
   it.effect("is never sent within a wait that the server named", () =>
     Effect.gen(function* () {
       const first = played({ keys: [key("A")], answers: [Effect.fail(limited(100)), answer("back")] })

@@ -58,7 +58,7 @@ describe("a slow consumer", () => {
   it.effect("does not use active time of answers and their tools", () =>
     Effect.gen(function* () {
       const target = yield* model({ answers: ({ turn }) => looking(`question ${words(turn)}`) })
-      const run = Stream.range(1, 200).pipe(
+      const run = Stream.range(1, 100).pipe(
         Stream.rechunk(1),
         Stream.mapEffect(() => LanguageModel.generateText({ prompt: "x", toolkit: Kit })),
         SafetyGuard.runStream(limits),

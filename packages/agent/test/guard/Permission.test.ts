@@ -62,6 +62,27 @@ describe("permit", () => {
   )
 })
 
+describe("permit under a guard inside a guard", () => {
+  const allow = () => Effect.succeed("allow" as const)
+  const refuse = () => Effect.succeed({ refuse: "that is none of its business" })
+
+  it.effect.each([
+    ["inner", allow, refuse],
+    ["outer", refuse, allow]
+  ] as const)("refuses a call when only the %s hook refuses it", ([, outer, inner]) =>
+    Effect.gen(function* () {
+      const { ran, layer } = tools()
+      const outcome = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run({ permit: inner }),
+        SafetyGuard.run({ permit: outer }),
+        Effect.provide([layer, over(yield* model({ answers: [looking("secret"), { text: "ok" }] }))])
+      )
+      assert.deepStrictEqual(ran, [])
+      assert.include(JSON.stringify(outcome.transcript.prompt), "that is none of its business")
+    })
+  )
+})
+
 describe("the log", () => {
   it.effect("has one line for a refused tool call, without any layer", () =>
     Effect.gen(function* () {

@@ -57,6 +57,18 @@ describe("sub-agents", () => {
     })
   )
 
+  it.effect("run one after another within a breadth that is smaller than their number", () =>
+    Effect.gen(function* () {
+      const { run } = yield* nested(
+        { answers: [delegating("one"), delegating("two"), delegating("three"), { text: "done" }] },
+        { answers: [{ text: "looked" }] }
+      )
+      const guard = yield* SafetyGuard.make({ subagents: { breadth: 2 } })
+      assert.strictEqual((yield* guard.run(run)).text, "done")
+      assert.strictEqual((yield* guard.report).counts.subagents, 3)
+    })
+  )
+
   it.effect("have their own limits of depth, concurrency and total", () =>
     Effect.gen(function* () {
       const stopped = (options: SafetyGuard.Options, plan: FaultPlan.FaultPlan) =>

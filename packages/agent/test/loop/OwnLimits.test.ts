@@ -103,12 +103,16 @@ describe("sub-agents of a run with limits", () => {
   const Ask = Toolkit.make(Tool.make("research", { parameters: Delegate.Task, success: Schema.String }))
 
   /** An outer run that delegates `calls` tasks in its first turn. The sub-agents look without end. */
-  const delegating = (limits: Agent.Options<{}>["limits"], calls: number) =>
+  const delegating = (
+    limits: Agent.Options<{}>["limits"],
+    calls: number,
+    { outer = (turn: number): boolean => turn === 0, inner = (turn: number) => looks(turn) } = {}
+  ) =>
     Effect.gen(function* () {
       const { pages, layer } = looking()
       const asked = model((turn, prompt) => {
-        if (textsOf(prompt)[0] !== "go") return looks(turn)
-        if (turn > 0) return says("done")
+        if (textsOf(prompt)[0] !== "go") return inner(turn)
+        if (!outer(turn)) return says("done")
         return [
           ...Array.from({ length: calls }, (_, i) => ({
             type: "tool-call" as const,
@@ -142,6 +146,18 @@ describe("sub-agents of a run with limits", () => {
       assert.strictEqual(pages.length, 9)
       assert.deepStrictEqual([outcome.subagents.runs, outcome.subagents.toolCalls], [1, 9])
       assert.include(texts.join(), "did not finish (guard_stopped)")
+    })
+  )
+
+  it.effect("count with their last turn, which nothing follows", () =>
+    Effect.gen(function* () {
+      // Each sub-agent answers in one turn of 2,000 tokens.
+      const { outcome } = yield* delegating({ tokens: 5_000 }, 1, {
+        outer: (turn) => turn < 10,
+        inner: () => says("found", 2_000)
+      })
+      assert.deepStrictEqual([outcome.status, outcome.stop?.reason], ["guard_stopped", "tokens"])
+      assert.deepStrictEqual([outcome.subagents.runs, outcome.subagents.tokens], [3, 6_000])
     })
   )
 

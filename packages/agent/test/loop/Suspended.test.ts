@@ -5,6 +5,7 @@ import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { inspect } from "node:util"
 import { Agent, SafetyGuard } from "@outlast/agent"
 import { ContinueDialogue, Suspended } from "@outlast/agent/loop"
+import { ResilienceEvents } from "@outlast/resilience"
 import { finish } from "../support.ts"
 import { looking, looks, Look, model, says, textsOf, transitions } from "./looking.ts"
 import { assertLegal } from "./runWorld.ts"
@@ -148,6 +149,25 @@ describe("cancel", () => {
       assert.include(texts[1], "whether it had an effect is not known")
       assert.include(texts[2], "first")
       assert.deepStrictEqual(seen, ["aborted_tools"])
+    })
+  )
+
+  it.effect("between two turns ends the run without another question to the model", () =>
+    Effect.gen(function* () {
+      const cancelled = yield* Deferred.make<void>()
+      const { layer } = looking()
+      const asked = model((turn) => (turn === 0 ? looks(1) : says("done")))
+      const events = ResilienceEvents.layerHandler((event) =>
+        event._tag === "AgentTransition"
+          ? Effect.andThen(Deferred.succeed(cancelled, undefined), Effect.yieldNow)
+          : Effect.void
+      )
+      const outcome = yield* Agent.run({
+        prompt: "go",
+        toolkit: Look,
+        cancel: Deferred.await(cancelled)
+      }).pipe(Effect.provide([layer, asked.layer, events]))
+      assert.deepStrictEqual([outcome.status, asked.prompts.length], ["cancelled", 1])
     })
   )
 

@@ -137,6 +137,21 @@ describe("pings", () => {
     )
   )
 
+  it.effect("are not put off by calls: a failure right after other calls brings one forward at once", () =>
+    watching()((monitor) =>
+      Effect.gen(function* () {
+        const { ping, times } = pingOf({ now: "up" })
+        yield* monitor.register("api", { ping })
+        yield* TestClock.adjust("20 seconds")
+        yield* recordAll(monitor, "api", ["success", "success"])
+        yield* TestClock.adjust("1 second")
+        yield* monitor.record("api", "failure")
+        yield* TestClock.adjust("1 second")
+        assert.deepStrictEqual(times, [0, 21_000])
+      })
+    )
+  )
+
   it.effect("that could not run are reported, and leave health unchanged", () =>
     watching()((monitor, events) =>
       Effect.gen(function* () {

@@ -64,6 +64,21 @@ describe("waits", () => {
     }).pipe(withDraw(0.5))
   )
 
+  it.effect("of decorrelated jitter do not grow from a wait that the server requested", () =>
+    Effect.gen(function* () {
+      const backoff = Backoff.exponential({
+        initial: "1 second",
+        factor: 3,
+        cap: "10 minutes",
+        jitter: "decorrelated"
+      })
+      const { at, attempt } = scripted(Effect.fail(new Busy({ wait: "1 minute" })), busy)
+      yield* failureOf(attempt.pipe(Retry.with({ classify, backoff, attempts: 3, retryAfterJitter: 0 })))
+      const second = Backoff.delay(backoff, 2, Backoff.delay(backoff, 1, undefined, 0.5), 0.5)
+      assert.deepStrictEqual(at, [0, 60_000, Math.floor(60_000 + second)])
+    }).pipe(withDraw(0.5))
+  )
+
   const waited = (
     wait: Duration.Input,
     options: Pick<Retry.Options<Busy>, "retryAfter" | "retryAfterJitter"> = {}
