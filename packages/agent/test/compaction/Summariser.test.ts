@@ -383,6 +383,8 @@ describe("limits of the summariser", () => {
       assert.isAbove(free.summaries.costUsd ?? 0, 1)
       const cheap = yield* run(0.001)
       assert.deepStrictEqual([cheap.tier, cheap.summaries.calls], ["plain", 1])
+      const unpaid = yield* run(0)
+      assert.deepStrictEqual([unpaid.tier, unpaid.summaries.calls], ["plain", 0])
     })
   )
 

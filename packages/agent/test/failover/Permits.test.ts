@@ -209,6 +209,19 @@ describe("the circuit of an endpoint", () => {
     })
   )
 
+  it.effect("that opens with a failure sends the call on without the delay of a repeat", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make()
+      const first = {
+        ...played({ answers: [Effect.andThen(breaker.trip("https://one", "1 minute"), fails)] }),
+        endpoint: "https://one"
+      }
+      const second = { ...played({ model: "m2", answers: [answer("hello")] }), endpoint: "https://two" }
+      const { took } = yield* inTime(timed(ask).pipe(over([first, second], {}, { breaker })))
+      assert.deepStrictEqual([took, ...counts(first, second)], [0, 1, 1])
+    })
+  )
+
   it.effect("counts each attempt, or only the end of a target's series of attempts", () =>
     Effect.gen(function* () {
       const seen = (breaker: "inside" | "outside") =>

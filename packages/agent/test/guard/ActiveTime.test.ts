@@ -38,9 +38,9 @@ const slowly = <A, E, R>(stream: Stream.Stream<A, E, R>) => {
   return Stream.runForEach(stream, () => (n++ === 5 ? Effect.sleep("2 hours") : Effect.void))
 }
 
-describe("a slow consumer", () => {
-  const text = { answers: [{ text: long }] }
+const text = { answers: [{ text: long }] }
 
+describe("a slow consumer", () => {
   it.effect("does not use active time of an agent", () =>
     Effect.gen(function* () {
       const run = Agent.stream({ prompt: "x" }).pipe(SafetyGuard.runStream(limits), slowly)
@@ -154,6 +154,14 @@ describe("work inside a wait", () => {
     Effect.gen(function* () {
       const run = SafetyGuard.run(limits)(ActiveTime.parked(Effect.sleep("2 hours")))
       assert.isUndefined(yield* stoppedAt(run))
+    })
+  )
+
+  it.effect("does not count a wait after an agent has ended", () =>
+    Effect.gen(function* () {
+      const agent = Agent.run({ prompt: "x" })
+      const run = SafetyGuard.run(limits)(Effect.andThen(agent, ActiveTime.parked(Effect.sleep("2 hours"))))
+      assert.isUndefined(yield* stoppedAt(Effect.provide(run, over(yield* model(text)))))
     })
   )
 

@@ -1,7 +1,8 @@
 /** Programs that try everything to continue. None of them makes a call beyond the limit. */
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Context, Effect, Exit, Fiber, Layer, Schedule, Stream } from "effect"
+import { Cause, Context, Deferred, Effect, Exit, Fiber, Layer, Schedule, Stream } from "effect"
 import { Chat, LanguageModel } from "effect/ai"
+import type { Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, Direct, SafetyGuard } from "@outlast/agent"
 import { endless, Kit, looking, model, over, seconds, stopOf, tools } from "./support.ts"
@@ -359,6 +360,94 @@ describe("a guard finds the model", () => {
         Effect.provide([layer, over(target)])
       )
       assert.deepStrictEqual([stop.reason, ran.length], ["max_tool_calls", 2])
+    })
+  )
+})
+
+describe("a fiber that called a guarded tool", () => {
+  const look = (kit: Toolkit.WithHandler<typeof Kit.tools>, q: string) =>
+    Effect.orDie(Effect.flatMap(kit.handle("look_up", { q }), Stream.runDrain))
+
+  it.effect("goes on after the end of the run, when its call has ended", () =>
+    Effect.gen(function* () {
+      const detached = yield* Effect.gen(function* () {
+        const kit = yield* SafetyGuard.toolkit(Kit)
+        const called = yield* Deferred.make<void>()
+        const fiber = yield* look(kit, "a").pipe(
+          Effect.andThen(Deferred.succeed(called, undefined)),
+          Effect.andThen(Effect.sleep("1 hour")),
+          Effect.as("went on"),
+          Effect.forkDetach
+        )
+        yield* Deferred.await(called)
+        return fiber
+      }).pipe(SafetyGuard.run(), Effect.provide(tools().layer))
+      yield* TestClock.adjust("1 hour")
+      assert.strictEqual(yield* Fiber.join(detached), "went on")
+    })
+  )
+
+  it.effect("counts in an inner guard, too, when the tool was guarded outside of it", () =>
+    Effect.gen(function* () {
+      const stop = yield* Effect.gen(function* () {
+        const kit = yield* SafetyGuard.toolkit(Kit)
+        return yield* stopOf(
+          SafetyGuard.run({ toolCalls: 1 })(Effect.andThen(look(kit, "a"), look(kit, "b")))
+        )
+      }).pipe(SafetyGuard.run(), Effect.provide(tools().layer))
+      assert.deepInclude(stop, { reason: "max_tool_calls", limit: 1 })
+    })
+  )
+
+  it.effect("is outside of the guard again, when it was outside before its call", () =>
+    Effect.gen(function* () {
+      const guard = yield* SafetyGuard.make()
+      const given = yield* Deferred.make<Toolkit.WithHandler<typeof Kit.tools>>()
+      yield* SafetyGuard.toolkit(Kit).pipe(
+        Effect.flatMap((kit) => Deferred.succeed(given, kit)),
+        Effect.andThen(Effect.never),
+        guard.run,
+        Effect.provide(tools().layer),
+        Effect.forkChild
+      )
+      yield* look(yield* Deferred.await(given), "a")
+      yield* Agent.run({ prompt: "x" }).pipe(
+        Effect.provide(over(yield* model({ answers: [{ text: "ok" }] })))
+      )
+      const { counts } = yield* guard.report
+      assert.deepStrictEqual([counts.toolCalls, counts.turns], [1, 0])
+    })
+  )
+
+  /** What runs behind the call of a finalizer that is over the limit, and in the finalizer after it. */
+  const finalizing = (toolCalls: number, isTripped: boolean) =>
+    Effect.gen(function* () {
+      const seen: Array<string> = []
+      const saw = (what: string) => Effect.sync(() => void seen.push(what))
+      const program = Effect.gen(function* () {
+        const kit = yield* SafetyGuard.toolkit(Kit)
+        yield* Effect.addFinalizer(() => saw("the other finalizer"))
+        yield* Effect.addFinalizer(() =>
+          Effect.andThen(Effect.ignoreCause(look(kit, "late")), saw("behind the call"))
+        )
+        yield* look(kit, "a")
+        if (isTripped) yield* look(kit, "b")
+      }).pipe(Effect.scoped, SafetyGuard.run({ toolCalls }), stopOf, Effect.provide(tools().layer))
+      const fiber = yield* Effect.forkChild(program)
+      yield* seconds(15)
+      yield* Fiber.join(fiber)
+      return seen
+    })
+
+  it.effect("does not get beyond a call in a finalizer that trips the guard", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* finalizing(1, false), [])
+    })
+  )
+
+  it.effect("runs its other finalizers when one makes a call after the stop", () =>
+    Effect.gen(function* () {
+      assert.include(yield* finalizing(1, true), "the other finalizer")
     })
   )
 })

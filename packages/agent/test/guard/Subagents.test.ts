@@ -110,11 +110,12 @@ describe("sub-agents", () => {
     /** A plain model whose tool runs an agent. */
     const plain = (options: SafetyGuard.Options, ...to: ReadonlyArray<string>) =>
       Effect.gen(function* () {
-        const below = yield* model({ answers: () => ({ text: "looked" }) })
+        // A second long, so that sub-agents of one answer run at the same time.
+        const faults = [{ fault: { type: "slow", delay: 1_000 }, times: "always" }] as const
+        const below = yield* model({ answers: () => ({ text: "looked" }), faults })
         const { layer } = tools({
           delegate: ({ to }) =>
             Agent.run({ prompt: `the task of ${to}` }).pipe(
-              Effect.andThen(Effect.sleep("1 second")),
               Effect.as("done"),
               Effect.provide(over(below)),
               Effect.orDie
@@ -141,6 +142,8 @@ describe("sub-agents", () => {
         const total = yield* plain({ subagents: { total: 2 } }, "one")
         assert.deepInclude(total, { reason: "subagents", limit: 2 })
         assert.strictEqual(total.counts.subagents, 2)
+        const breadth = yield* plain({ subagents: { breadth: 1 } }, "one", "two")
+        assert.deepInclude(breadth, { reason: "subagents", limit: 1 })
       })
     )
 
@@ -373,6 +376,60 @@ describe("loops", () => {
       )
       assert.strictEqual(stop.reason, "no_progress")
       assert.isBelow(JSON.stringify(stop.transcript.prompt).length, 5_000)
+    })
+  )
+
+  it.effect("do not compare an answer with those of earlier turns", () =>
+    Effect.gen(function* () {
+      const text = Array.from({ length: 150 }, (_, i) => `question ${words(i)}`).join(" ")
+      const target = yield* model({
+        answers: ({ turn }) => (turn < 8 ? { text, ...looking(`question ${words(turn)}`) } : { text })
+      })
+      const { layer } = tools()
+      const outcome = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run(),
+        Effect.provide([layer, over(target)])
+      )
+      assert.strictEqual(outcome.text, text)
+      const asked = (yield* target.requests).map(({ prompt }) => JSON.stringify(prompt))
+      assert.notInclude(asked.join(), "repeat")
+    })
+  )
+
+  it.effect("send each nudge once, and the newest eight of a turn", () =>
+    Effect.gen(function* () {
+      const names = Array.from("abcdefghij", (letter) => `look_${letter}`)
+      const all = Object.fromEntries(names.map((name) => [name, Tool.make(name, { success: Schema.String })]))
+      const Many = Toolkit.make(...Object.values(all))
+      const layer = Many.toLayer(
+        Object.fromEntries(names.map((name) => [name, () => Effect.succeed("always the same answer")]))
+      )
+      const target = yield* model({
+        answers: ({ turn }) =>
+          turn < 3 ? { toolCalls: names.map((name) => ({ name, params: {} })) } : { text: "ok" }
+      })
+      const options = { loops: { reads: { nudge: 2, block: 9 } } } as const
+      yield* Agent.run({ prompt: "x", toolkit: Many }).pipe(
+        SafetyGuard.run(options),
+        Effect.provide([layer, over(target)])
+      )
+      const asked = (yield* target.requests).map(({ prompt }) => JSON.stringify(prompt))
+      const nudged = names.filter((name) => asked[3]?.includes(`${name} was called with the same`))
+      assert.deepStrictEqual(nudged, names.slice(-8))
+      // Both guards warn of the same answer.
+      const talking = yield* model({
+        answers: [
+          { text: `Well. ${"I will now look at the file once more. ".repeat(4)}`, ...looking("a") },
+          { text: "ok" }
+        ]
+      })
+      yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.run(),
+        SafetyGuard.run(),
+        Effect.provide([tools().layer, over(talking)])
+      )
+      const last = JSON.stringify((yield* talking.requests)[1]?.prompt)
+      assert.strictEqual(last.split("repeat").length, 2)
     })
   )
 

@@ -42,6 +42,22 @@ describe("calls with the same id", () => {
     })
   )
 
+  it.effect("have their failure as the result, and not the progress before it", () =>
+    Effect.gen(function* () {
+      const Count = Toolkit.make(Tool.make("count", { success: Schema.String, failure: Schema.String }))
+      const layer = Count.toLayer({
+        count: (_, { preliminary }) => Effect.andThen(preliminary("half"), Effect.fail("broken"))
+      })
+      const stop = yield* Effect.gen(function* () {
+        const kit = yield* SafetyGuard.toolkit(Count)
+        const call = Effect.flatMap(kit.handle("count", {}), Stream.runDrain)
+        yield* Effect.exit(call)
+        yield* call
+      }).pipe(SafetyGuard.run({ toolCalls: 1 }), stopOf, Effect.provide(layer))
+      assert.deepStrictEqual(pairs(stop), [["{}", "broken"]])
+    })
+  )
+
   const twice = ["a", "b", "c"].map((q) => ({ id: "one", name: "look_up", params: { q } }))
   const { notRun } = StopReason.texts
 

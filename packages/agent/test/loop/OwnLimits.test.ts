@@ -5,6 +5,7 @@ import { Tool, Toolkit } from "effect/ai"
 import type { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent } from "@outlast/agent"
+import { ActiveTime } from "@outlast/agent/conversation"
 import { Delegate } from "@outlast/agent/loop"
 import { look, looking, looks, Look, model, says, textsOf, transitions } from "./looking.ts"
 import { assertLegal } from "./runWorld.ts"
@@ -84,6 +85,30 @@ describe("Agent limits", () => {
     })
   )
 
+  it.effect("do not count a wait of a tool after the sub-agent that it ran has ended", () =>
+    Effect.gen(function* () {
+      const { layer } = model((turn, prompt) =>
+        turn === 0 && textsOf(prompt)[0] === "go" ? looks(1) : says("done")
+      )
+      const tool = Look.toLayer({
+        look: () =>
+          Agent.run({ prompt: "look" }).pipe(
+            Effect.andThen(ActiveTime.parked(Effect.sleep("2 hours"))),
+            Effect.as("found"),
+            Effect.provide(layer),
+            Effect.orDie
+          )
+      })
+      const limits = { time: "10 minutes" } as const
+      const fiber = yield* Agent.run({ prompt: "go", toolkit: Look, limits, toolTimeout: "3 hours" }).pipe(
+        Effect.provide([tool, layer]),
+        Effect.forkChild
+      )
+      yield* TestClock.adjust("2 hours")
+      assert.strictEqual((yield* Fiber.join(fiber)).status, "completed")
+    })
+  )
+
   it.effect("block and stop a loop, and nudge the model before", () =>
     Effect.gen(function* () {
       const asked = model((turn) => [look(`${turn}`, 1), ...looks()])
@@ -158,6 +183,27 @@ describe("sub-agents of a run with limits", () => {
       })
       assert.deepStrictEqual([outcome.status, outcome.stop?.reason], ["guard_stopped", "tokens"])
       assert.deepStrictEqual([outcome.subagents.runs, outcome.subagents.tokens], [3, 6_000])
+    })
+  )
+
+  it.effect("run one after another within a breadth that is smaller than their number", () =>
+    Effect.gen(function* () {
+      const { layer } = model((turn, prompt) =>
+        turn === 0 && textsOf(prompt)[0] === "go" ? looks(1) : says("done")
+      )
+      const tool = Look.toLayer({
+        look: () =>
+          Effect.forEach([1, 2, 3], () => Agent.run({ prompt: "look" })).pipe(
+            Effect.map((outcomes) => outcomes.map(({ status }) => status).join(" ")),
+            Effect.provide(layer),
+            Effect.orDie
+          )
+      })
+      const limits = { subagents: { breadth: 2 } } as const
+      const outcome = yield* Agent.run({ prompt: "go", toolkit: Look, limits }).pipe(
+        Effect.provide([tool, layer])
+      )
+      assert.include(textsOf(outcome.transcript.prompt), '"completed completed completed"')
     })
   )
 

@@ -27,6 +27,9 @@ class Busy extends Schema.TaggedError<Busy>()("Busy", {
 
 class NoSuchCity extends Schema.TaggedError<NoSuchCity>()("NoSuchCity", { city: Schema.String }) {}
 
+/** With the tag of the breaker's own error. */
+class Refused extends Schema.TaggedError<Refused>()("CircuitRefused", { circuit: Schema.String }) {}
+
 const fields = {
   parameters: Schema.Struct({ city: Schema.String }),
   success: Schema.String,
@@ -319,6 +322,19 @@ describe("circuits", () => {
         30
       )
       assert.lengthOf(yield* calls, 0)
+    })
+  )
+
+  it.effect("are not taken for a circuit of the handler's own, whose refusal stays unchanged", () =>
+    Effect.gen(function* () {
+      const Own = Toolkit.make(Tool.make("ask", { success: Schema.String, failure: Refused }))
+      const refused = new Refused({ circuit: "its own" })
+      const layer = Resilient.toolkit(Own).pipe(
+        Layer.provide(Own.toLayer({ ask: () => Effect.fail(refused) })),
+        Layer.provide(CircuitBreaker.layer())
+      )
+      const call = Effect.flatMap(Own, (kit) => Effect.flatMap(kit.handle("ask", {}), Stream.runDrain))
+      assert.strictEqual(yield* Effect.flip(Effect.provide(call, layer)), refused)
     })
   )
 
