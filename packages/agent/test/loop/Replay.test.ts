@@ -51,10 +51,11 @@ const replayed = (events: ReadonlyArray<Event>, delays: ReadonlyArray<number>) =
     const ran: Array<number> = []
     const recorded: Array<Event> = []
     const seen: Array<string> = []
+    const order: Array<string> = []
     const layer = ResilienceEvents.layerHandler((event) =>
       Effect.sync(() => {
         if (event._tag === "AgentTransition" && "turn" in event && "transition" in event)
-          seen.push(`${String(event.turn)} ${String(event.transition)}`)
+          order.push(`tell ${seen.push(`${String(event.turn)} ${String(event.transition)}`)}`)
       })
     )
     const fiber = yield* Agent.replay(
@@ -64,10 +65,10 @@ const replayed = (events: ReadonlyArray<Event>, delays: ReadonlyArray<number>) =
         hooks: { afterTool: () => Effect.succeed("continue"), beforeStop: () => Effect.succeed("continue") },
         loops: "strict"
       },
-      { events, record: (event) => Effect.sync(() => void recorded.push(event)) }
+      { events, record: (event) => Effect.sync(() => void order.push(`store ${recorded.push(event)}`)) }
     ).pipe(Effect.provide([looking(delays, ran), model, layer]), Effect.forkChild)
     yield* TestClock.adjust("1 minute")
-    return { outcome: yield* Fiber.join(fiber), ran, recorded, seen }
+    return { outcome: yield* Fiber.join(fiber), ran, recorded, seen, order }
   })
 
 const orders = [
@@ -93,6 +94,8 @@ describe("Agent.replay", () => {
     Effect.gen(function* () {
       const whole = yield* replayed([], [1, 2, 3])
       const events = whole.recorded.map(stored)
+      // What ends a run is stored before it is published.
+      assert.deepStrictEqual(whole.order.slice(-2), [`store ${whole.recorded.length}`, "tell 4"])
       assert.deepStrictEqual(whole.seen, ["1 next_turn", "2 next_turn", "3 next_turn", "4 completed"])
       for (let n = 0; n <= events.length; n++) {
         const prefix = events.slice(0, n)

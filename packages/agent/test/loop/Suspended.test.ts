@@ -171,19 +171,20 @@ describe("cancel", () => {
     })
   )
 
-  it.effect("begins once, whatever the number of turns", () =>
+  it.effect("begins once, whatever the number of turns, and ends with the run", () =>
     Effect.gen(function* () {
-      let begun = 0
-      const cancel = Effect.andThen(
-        Effect.sync(() => begun++),
-        Effect.never
+      let [begun, ended] = [0, 0]
+      const cancel = Effect.sync(() => begun++).pipe(
+        Effect.andThen(Effect.never),
+        Effect.onInterrupt(() => Effect.sync(() => ended++))
       )
       const { layer } = looking()
       const asked = model((turn) => (turn < 3 ? looks(turn) : says("done")))
       const outcome = yield* Agent.run({ prompt: "go", toolkit: Look, cancel }).pipe(
         Effect.provide([layer, asked.layer])
       )
-      assert.deepStrictEqual([outcome.status, begun], ["completed", 1])
+      yield* Effect.yieldNow
+      assert.deepStrictEqual([outcome.status, begun, ended], ["completed", 1, 1])
     })
   )
 

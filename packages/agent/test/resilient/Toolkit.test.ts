@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Agent, Direct, Resilient } from "@outlast/agent"
+import { Agent, Classifier, Direct, FailoverReason, Resilient } from "@outlast/agent"
+import { Rule } from "@outlast/agent/failure"
 import { Backoff, CircuitBreaker, ResilienceEvents, Retry } from "@outlast/resilience"
 import { ScriptedModel } from "@outlast/testing"
 import type { Scope } from "effect"
@@ -190,6 +191,45 @@ describe("retries", () => {
       assert.isAtLeast(Number((yield* calls)[1]?.split("@")[1]), 5)
       yield* run(handle("put"))
       assert.lengthOf(yield* calls, 3)
+    })
+  )
+
+  it.effect("classify with the rules of the program, and count a timeout as a class of its own", () =>
+    Effect.gen(function* () {
+      const seats = Rule.text({
+        id: "test/seats",
+        why: "The tool has a fixed number of seats.",
+        phrases: ["no free seats"],
+        reason: new FailoverReason.Overloaded()
+      })
+      const reason = new AiError.UnknownError({ description: "no free seats" })
+      const full = AiError.make({ module: "Seats", method: "look", reason })
+      const { handle, calls } = yield* setup((name) => (name === "look" ? Effect.fail(full) : Effect.never), {
+        retry: { ...policy.retry, attemptsPerClass: { Timeout: 1 } }
+      }).pipe(Effect.provide(Classifier.layerWith([seats])))
+      yield* run(handle("look"))
+      assert.lengthOf(yield* calls, 3)
+      yield* run(handle("put"))
+      assert.lengthOf(yield* calls, 4)
+    })
+  )
+
+  it.effect("call the handler anew for each attempt", () =>
+    Effect.gen(function* () {
+      let called = 0
+      const Own = Toolkit.make(
+        Resilient.readonly(Tool.make("ask", { success: Schema.String, failure: Busy }))
+      )
+      const layer = Resilient.toolkit(Own, policy).pipe(
+        // Decides when it is called, and not when its Effect runs.
+        Layer.provide(
+          Own.toLayer({ ask: () => (++called === 1 ? Effect.fail(busy) : Effect.succeed("rain")) })
+        ),
+        Layer.provide(CircuitBreaker.layer())
+      )
+      const call = Effect.flatMap(Own, (kit) => Effect.flatMap(kit.handle("ask", {}), Stream.runDrain))
+      assert.isTrue(Exit.isSuccess(yield* run(Effect.provide(call, layer))))
+      assert.strictEqual(called, 2)
     })
   )
 
