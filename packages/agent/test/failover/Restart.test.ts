@@ -423,6 +423,24 @@ describe("a stream that is too slow", () => {
     })
   )
 
+  it.effect("is abandoned when it becomes slow, however fast it was before", () =>
+    Effect.gen(function* () {
+      const { layer, of } = recording()
+      const fast = Array.from({ length: 20 }, () => [1_000, text.delta("word ".repeat(20))]).flat()
+      const first = played({ streams: [Stream.concat(say(text.start(), ...fast), drip)] })
+      const second = played({ model: "m2", streams: [whole] })
+      const limits = { ...policy.limits, slow }
+      yield* Effect.provide(
+        read([first, second], { limits, patience: Duration.zero, midStream: "restart" }),
+        layer
+      )
+      assert.deepStrictEqual(
+        of("AttemptFailed").map(({ rule, elapsed }) => [rule, elapsed]),
+        [["limit/slow", 31_000]]
+      )
+    })
+  )
+
   it.effect("does not count the time of a slow consumer", () =>
     Effect.gen(function* () {
       const fast = say(

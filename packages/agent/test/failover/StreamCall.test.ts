@@ -462,6 +462,35 @@ describe("the time limits", () => {
   )
 })
 
+describe("a stream that is read ahead", () => {
+  it.effect("gives a slow consumer every part, however many are ready", () =>
+    Effect.gen(function* () {
+      const words = Array.from({ length: 200 }, (_, i) => `word ${i} `)
+      const target = played({
+        streams: [say(text.start(), ...words.flatMap((word) => [1, text.delta(word)]), text.end(), finish())]
+      })
+      const parts = yield* inTime(
+        asked.pipe(
+          Stream.tap(({ type }) => (type === "text-delta" ? Effect.sleep("1 second") : Effect.void)),
+          Stream.runCollect,
+          over([target])
+        )
+      )
+      assert.strictEqual(textOf(parts), words.join(""))
+    })
+  )
+
+  it.effect("dies with a defect of the provider's stream", () =>
+    Effect.gen(function* () {
+      const target = played({
+        streams: [Stream.concat(say(...text.block("a")), Stream.die(new Error("bug")))]
+      })
+      const exit = yield* inTime(Effect.exit(asked.pipe(Stream.runDrain, over([target]))))
+      assert.include(JSON.stringify(exit), "Die")
+    })
+  )
+})
+
 describe("the conversation afterwards", () => {
   it.effect("thinking of a failed attempt stays in the chat and is never sent", () =>
     Effect.gen(function* () {

@@ -8,6 +8,7 @@ import { Agent } from "@outlast/agent"
 import { ActiveTime } from "@outlast/agent/conversation"
 import { Delegate } from "@outlast/agent/loop"
 import { look, looking, looks, Look, model, says, textsOf, transitions } from "./looking.ts"
+import { timed } from "../support.ts"
 import { assertLegal } from "./runWorld.ts"
 
 /** Looks at another page in each turn, without end. */
@@ -85,26 +86,48 @@ describe("Agent limits", () => {
     })
   )
 
-  it.effect("do not count a wait of a tool after the sub-agent that it ran has ended", () =>
+  it.effect("interrupt a tool when the active time of all turns is up", () =>
     Effect.gen(function* () {
-      const { layer } = model((turn, prompt) =>
-        turn === 0 && textsOf(prompt)[0] === "go" ? looks(1) : says("done")
-      )
-      const tool = Look.toLayer({
-        look: () =>
-          Agent.run({ prompt: "look" }).pipe(
-            Effect.andThen(ActiveTime.parked(Effect.sleep("2 hours"))),
-            Effect.as("found"),
-            Effect.provide(layer),
-            Effect.orDie
-          )
-      })
-      const limits = { time: "10 minutes" } as const
-      const fiber = yield* Agent.run({ prompt: "go", toolkit: Look, limits, toolTimeout: "3 hours" }).pipe(
-        Effect.provide([tool, layer]),
+      const fiber = yield* Agent.run({
+        prompt: "go",
+        toolkit: Look,
+        limits: { time: "10 minutes" },
+        toolTimeout: "1 hour"
+      }).pipe(
+        Effect.provide([
+          Look.toLayer({ look: () => Effect.as(Effect.sleep("4 minutes"), "found") }),
+          endless().layer
+        ]),
+        timed,
         Effect.forkChild
       )
-      yield* TestClock.adjust("2 hours")
+      yield* TestClock.adjust("1 hour")
+      const { took, value } = yield* Fiber.join(fiber)
+      assert.deepStrictEqual([value.stop?.reason, took], ["timeout", 600_000])
+    })
+  )
+
+  it.effect.each([
+    ["of the sub-agent that it runs", "inside"],
+    ["after the sub-agent that it ran has ended", "after"]
+  ] as const)("do not count a wait of a tool %s", ([, where]) =>
+    Effect.gen(function* () {
+      const { layer } = model((turn, prompt) =>
+        turn > 0 ? says("done") : looks(textsOf(prompt)[0] === "go" ? 1 : 2)
+      )
+      const found = Effect.succeed("found")
+      const wait = Effect.andThen(ActiveTime.parked(Effect.sleep("2 hours")), found)
+      const [inner, outer] = where === "inside" ? [wait, found] : [found, wait]
+      const options = { toolkit: Look, toolTimeout: "3 hours" } as const
+      const sub = Agent.run({ ...options, prompt: "look" }).pipe(
+        Effect.provide([Look.toLayer({ look: () => inner }), layer]),
+        Effect.orDie
+      )
+      const fiber = yield* Agent.run({ ...options, prompt: "go", limits: { time: "10 minutes" } }).pipe(
+        Effect.provide([Look.toLayer({ look: () => Effect.andThen(sub, outer) }), layer]),
+        Effect.forkChild
+      )
+      for (let n = 0; n < 30; n++) yield* TestClock.adjust("5 minutes")
       assert.strictEqual((yield* Fiber.join(fiber)).status, "completed")
     })
   )

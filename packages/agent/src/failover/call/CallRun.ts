@@ -235,9 +235,10 @@ export class CallRun {
       if (action.probe) this.#outcome.probes(action.target, now)
       memory.sending(action, now)
     }
-    const isOpened = action.cooldown !== undefined && memory.open(action.cooldown, now)
+    const { cooldown: opened } = action
+    if (opened !== undefined) memory.open(opened, now)
     this.#cooldowns = MutableRef.get(memory.cooldowns)
-    return { action, opened: isOpened ? action.cooldown : undefined }
+    return { action, opened }
   }
 
   #carryOut(action: Action): Next {

@@ -63,9 +63,9 @@ export class ChainMemory {
     this.facts = wantsFacts ? Facts.empty : undefined
   }
 
-  /** Opens a cooldown. Returns false when one was open already. */
-  open(cooldown: Cooldown, now: number): boolean {
-    return this.change((cooldowns) => Cool.open(cooldowns, cooldown, now))
+  /** Opens a cooldown. */
+  open(cooldown: Cooldown, now: number): void {
+    this.change((cooldowns) => Cool.open(cooldowns, cooldown, now))
   }
 
   /** Records that an attempt is about to be sent. */
