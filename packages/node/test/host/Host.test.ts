@@ -211,6 +211,25 @@ describe("shutdown", () => {
     )
   )
 
+  it.effect("bounds a step by the limit of its phase, also where its own is longer", () =>
+    withHost(
+      () =>
+        Effect.gen(function* () {
+          yield* Host.onShutdown("runs", { name: "long", limit: "1 minute", run: Effect.never })
+          yield* Host.onShutdown("outbox", { name: "flush", limit: "1 minute", run: Effect.void })
+          const ending = yield* Effect.forkChild(Host.shutdown("test"))
+          yield* TestClock.adjust("3 seconds")
+          const { ends, took } = yield* Fiber.join(ending)
+          assert.deepStrictEqual(ends, [
+            { phase: "runs", name: "long", result: "blocked", took: 3_000 },
+            { phase: "outbox", name: "flush", result: "done", took: 0 }
+          ])
+          assert.strictEqual(took, 3_000)
+        }),
+      { wait: 0, limits: { runs: "3 seconds" } }
+    )
+  )
+
   it.effect("goes on after a step that fails, dies or throws", () =>
     withHost(
       (lines) =>
