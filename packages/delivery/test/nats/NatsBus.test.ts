@@ -337,6 +337,8 @@ describe.skipIf(Nats.missing !== undefined)("over NATS", () => {
         yield* first?.nack("1 minute") ?? Effect.void
         yield* second?.nack() ?? Effect.void
         yield* third?.terminate("dead letter") ?? Effect.void
+        const late = yield* Effect.flip(third?.ack ?? Effect.fail(new Error("no delivery")))
+        assert.include(late.message, "was not confirmed")
         yield* until(Effect.sync(() => heard.length === 4))
         assert.deepStrictEqual(heard, [
           "+WPI",

@@ -19,7 +19,6 @@ import {
   unavailable,
   until
 } from "../support/outboxes.ts"
-import { blockable, holdBus } from "../support/blocked.ts"
 import type { Subject } from "../support/Stores.ts"
 
 /** A store in memory, some of whose operations are replaced. */
@@ -39,16 +38,17 @@ const store = (
     )
 })
 
-/** As {@link store}, with the reads of drains. */
+/** As {@link store}, with the reads of drains, which wait for `gate`. */
 const readStore = () => {
+  const gate = { wait: Effect.void as Effect.Effect<void> }
   const reads: Array<{ readonly subject: string; readonly limit: number }> = []
   const subject = store(({ head }) => ({
     head: (publishers, subject, limit) => {
       reads.push({ subject, limit })
-      return head(publishers, subject, limit)
+      return Effect.andThen(gate.wait, head(publishers, subject, limit))
     }
   }))
-  return { reads, subject }
+  return { gate, reads, subject }
 }
 
 const status = Effect.flatMap(Outbox.Outbox, ({ status }) => status)
@@ -58,13 +58,13 @@ const subjects = ["a", "b", "c", "d", "e", "f"]
 
 describe("behind a circuit that is not closed", () => {
   it.effect("one subject tests the broker, with one event, and no other subject is read", () => {
-    const { reads, subject } = readStore()
+    const { gate, reads, subject } = readStore()
     return Effect.gen(function* () {
       const release = yield* Deferred.make<void>()
       yield* answer(() => ({ error: unavailable }))
       yield* publishAll(subjects)
       yield* passing(Effect.map(status, ({ circuit }) => circuit === "open"))
-      yield* holdBus(release)
+      gate.wait = Deferred.await(release)
       reads.length = 0
       yield* TestClock.adjust("15 seconds")
       yield* turns
@@ -73,7 +73,7 @@ describe("behind a circuit that is not closed", () => {
       yield* answer(() => undefined)
       yield* Deferred.succeed(release, undefined)
       yield* passing(Effect.map(onBus, ({ length }) => length === subjects.length))
-    }).pipe(Effect.provide(blockable(subject)))
+    }).pipe(Effect.provide(outbox(subject)))
   })
 
   it.effect("the broker is tested again after a test that failed", () =>

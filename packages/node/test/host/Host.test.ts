@@ -254,6 +254,23 @@ describe("shutdown", () => {
     )
   )
 
+  it.effect("takes a step that waits for an interrupted fiber for done", () =>
+    withHost(
+      () =>
+        Effect.gen(function* () {
+          const loop = yield* Effect.forkChild(Effect.never)
+          yield* Host.onShutdown("loops", {
+            name: "loop",
+            run: Effect.andThen(Fiber.interrupt(loop), Fiber.join(loop))
+          })
+          const { ends, isComplete } = yield* Host.shutdown("test")
+          assert.deepStrictEqual(ends, [{ phase: "loops", name: "loop", result: "done", took: 0 }])
+          assert.isTrue(isComplete)
+        }),
+      { wait: 0 }
+    )
+  )
+
   it.effect("never takes longer than its total, and leaves each later phase its share", () =>
     withHost(() =>
       Effect.gen(function* () {

@@ -134,6 +134,7 @@ it.effect("a reader with more than one write before it gets all of them, and one
     assert.include(text, "event: hello")
     assert.include(text, '"n":60')
     assert.notInclude(text, '"n":59')
-    assert.include(textOf(yield* feed.open(id.replace(/^./, "x"))), "event: reset")
+    const ofAnotherProcess = id.replace(/^./, (first) => (first === "0" ? "1" : "0"))
+    assert.include(textOf(yield* feed.open(ofAnotherProcess)), "event: reset")
   }).pipe(Effect.scoped, Effect.provide(ResilienceEvents.layer()))
 )
