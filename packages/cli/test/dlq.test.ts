@@ -105,7 +105,10 @@ describe("outlast dlq", { timeout: 60_000 }, () => {
     assert.deepStrictEqual(JSON.parse(dry.stdout), { replayed: 2, dryRun: true })
     const wide = await dlq("replay", "--all", "--limit", "9", "--dry-run")
     assert.strictEqual(wide.stdout, "3 dead letters would be replayed.\n")
-    assert.strictEqual((await dlq("purge", "--all", "--dry-run")).stdout, "3 dead letters would be removed.\n")
+    assert.strictEqual(
+      (await dlq("purge", "--all", "--dry-run")).stdout,
+      "3 dead letters would be removed.\n"
+    )
     assert.deepStrictEqual(await remaining(), { dead: ["e-3", "e-2", "e-1"], events: 0 })
     const done = await dlq("replay", "--all", "--limit", "2")
     assert.strictEqual(done.stdout, "2 dead letters replayed.\n")

@@ -340,18 +340,13 @@ describe.skipIf(Nats.missing !== undefined)("over NATS", () => {
         const late = yield* Effect.flip(third?.ack ?? Effect.fail(new Error("no delivery")))
         assert.include(late.message, "was not confirmed")
         yield* until(Effect.sync(() => heard.length === 4))
-        assert.deepStrictEqual(heard, [
-          "+WPI",
-          '-NAK {"delay":60000000000}',
-          "-NAK",
-          "+TERM dead letter"
-        ])
+        assert.deepStrictEqual(heard, ["+WPI", '-NAK {"delay":60000000000}', "-NAK", "+TERM dead letter"])
       })
     )
     live("that are interrupted leave the message that their pull still gets to the next one", (server) =>
       Effect.gen(function* () {
         // Nothing but a nack brings the message back while the test runs.
-        const patient = { ...source, ackWait: "1 hour" }
+        const patient = { ...source, ackWait: "1 hour" as const }
         const reading = yield* Effect.forkChild(Stream.runDrain(EventBus.subscribe(patient)))
         const asks = Effect.map(Effect.exit(consumerInfo(server)), (exit) =>
           exit._tag === "Success" ? exit.value.num_waiting : 0

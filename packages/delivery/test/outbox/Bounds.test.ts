@@ -113,9 +113,7 @@ describe("a commit", () => {
       commits.wait = Effect.void
       // Events that failed would fill the outbox.
       assert.strictEqual((yield* Outbox.publish(event("4"))).safe, "store")
-    }).pipe(
-      Effect.provide(outbox(subject, { mode: "alwaysStore", cap: { events: 2 }, waitForRoom: 0 }))
-    )
+    }).pipe(Effect.provide(outbox(subject, { mode: "alwaysStore", cap: { events: 2 }, waitForRoom: 0 })))
   })
 })
 

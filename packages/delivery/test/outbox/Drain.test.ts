@@ -88,7 +88,10 @@ describe("behind a circuit that is not closed", () => {
       const before = sent
       yield* passing(Effect.sync(() => sent > before))
       yield* answer(() => undefined)
-      yield* passing(Effect.map(onBus, ({ length }) => length === subjects.length), "10 seconds")
+      yield* passing(
+        Effect.map(onBus, ({ length }) => length === subjects.length),
+        "10 seconds"
+      )
       assert.strictEqual((yield* status).backlog, 0)
     }).pipe(Effect.provide(outbox(store())))
   )
@@ -198,7 +201,9 @@ describe("subjects beyond those that are remembered", () => {
   it.effect("have every event stored first, from the first one too many", () =>
     Effect.gen(function* () {
       yield* answer(({ subject }) =>
-        subject === "free" ? undefined : { error: new BusError({ reason: "unavailable", scope: "subject", detail: "full" }) }
+        subject === "free"
+          ? undefined
+          : { error: new BusError({ reason: "unavailable", scope: "subject", detail: "full" }) }
       )
       yield* Outbox.publishIn(event("1", "a"))
       assert.strictEqual((yield* Outbox.publish(event("2", "free"))).safe, "broker")
@@ -215,7 +220,10 @@ describe("a claimed backlog", () => {
       const row = { ...event("1"), headers: {}, brokerId: "1", bytes: 1, at: 0, rejections: 0, refusal: "" }
       yield* hold("gone", "killed")
       yield* insert("gone", [row])
-      yield* passing(Effect.map(onBus, (bodies) => bodies.join() === "1"), "5 seconds")
+      yield* passing(
+        Effect.map(onBus, (bodies) => bodies.join() === "1"),
+        "5 seconds"
+      )
       const names = Effect.map(others("nobody"), (found) => found.map(({ id }) => id))
       assert.include(yield* names, "gone")
       yield* TestClock.adjust("5 seconds")

@@ -107,34 +107,39 @@ it.effect("a quiet reader gets a comment, and a busy one its events at most ever
   }).pipe(Effect.scoped, Effect.provide(ResilienceEvents.layer()))
 )
 
-it.effect("a reader with more than one write before it gets all of them, and one that goes on misses none", () =>
-  Effect.gen(function* () {
-    const feed = yield* EventFeed.make(EventFeed.defaults)
-    const first = yield* feed.open(undefined)
-    for (let n = 0; n < 60; n++) {
-      yield* ResilienceEvents.publish({ ...event(n), text: "x".repeat(10_000) } as ResilienceEvents.ResilienceEvent)
-    }
-    const numbers: Array<number> = []
-    let id = ""
-    for (let round = 0; round < 10 && numbers.length < 60; round++) {
-      yield* TestClock.adjust("100 millis")
-      for (const [, at = "", n] of textOf(first).matchAll(/^id: (\S+)\nevent: Happened\n.*?"n":(\d+)/gm)) {
-        numbers.push(Number(n))
-        id = at
+it.effect(
+  "a reader with more than one write before it gets all of them, and one that goes on misses none",
+  () =>
+    Effect.gen(function* () {
+      const feed = yield* EventFeed.make(EventFeed.defaults)
+      const first = yield* feed.open(undefined)
+      for (let n = 0; n < 60; n++) {
+        yield* ResilienceEvents.publish({
+          ...event(n),
+          text: "x".repeat(10_000)
+        } as ResilienceEvents.ResilienceEvent)
       }
-    }
-    assert.deepStrictEqual(
-      numbers,
-      Array.from({ length: 60 }, (_, n) => n)
-    )
-    yield* ResilienceEvents.publish(event(60))
-    const second = yield* feed.open(id)
-    yield* TestClock.adjust("1 second")
-    const text = textOf(second)
-    assert.include(text, "event: hello")
-    assert.include(text, '"n":60')
-    assert.notInclude(text, '"n":59')
-    const ofAnotherProcess = id.replace(/^./, (first) => (first === "0" ? "1" : "0"))
-    assert.include(textOf(yield* feed.open(ofAnotherProcess)), "event: reset")
-  }).pipe(Effect.scoped, Effect.provide(ResilienceEvents.layer()))
+      const numbers: Array<number> = []
+      let id = ""
+      for (let round = 0; round < 10 && numbers.length < 60; round++) {
+        yield* TestClock.adjust("100 millis")
+        for (const [, at = "", n] of textOf(first).matchAll(/^id: (\S+)\nevent: Happened\n.*?"n":(\d+)/gm)) {
+          numbers.push(Number(n))
+          id = at
+        }
+      }
+      assert.deepStrictEqual(
+        numbers,
+        Array.from({ length: 60 }, (_, n) => n)
+      )
+      yield* ResilienceEvents.publish(event(60))
+      const second = yield* feed.open(id)
+      yield* TestClock.adjust("1 second")
+      const text = textOf(second)
+      assert.include(text, "event: hello")
+      assert.include(text, '"n":60')
+      assert.notInclude(text, '"n":59')
+      const ofAnotherProcess = id.replace(/^./, (first) => (first === "0" ? "1" : "0"))
+      assert.include(textOf(yield* feed.open(ofAnotherProcess)), "event: reset")
+    }).pipe(Effect.scoped, Effect.provide(ResilienceEvents.layer()))
 )

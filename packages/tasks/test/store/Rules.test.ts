@@ -55,10 +55,7 @@ const intent = (task: string): EffectRecord => ({
 
 const stores: ReadonlyArray<readonly [string, Layer.Layer<TaskStore, unknown>]> = [
   ["in memory", MemoryStore.layer],
-  [
-    "on SQLite",
-    Tasks.layerStore().pipe(Layer.provide(SqliteClient.layer({ filename: ":memory:" })))
-  ]
+  ["on SQLite", Tasks.layerStore().pipe(Layer.provide(SqliteClient.layer({ filename: ":memory:" })))]
 ]
 
 describe.each(stores)("a store %s", (_, layer) => {
