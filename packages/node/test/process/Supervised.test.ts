@@ -63,6 +63,28 @@ describe("the end of this program without its finalizers", () => {
   )
 })
 
+describe("a restart by hand", () => {
+  it.effect("forgets earlier deaths, and is none itself", () =>
+    withSpawner(({ events, lives }) =>
+      Effect.gen(function* () {
+        const files = yield* Supervised.make(options)
+        yield* settle
+        yield* lives[0]?.exit(3) ?? Effect.die("no life")
+        yield* TestClock.adjust("1 second")
+        assert.deepInclude(yield* files.status, { state: "running", deaths: 1 })
+        yield* files.restart
+        yield* settle
+        assert.deepInclude(yield* files.status, { state: "running", deaths: 0 })
+        assert.lengthOf(lives, 3)
+        assert.lengthOf(
+          events.filter(({ _tag }) => _tag === "ProcessDied"),
+          1
+        )
+      })
+    )
+  )
+})
+
 describe("a process that dies", () => {
   it.effect("is started again after 1, 2, 4, 8 and 16 s, and then the circuit opens for 5 minutes", () =>
     withSpawner(({ events, lines, lives }) =>
