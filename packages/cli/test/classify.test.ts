@@ -140,6 +140,24 @@ describe("outlast classify --score", { timeout: 60_000 }, () => {
     })
   })
 
+  it("finds a wait wrong that differs by a second, and right where only the rounding differs", async () => {
+    const input = [19_000, 19_999, 20_000, 20_001, 21_000].map((wait) => ({
+      ...limited,
+      id: `${wait}`,
+      expected: "rate_limit",
+      retry_after_ms: wait
+    }))
+    const run = await outlast(["classify", "--score", "--json"], {
+      input: input.map((line) => JSON.stringify(line)).join("\n")
+    })
+    const found: { readonly misses: ReadonlyArray<{ readonly id: string }> } = JSON.parse(run.stdout)
+    assert.deepNestedInclude(found, { waits: { right: 3, wrong: 2, madeUp: 0 } })
+    assert.deepStrictEqual(
+      found.misses.map(({ id }) => id),
+      ["19000", "21000"]
+    )
+  })
+
   it("judges decisions by the actions of a case, or else by its label", async () => {
     const refused = { status: 400, message: "no", expected: "format" }
     const input = [

@@ -100,6 +100,21 @@ describe("outlast dlq", { timeout: 60_000 }, () => {
     assert.deepStrictEqual(await remaining(), { dead: [], events: 3 })
   })
 
+  it("replays as many as the limit says, the oldest first, and a dry run says so", async () => {
+    const dry = await dlq("replay", "--all", "--limit", "2", "--dry-run", "--json")
+    assert.deepStrictEqual(JSON.parse(dry.stdout), { replayed: 2, dryRun: true })
+    const wide = await dlq("replay", "--all", "--limit", "9", "--dry-run")
+    assert.strictEqual(wide.stdout, "3 dead letters would be replayed.\n")
+    assert.strictEqual(
+      (await dlq("purge", "--all", "--dry-run")).stdout,
+      "3 dead letters would be removed.\n"
+    )
+    assert.deepStrictEqual(await remaining(), { dead: ["e-3", "e-2", "e-1"], events: 0 })
+    const done = await dlq("replay", "--all", "--limit", "2")
+    assert.strictEqual(done.stdout, "2 dead letters replayed.\n")
+    assert.deepStrictEqual(await remaining(), { dead: ["e-3"], events: 2 })
+  })
+
   it("removes by age", async () => {
     assert.strictEqual((await dlq("purge", "--older-than", "2h")).stdout, "2 dead letters removed.\n")
     assert.deepStrictEqual((await remaining()).dead, ["e-3"])

@@ -61,18 +61,28 @@ describe("the layer of a preset", () => {
     })
   )
 
-  it.effect("raises an alert at ten failures in five minutes", () =>
-    Effect.gen(function* () {
-      const raised: Array<string> = []
-      const target = yield* model("anthropic", "m", [always(status(401))])
-      const onAlert = (alert: { readonly _tag: string }) => Effect.sync(() => void raised.push(alert._tag))
-      yield* Effect.gen(function* () {
-        for (let n = 0; n < 10; n++) yield* failureOf(ask)
-        yield* TestClock.adjust("1 second")
-      }).pipe(Effect.provide(Presets.codebuddy.layer([target], { onAlert })))
-      assert.deepStrictEqual(raised, ["AlertRaised"])
-    })
-  )
+  for (const name of ["codebuddy", "decision037"] as const) {
+    it.effect(`of ${name} raises an alert at ten failures in five minutes, and not at nine`, () =>
+      Effect.gen(function* () {
+        const raised: Array<unknown> = []
+        const target = yield* model("anthropic", "m", [always(status(401))])
+        const onAlert = ({ _tag, at }: { readonly _tag: string; readonly at: number }) =>
+          Effect.sync(() => void raised.push(`${_tag} at ${at}`))
+        const fail = (times: number) => Effect.repeat(failureOf(ask), { times: times - 1 })
+        yield* Effect.gen(function* () {
+          yield* fail(9)
+          // The first failures are too old now.
+          yield* TestClock.adjust("5 minutes")
+          yield* fail(9)
+          yield* TestClock.adjust("299 seconds")
+          assert.deepStrictEqual(raised, [])
+          yield* fail(1)
+          yield* TestClock.adjust("1 second")
+        }).pipe(Effect.provide(Presets[name].layer([target], { onAlert })))
+        assert.deepStrictEqual(raised, ["AlertRaised at 599000", "AlertCleared at 600000"])
+      })
+    )
+  }
 
   it.effect("writes a line for a call at its own target, not for another call there", () =>
     Effect.gen(function* () {

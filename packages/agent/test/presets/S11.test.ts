@@ -1,6 +1,6 @@
 /** The preset of learn-claude-code's s11 against its document. */
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Effect, Stream } from "effect"
+import { ConfigProvider, Effect, Random, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Failover, Outlast, Presets } from "@outlast/agent"
 import type { RecoveryPolicy } from "@outlast/agent"
@@ -39,6 +39,20 @@ describe("transient failures", () => {
         at.map((seconds) => seconds * 1_000)
       )
       assert.deepStrictEqual(yield* times(sonnet), [])
+    })
+  )
+
+  it.effect("wait up to a quarter longer than that, each by its own draw", () =>
+    Effect.gen(function* () {
+      const target = yield* model("anthropic", "opus", [always(status(429))])
+      yield* inTime(
+        failureOf(ask).pipe(Random.withSeed("outlast"), Effect.provide(Failover.layer([target], { policy })))
+      )
+      const all = yield* times(target)
+      const shares = all.slice(1).map((time, n) => (time - (all[n] ?? 0)) / Math.min(500 * 2 ** n, 32_000))
+      assert.lengthOf(shares, 10)
+      for (const share of shares) assert.isTrue(share >= 1 && share <= 1.25, `${share}`)
+      assert.isAbove(new Set(shares).size, 5)
     })
   )
 

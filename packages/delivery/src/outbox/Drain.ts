@@ -176,7 +176,6 @@ export const make = (core: Core) => {
       const unremoved: Array<Row> = []
       let failures = 0
       while (true) {
-        const before = counts.drained
         const { pulses } = broker
         if (failures > 0) counts.retried++
         const next = yield* permits
@@ -194,7 +193,7 @@ export const make = (core: Core) => {
           failures = 0
           continue
         }
-        failures = counts.drained > before ? 1 : failures + 1
+        failures++
         // The broker came back while the last attempt was still failing.
         if (next.ownTime !== true && broker.pulses !== pulses) continue
         const draw = yield* Random.next

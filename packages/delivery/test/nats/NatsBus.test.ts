@@ -38,6 +38,12 @@ const messages = (server: Nats.Nats, stream = "EV") =>
     )
   )
 
+/** The consumer as the server knows it. */
+const consumerInfo = (server: Nats.Nats, durable = "worker") =>
+  Effect.scoped(
+    Effect.flatMap(manager(server), (jsm) => Effect.promise(() => jsm.consumers.info("EV", durable)))
+  )
+
 const publish = (body: string, subject = "ev.a", brokerId = body) =>
   Effect.flatMap(EventBus.EventBus, (bus) => bus.publish(withHeaders(event(body, subject)), brokerId))
 
@@ -94,9 +100,11 @@ describe.skipIf(Nats.missing !== undefined)("over NATS", () => {
     )
     live("rejects for good a subject of the server's API, and does not send it", (server) =>
       Effect.gen(function* () {
-        const error = yield* Effect.flip(publish("", "$JS.API.STREAM.DELETE.EV", "1"))
-        assert.isTrue(error.permanent)
-        assert.include(error.message, "belongs to the API of the server")
+        for (const subject of ["$JS.API.STREAM.DELETE.EV", "$SYS.REQ.SERVER.PING"]) {
+          const error = yield* Effect.flip(publish("", subject, "1"))
+          assert.isTrue(error.permanent)
+          assert.include(error.message, "belongs to the API of the server")
+        }
         yield* publish("1")
         assert.strictEqual(yield* messages(server), 1)
       })
@@ -288,6 +296,67 @@ describe.skipIf(Nats.missing !== undefined)("over NATS", () => {
         assert.strictEqual(letter?.key, "EV/1/worker")
         assert.strictEqual(letter?.reason, "deliveries")
         assert.strictEqual(letter?.id, "bad")
+      })
+    )
+    live("are set up as the source says, and without a limit of deliveries at the broker", (server) =>
+      Effect.gen(function* () {
+        const reading = yield* EventBus.subscribe({
+          ...source,
+          subject: "ev.a.*",
+          ackWait: "7 seconds",
+          inFlight: 3
+        }).pipe(Stream.runHead, Effect.forkChild)
+        yield* publish("other", "ev.b.c")
+        yield* publish("1", "ev.a.b")
+        assert.strictEqual(Option.getOrThrow(yield* Fiber.join(reading)).event.subject, "ev.a.b")
+        const { config } = yield* consumerInfo(server)
+        assert.deepInclude(config, {
+          durable_name: "worker",
+          filter_subject: "ev.a.*",
+          ack_policy: "explicit",
+          ack_wait: 7_000_000_000,
+          max_ack_pending: 3,
+          max_deliver: -1
+        })
+      })
+    )
+    live("tell the server about each message: in progress, again, again later, never again", (server) =>
+      Effect.gen(function* () {
+        const operator = yield* Effect.acquireRelease(
+          Effect.promise(() => connect({ servers: server.url })),
+          (nc) => Effect.promise(() => nc.close())
+        )
+        const heard: Array<string> = []
+        operator.subscribe("$JS.ACK.>", { callback: (_, message) => void heard.push(message.string()) })
+        yield* Effect.promise(() => operator.flush())
+        yield* Effect.forEach(["1", "2", "3"], (id) => publish(id))
+        const taken = yield* Stream.runCollect(Stream.take(EventBus.subscribe(source), 3))
+        const [first, second, third] = taken
+        assert.isDefined(third)
+        yield* first?.extend ?? Effect.void
+        yield* first?.nack("1 minute") ?? Effect.void
+        yield* second?.nack() ?? Effect.void
+        yield* third?.terminate("dead letter") ?? Effect.void
+        const late = yield* Effect.flip(third?.ack ?? Effect.fail(new Error("no delivery")))
+        assert.include(late.message, "was not confirmed")
+        yield* until(Effect.sync(() => heard.length === 4))
+        assert.deepStrictEqual(heard, ["+WPI", '-NAK {"delay":60000000000}', "-NAK", "+TERM dead letter"])
+      })
+    )
+    live("that are interrupted leave the message that their pull still gets to the next one", (server) =>
+      Effect.gen(function* () {
+        // Nothing but a nack brings the message back while the test runs.
+        const patient = { ...source, ackWait: "1 hour" as const }
+        const reading = yield* Effect.forkChild(Stream.runDrain(EventBus.subscribe(patient)))
+        const asks = Effect.map(Effect.exit(consumerInfo(server)), (exit) =>
+          exit._tag === "Success" ? exit.value.num_waiting : 0
+        )
+        yield* until(Effect.map(asks, (pulls) => pulls === 1))
+        yield* Fiber.interrupt(reading)
+        yield* publish("1")
+        const [delivery] = yield* Stream.runCollect(Stream.take(EventBus.subscribe(patient), 1))
+        assert.strictEqual(delivery?.event.id, "1")
+        assert.strictEqual(delivery?.deliveries, 2)
       })
     )
     live("go on after the server was killed and started", (server) =>

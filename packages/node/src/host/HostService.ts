@@ -122,8 +122,7 @@ export const make = (
           }
           into.set(name, entry)
         }),
-        // Only its own entry: a scope may close late.
-        () => Effect.sync(() => into.get(name) === entry && into.delete(name))
+        () => Effect.sync(() => into.delete(name))
       )
 
     const inContext = <A, E, R>(

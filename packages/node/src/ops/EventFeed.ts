@@ -103,22 +103,18 @@ export const make = (options: Options): Effect.Effect<EventFeed, never, Scope.Sc
       reader.isOpen = reader.body.push(bytes)
     }
 
-    const write = (): boolean => {
-      let hasWritten = false
+    /** Sends each reader the next events. The rest follows when the reader asks for more. */
+    const write = (): void => {
       for (const reader of readers) {
         if (!reader.isOpen) continue
         const chunk = ring.read(reader.position, maxWrite)
         if (chunk === undefined || chunk.bytes.length === 0) continue
         reader.position = chunk.next
         send(reader, chunk.bytes)
-        hasWritten = true
-        // The rest follows in the next round.
-        if (chunk.next < ring.next) wake.openUnsafe()
       }
       ring.trim()
       // Cut off: the body is destroyed, and with it the connection.
       for (const { body, position } of readers) if (!ring.holds(position)) body.destroy()
-      return hasWritten
     }
 
     const ping = (): void => {

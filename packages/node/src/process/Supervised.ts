@@ -310,7 +310,7 @@ export const make = <Client, R = never>(
       })),
       stderr: Effect.sync(tail.text),
       restart: Effect.suspend(() => {
-        isRestart = !isStopped()
+        isRestart = true
         return interruptLife
       }),
       stop: Effect.suspend(() => {

@@ -211,6 +211,25 @@ describe("shutdown", () => {
     )
   )
 
+  it.effect("bounds a step by the limit of its phase, also where its own is longer", () =>
+    withHost(
+      () =>
+        Effect.gen(function* () {
+          yield* Host.onShutdown("runs", { name: "long", limit: "1 minute", run: Effect.never })
+          yield* Host.onShutdown("outbox", { name: "flush", limit: "1 minute", run: Effect.void })
+          const ending = yield* Effect.forkChild(Host.shutdown("test"))
+          yield* TestClock.adjust("3 seconds")
+          const { ends, took } = yield* Fiber.join(ending)
+          assert.deepStrictEqual(ends, [
+            { phase: "runs", name: "long", result: "blocked", took: 3_000 },
+            { phase: "outbox", name: "flush", result: "done", took: 0 }
+          ])
+          assert.strictEqual(took, 3_000)
+        }),
+      { wait: 0, limits: { runs: "3 seconds" } }
+    )
+  )
+
   it.effect("goes on after a step that fails, dies or throws", () =>
     withHost(
       (lines) =>
@@ -230,6 +249,23 @@ describe("shutdown", () => {
             ["failed", "failed", "failed", "done"]
           )
           assert.isTrue(lines.some((line) => line.includes("step `dies` of phase `loops` failed")))
+        }),
+      { wait: 0 }
+    )
+  )
+
+  it.effect("takes a step that waits for an interrupted fiber for done", () =>
+    withHost(
+      () =>
+        Effect.gen(function* () {
+          const loop = yield* Effect.forkChild(Effect.never)
+          yield* Host.onShutdown("loops", {
+            name: "loop",
+            run: Effect.andThen(Fiber.interrupt(loop), Fiber.join(loop))
+          })
+          const { ends, isComplete } = yield* Host.shutdown("test")
+          assert.deepStrictEqual(ends, [{ phase: "loops", name: "loop", result: "done", took: 0 }])
+          assert.isTrue(isComplete)
         }),
       { wait: 0 }
     )

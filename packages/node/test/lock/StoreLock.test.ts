@@ -3,7 +3,16 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Exit, Fiber, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { spawnSync } from "node:child_process"
-import { mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import {
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync
+} from "node:fs"
 import { hostname } from "node:os"
 import { join } from "node:path"
 import { vi } from "vitest"
@@ -58,6 +67,26 @@ describe("within a process", () => {
     })
   )
 
+  it.effect.skipIf(process.platform !== "linux")("leaves no file open after attempts that failed", () =>
+    Effect.gen(function* () {
+      const path = yield* newPath
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          yield* StoreLock.acquire(path)
+          for (let attempt = 0; attempt < 3; attempt++) yield* Effect.flip(tryIt(path))
+        })
+      )
+      const open = readdirSync("/proc/self/fd").filter((fd) => {
+        try {
+          return readlinkSync(`/proc/self/fd/${fd}`) === path
+        } catch {
+          return false
+        }
+      })
+      assert.lengthOf(open, 0)
+    })
+  )
+
   it.effect("waits for the given time, and can be interrupted meanwhile", () =>
     Effect.gen(function* () {
       const path = yield* newPath
@@ -82,6 +111,15 @@ describe("within a process", () => {
     })
   )
 
+  it.effect("does not wait where no wait would help", () =>
+    Effect.gen(function* () {
+      const path = yield* newPath
+      writeFileSync(path, "content")
+      const error = yield* Effect.flip(Effect.scoped(StoreLock.acquire(path, { wait: "1 minute" })))
+      assert.strictEqual(error.reason, "corrupt")
+    })
+  )
+
   it.effect("reports that its file was deleted, which lets another process in", () =>
     Effect.gen(function* () {
       const path = yield* newPath
@@ -91,6 +129,19 @@ describe("within a process", () => {
       const second = yield* StoreLock.acquire(path)
       assert.isTrue(yield* second.isHeld)
       assert.isFalse(yield* lock.isHeld)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("leaves the name of the next holder when its own file was deleted", () =>
+    Effect.gen(function* () {
+      const path = yield* newPath
+      const scope = yield* Scope.make()
+      yield* Scope.provide(StoreLock.acquire(path), scope)
+      rmSync(path)
+      yield* StoreLock.acquire(path)
+      yield* Scope.close(scope, Exit.void)
+      const error = yield* Effect.flip(tryIt(path))
+      assert.include(error.message, `is locked: process ${process.pid} on`)
     }).pipe(Effect.scoped)
   )
 

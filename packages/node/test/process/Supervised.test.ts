@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Logger, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
+import { vi } from "vitest"
 import type { ChildProcessSpawner } from "effect/process"
 import { Supervised } from "@outlast/node/process"
 import { ResilienceEvents } from "@outlast/resilience"
@@ -33,6 +34,56 @@ const pidOf = <C extends { readonly pid: number }>(one: Supervised.Supervised<C>
   one.use(({ pid }) => Effect.succeed(pid))
 
 const settle = TestClock.adjust(0)
+
+describe("the end of this program without its finalizers", () => {
+  it.effect("kills the group of a process that runs, and none whose leader has ended", () =>
+    withSpawner(({ lives }) =>
+      Effect.gen(function* () {
+        const killed: Array<number> = []
+        const kill = vi.spyOn(process, "kill").mockImplementation((pid) => {
+          killed.push(pid)
+          return true
+        })
+        yield* Effect.addFinalizer(() => Effect.sync(() => kill.mockRestore()))
+        const atExit = Effect.sync(() => {
+          killed.length = 0
+          for (const listener of process.listeners("exit")) if (listener.name === "killAll") listener(1)
+          return [...killed]
+        })
+        const before = yield* atExit
+        yield* Supervised.make(options)
+        yield* settle
+        assert.lengthOf(yield* atExit, before.length + 1)
+        yield* lives[0]?.exit(3) ?? Effect.die("no life")
+        yield* settle
+        // The system may have given the number to another process.
+        assert.deepStrictEqual(yield* atExit, before)
+      })
+    )
+  )
+})
+
+describe("a restart by hand", () => {
+  it.effect("forgets earlier deaths, and is none itself", () =>
+    withSpawner(({ events, lives }) =>
+      Effect.gen(function* () {
+        const files = yield* Supervised.make(options)
+        yield* settle
+        yield* lives[0]?.exit(3) ?? Effect.die("no life")
+        yield* TestClock.adjust("1 second")
+        assert.deepInclude(yield* files.status, { state: "running", deaths: 1 })
+        yield* files.restart
+        yield* settle
+        assert.deepInclude(yield* files.status, { state: "running", deaths: 0 })
+        assert.lengthOf(lives, 3)
+        assert.lengthOf(
+          events.filter(({ _tag }) => _tag === "ProcessDied"),
+          1
+        )
+      })
+    )
+  )
+})
 
 describe("a process that dies", () => {
   it.effect("is started again after 1, 2, 4, 8 and 16 s, and then the circuit opens for 5 minutes", () =>

@@ -29,6 +29,27 @@ const telling = <R = never>(options: Alerts.Options<R> = {}) => {
   return { told, layer }
 }
 
+describe("an alert", () => {
+  it.effect("names the rule that was met and, at its end, how long it lasted", () => {
+    const alerts: Array<unknown> = []
+    const onAlert = (alert: unknown) => Effect.sync(() => void alerts.push(alert))
+    return Effect.gen(function* () {
+      yield* times(2, failed("api"))
+      yield* TestClock.adjust("1 minute")
+      assert.deepStrictEqual(alerts, [
+        { _tag: "AlertRaised", at: 0, key: "api", failures: 2, window: 60_000 },
+        { _tag: "AlertCleared", at: 60_000, key: "api", after: 60_000 }
+      ])
+    }).pipe(
+      Effect.provide(
+        Alerts.layer({ failures: 2, window: "1 minute", onAlert }).pipe(
+          Layer.provideMerge(ResilienceEvents.layer())
+        )
+      )
+    )
+  })
+})
+
 describe("Alerts", () => {
   it.effect("ten failures in five minutes raise one alert, which clears by itself", () => {
     const { told, layer } = telling()

@@ -156,7 +156,9 @@ const make = (): Service => {
     finish: ({ id, generation, state, result, costUsd, at }) =>
       Effect.sync(() => {
         const row = live(id, generation)
-        if (row !== undefined) Object.assign(row, { state, result, costUsd, since: at, wait: undefined })
+        if (row === undefined) return
+        const idle = { wait: undefined, dueAt: undefined, verdict: undefined, parked: false }
+        Object.assign(row, { state, result, costUsd, since: at, ...idle })
       }),
 
     cancel: ({ id, by, at, result }) =>
