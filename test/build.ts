@@ -1,12 +1,44 @@
-/** Bundles the packages once before the tests, and again before each run of the watch mode: tests start what users get. */
+/**
+ * Bundles the packages and the programs of tests: once before the tests, again before each run of the watch mode, and when
+ * it is started by itself.
+ */
 import { execFileSync } from "node:child_process"
+import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { rolldown } from "rolldown"
 import type { TestProject } from "vitest/node"
+import { bundles, nameOf, root, sources } from "./programs.ts"
 
 const script = fileURLToPath(new URL("../scripts/bundle.ts", import.meta.url))
-const bundle = (): void => void execFileSync(process.execPath, [script], { stdio: "inherit" })
 
-export default (project: TestProject): void => {
-  bundle()
-  project.onTestsRerun(async () => bundle())
+const bundlePrograms = async (): Promise<void> => {
+  const bundle = await rolldown({
+    input: {
+      ...Object.fromEntries(sources.map((source) => [nameOf(source), join(root, source)])),
+      // A thread of its own, which the SQLite client starts by its path.
+      "sqlite/SqliteWorker": join(root, "packages/node/src/sqlite/SqliteWorker.ts")
+    },
+    platform: "node",
+    resolve: { conditionNames: ["@outlast/source", "node", "import", "default"] },
+    logLevel: "warn"
+  })
+  await bundle.write({
+    dir: bundles,
+    entryFileNames: "[name].js",
+    chunkFileNames: "chunks/[name]-[hash].js",
+    cleanDir: true
+  })
+  await bundle.close()
+}
+
+const build = async (): Promise<void> => {
+  execFileSync(process.execPath, [script], { stdio: "inherit" })
+  await bundlePrograms()
+}
+
+if (import.meta.main) await build()
+
+export default async (project: TestProject): Promise<void> => {
+  await build()
+  project.onTestsRerun(build)
 }

@@ -6,12 +6,12 @@ import { SqliteClient } from "@outlast/node/sqlite"
 import { Effect, Layer } from "effect"
 import { spawn } from "node:child_process"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
+import * as Programs from "../programs.ts"
 import * as Nats from "../services/Nats.ts"
 import * as Server from "../services/Server.ts"
 import { run } from "./delivery.ts"
 
-const poison = fileURLToPath(new URL("poison.ts", import.meta.url))
+const poison = Programs.bundled(new URL("poison.ts", import.meta.url))
 
 /** Runs a consumer until it dies, or until it has handled the event `good`. */
 const consumer = (url: string, file: string) =>

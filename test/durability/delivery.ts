@@ -10,7 +10,7 @@
 import { spawn } from "node:child_process"
 import type { ChildProcess } from "node:child_process"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
+import * as Programs from "../programs.ts"
 import { jetstreamManager } from "@nats-io/jetstream"
 import { connect } from "@nats-io/transport-node"
 import { EventBus } from "@outlast/delivery"
@@ -51,7 +51,7 @@ export interface Result {
   readonly outOfOrder: number
 }
 
-const worker = fileURLToPath(new URL("publisher.ts", import.meta.url))
+const worker = Programs.bundled(new URL("publisher.ts", import.meta.url))
 
 /** A publishing process that waits for its job, and what it says. */
 const start = (name: string) => {

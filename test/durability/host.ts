@@ -14,10 +14,11 @@ import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
 import { Effect, Random } from "effect"
 import type { Scope } from "effect"
+import * as Programs from "../programs.ts"
 import * as Server from "../services/Server.ts"
 
 const serviceFile = fileURLToPath(new URL("../../examples/host/service.ts", import.meta.url))
-const instanceFile = fileURLToPath(new URL("instance.ts", import.meta.url))
+const instanceFile = Programs.bundled(new URL("instance.ts", import.meta.url))
 
 // -----------------------------------------------------------------------------
 // Processes

@@ -1,7 +1,7 @@
 /** The processes of a durability run of tasks: workers, and the world that their tools change. */
 import { spawn } from "node:child_process"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
-import { fileURLToPath } from "node:url"
+import * as Programs from "../programs.ts"
 import { PgClient } from "@effect/sql-pg"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Tasks } from "@outlast/tasks"
@@ -10,7 +10,7 @@ import type { Scope } from "effect"
 import type { Job } from "./taskWorker.ts"
 
 const started = (file: string) => {
-  const child = spawn(process.execPath, [fileURLToPath(new URL(file, import.meta.url))], {
+  const child = spawn(process.execPath, [Programs.bundled(new URL(file, import.meta.url))], {
     stdio: ["pipe", "pipe", "pipe"]
   })
   const said: Array<string> = []

@@ -7,6 +7,7 @@ import type { EventLine } from "@outlast/agent"
 import type { GuardEvent } from "@outlast/agent/guard"
 import { ResilienceEvents } from "@outlast/resilience"
 import { ActivityState, bounds } from "#agent/ActivityState"
+import * as Sweeps from "../../../test/sweeps.ts"
 
 const target = (id: string) => ({ id, provider: "p", model: id, endpoint: "", key: "" })
 const [a, b] = [target("a"), target("b")]
@@ -274,7 +275,7 @@ describe("ActivityState", () => {
         }
         JSON.stringify(view)
       }),
-      { numRuns: 60 }
+      { numRuns: Sweeps.runs(60) }
     )
   })
 

@@ -8,6 +8,7 @@ import * as Scenario from "../../../test/fixtures/transcripts/scenario.ts"
 import * as Wire from "../../../test/fixtures/transcripts/wire.ts"
 import type { Json as Body } from "./transcripts.ts"
 import { assertValid, compact, listOf, problemOf, read, refusalOf, tokensOf } from "./transcripts.ts"
+import * as Sweeps from "../../../test/sweeps.ts"
 
 const long = (word: string) => `${word} `.repeat(400).trim()
 
@@ -69,7 +70,7 @@ describe.each(Object.entries(formats))("generated bodies: %s", (format, bodyOf) 
         assert.strictEqual(transcript.format, format)
         assert.deepStrictEqual(transcript.write(transcript.prompt), body)
       }),
-      { numRuns: 60 }
+      { numRuns: Sweeps.runs(60) }
     )
   })
 
@@ -98,7 +99,7 @@ describe.each(Object.entries(formats))("generated bodies: %s", (format, bodyOf) 
           assert.isUndefined(refusalOf(format, compacted.body))
         }
       ),
-      { numRuns: 60 }
+      { numRuns: Sweeps.runs(60) }
     )
     assert.isAtLeast(fitted, 15)
     assert.isAtLeast(accepted, format === "effect-ai" ? 0 : 10)

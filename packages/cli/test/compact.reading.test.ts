@@ -5,6 +5,7 @@ import { assert, describe, it } from "vitest"
 import * as Detection from "#cli/compact/Detection"
 import * as Json from "#cli/compact/Json"
 import { problemOf } from "./transcripts.ts"
+import * as Sweeps from "../../../test/sweeps.ts"
 
 // -----------------------------------------------------------------------------
 // Broken bodies and their error positions
@@ -252,7 +253,7 @@ describe("JSON", () => {
           assert.strictEqual(Result.isSuccess(found), isJson)
         }
       ),
-      { numRuns: 500 }
+      { numRuns: Sweeps.runs(500) }
     )
   })
 })

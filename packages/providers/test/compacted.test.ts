@@ -13,6 +13,7 @@ import { conversation } from "../../agent/test/compaction/generated.ts"
 // oxlint-disable-next-line no-restricted-imports -- As above.
 import { terse, tokensOf } from "../../agent/test/compaction/support.ts"
 import { Weather } from "./cases.ts"
+import * as Sweeps from "../../../test/sweeps.ts"
 
 const keys = [KeySource.value("KEY", Redacted.make("sk-0123456789abcdef"))]
 
@@ -98,38 +99,50 @@ const plan: FaultPlan.FaultPlan = {
 const WeatherLive = Weather.toLayer({
   weather: ({ city }) => Effect.succeed(long(`sunny in ${city.slice(0, 12)}`))
 })
-describe.each(Object.entries(targets))("a conversation with %s", (_, { at, bindsThinking = false }) => {
-  it.effect.each(Object.keys(policies))("is accepted after every compaction, policy: %s", (name) =>
-    Effect.gen(function* () {
-      const server = yield* FakeProvider.make({ plan })
-      const { options: summariser } = yield* terse()
-      const chat = yield* Chat.empty
-      let compactions = 0
-      yield* Effect.gen(function* () {
-        for (let turn = 0; turn < 24; turn++) {
-          const { report } = yield* Compaction.chat(chat, { window: 3_000, bindsThinking })
-          if (report.tier !== "none") compactions++
-          const last = (yield* Ref.get(chat.history)).content.at(-1)
-          yield* chat.generateText({
-            prompt: last?.role === "tool" ? [] : `Question ${turn}?`,
-            toolkit: Weather
-          })
-        }
-      }).pipe(
-        Effect.provide(Layer.fresh(Failover.layer([at(server)]))),
-        Effect.provide(
-          Compaction.layer({
-            summariser,
-            // A small window fills up again soon.
-            policy: { ...policies[name]!, thrash: { ...CompactionPolicy.defaults.thrash } }
-          })
-        )
-      )
-      for (const { outcome } of yield* server.requests) assert.strictEqual(outcome.type, "answer")
-      assert.isAtLeast(compactions, 3)
-    }).pipe(Effect.provide(WeatherLive), Effect.scoped)
+/** Every policy with every target. The part of them has each target and each policy. */
+const pairs = Sweeps.everyNth(
+  3,
+  Object.entries(targets).flatMap(([target, { at, bindsThinking = false }]) =>
+    Object.entries(policies).map(([name, policy]) => ({ target, at, bindsThinking, name, policy }))
   )
+)
 
+describe("a conversation", () => {
+  it.effect.each(pairs)(
+    "with $target is accepted after every compaction, policy: $name",
+    ({ at, bindsThinking, policy }) =>
+      Effect.gen(function* () {
+        const server = yield* FakeProvider.make({ plan })
+        const { options: summariser } = yield* terse()
+        const chat = yield* Chat.empty
+        let compactions = 0
+        yield* Effect.gen(function* () {
+          for (let turn = 0; turn < 24; turn++) {
+            const { report } = yield* Compaction.chat(chat, { window: 3_000, bindsThinking })
+            if (report.tier !== "none") compactions++
+            const last = (yield* Ref.get(chat.history)).content.at(-1)
+            yield* chat.generateText({
+              prompt: last?.role === "tool" ? [] : `Question ${turn}?`,
+              toolkit: Weather
+            })
+          }
+        }).pipe(
+          Effect.provide(Layer.fresh(Failover.layer([at(server)]))),
+          Effect.provide(
+            Compaction.layer({
+              summariser,
+              // A small window fills up again soon.
+              policy: { ...policy, thrash: { ...CompactionPolicy.defaults.thrash } }
+            })
+          )
+        )
+        for (const { outcome } of yield* server.requests) assert.strictEqual(outcome.type, "answer")
+        assert.isAtLeast(compactions, 3)
+      }).pipe(Effect.provide(WeatherLive), Effect.scoped)
+  )
+})
+
+describe.each(Object.entries(targets))("a conversation with %s", (_, { at, bindsThinking = false }) => {
   it.effect("of any model is accepted (openclaw/openclaw#8525, earendil-works/pi#4570)", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: () => ({ text: "yes" }) } })
@@ -137,7 +150,7 @@ describe.each(Object.entries(targets))("a conversation with %s", (_, { at, binds
       const Search = Toolkit.make(Tool.make("search"), Tool.make("read_file"))
       let sent = 0
       let compacted = 0
-      for (const [i, prompt] of fc.sample(conversation, { numRuns: 30, seed: 7 }).entries()) {
+      for (const [i, prompt] of fc.sample(conversation, { numRuns: Sweeps.runs(30), seed: 7 }).entries()) {
         const { options: summariser } = yield* terse()
         const window = Math.max(600, Math.floor(tokensOf(prompt) * 0.9))
         const compaction = yield* Compaction.make({ summariser: i % 2 === 0 ? summariser : undefined })
@@ -156,7 +169,7 @@ describe.each(Object.entries(targets))("a conversation with %s", (_, { at, binds
         assert.strictEqual(last?.outcome.type, "answer", JSON.stringify(last))
       }
       assert.lengthOf(yield* server.requests, sent)
-      assert.isAtLeast(compacted, 10)
+      assert.isAtLeast(compacted, Sweeps.runs(10))
     }).pipe(Effect.scoped)
   )
 })

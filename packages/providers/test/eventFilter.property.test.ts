@@ -4,6 +4,7 @@ import { ProviderFailure } from "@outlast/agent"
 import { EventFilter } from "#providers/aisdk/EventFilter"
 import * as StreamProtocol from "#providers/aisdk/StreamProtocol"
 import * as fc from "fast-check"
+import * as Sweeps from "../../../test/sweeps.ts"
 
 const chat = "https://vendor.example/v1/chat/completions"
 const messages = "https://vendor.example/v1/messages"
@@ -72,7 +73,7 @@ describe("a filtered stream of events", () => {
           )
         }
       ),
-      { numRuns: 2_000 }
+      { numRuns: Sweeps.runs(2_000) }
     )
   })
 
@@ -81,7 +82,7 @@ describe("a filtered stream of events", () => {
       fc.property(uniform, ([lf, end]) => {
         assert.strictEqual(passedText(chat, lf.replaceAll("\n", end)), passedText(chat, lf))
       }),
-      { numRuns: 1_000 }
+      { numRuns: Sweeps.runs(1_000) }
     )
   })
 

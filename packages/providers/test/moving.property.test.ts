@@ -9,6 +9,7 @@ import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import * as fc from "fast-check"
 // oxlint-disable-next-line no-restricted-imports -- Support of tests is in no package.
 import { conversation } from "../../agent/test/conversation/generated.ts"
+import * as Sweeps from "../../../test/sweeps.ts"
 
 const keys = [KeySource.value("KEY", Redacted.make("sk-0123456789abcdef"))]
 
@@ -35,18 +36,20 @@ const targets: Record<string, (server: FakeProvider.FakeProvider) => ProviderMod
 // Requests with calls in their history must offer tools.
 const Search = Toolkit.make(Tool.make("search"))
 
+const prompts = fc.sample(conversation, { numRuns: Sweeps.runs(60), seed: 5 })
+
 describe.each(Object.entries(targets))("a conversation of any models at %s", (_, target) => {
   it.effect("is accepted (openclaw/openclaw#8525, earendil-works/pi#4570, BerriAI/litellm#27967)", () =>
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan: { answers: () => ({ text: "yes" }) } })
-      for (const prompt of fc.sample(conversation, { numRuns: 60, seed: 5 })) {
+      for (const prompt of prompts) {
         yield* Effect.ignore(
           LanguageModel.generateText({ prompt, toolkit: Search, disableToolCallResolution: true })
         ).pipe(Effect.provide(Failover.layer([target(server)])))
         const last = (yield* server.requests).at(-1)
         assert.strictEqual(last?.outcome.type, "answer", `${JSON.stringify(last)}\n${JSON.stringify(prompt)}`)
       }
-      assert.lengthOf(yield* server.requests, 60)
+      assert.lengthOf(yield* server.requests, prompts.length)
     }).pipe(Effect.scoped)
   )
 })

@@ -3,6 +3,7 @@ import type { LanguageModelV4Prompt } from "@ai-sdk/provider"
 import { Prompt } from "effect/ai"
 import * as fc from "fast-check"
 import * as ServedPrompt from "#providers/aisdk/ServedPrompt"
+import * as Sweeps from "../../../test/sweeps.ts"
 
 const json = fc.jsonValue({ maxDepth: 2 })
 const options = fc.constantFrom<object>(
@@ -69,7 +70,7 @@ const plain = (value: unknown): unknown => {
 it("prompts have the messages that the schema of effect/ai makes, and those that it rejects are rejected", () => {
   let read = 0
   let rejected = 0
-  for (const prompt of fc.sample(prompts, { numRuns: 400, seed: 7 })) {
+  for (const prompt of fc.sample(prompts, { numRuns: Sweeps.runs(400), seed: 7 })) {
     let made: Prompt.Prompt | undefined
     try {
       made = ServedPrompt.decode(prompt)

@@ -1,9 +1,9 @@
 /**
- * A process that dies before and after every single statement of a task: the next life ends the task once, repeats no
+ * A process that dies before and after each statement of a task: the next life ends the task once, repeats no
  * finished turn that it knows of, and never begins a payment a second time.
  *
  * A death after a statement leaves the same database as a death before the next one, unless the model or a tool acted in
- * between. Deaths after a statement are tested around these moments only.
+ * between. Deaths after a statement are tested around these moments only. A run of all tests takes a part of the statements.
  */
 import { assert, it } from "@effect/vitest"
 import { Effect, Exit, Layer, References, Scope } from "effect"
@@ -14,6 +14,7 @@ import { Tasks } from "@outlast/tasks"
 import * as Dying from "../../../test/services/Dying.ts"
 import * as Agents from "../../../test/tasks/Agents.ts"
 import { inTime, until } from "../../../test/tasks/Time.ts"
+import * as Sweeps from "../../../test/sweeps.ts"
 
 const { Buy } = Agents
 const database = SqliteClient.layer({ filename: ":memory:" })
@@ -124,13 +125,18 @@ const round = (death: Dying.Death, canAsk: boolean) =>
 /** `acts`: statements behind which the model or a tool acted in one life. Another life may count a few more or fewer. */
 const deaths = (from: number, to: number, acts: ReadonlyArray<number>, canAsk: boolean) =>
   Effect.gen(function* () {
+    const isNear = (at: number) => acts.some((act) => Math.abs(act - at) <= 2)
+    const all = Array.from({ length: to - from + 1 }, (_, n) => from + n)
+    const far = Sweeps.everyNth(
+      6,
+      all.filter((at) => !isNear(at))
+    ).map((at) => ({ at, when: "before" }) as const)
+    const near = Sweeps.everyNth(
+      2,
+      all.filter(isNear).flatMap((at) => [{ at, when: "before" } as const, { at, when: "after" } as const])
+    )
     let inDoubt = 0
-    for (let at = from; at <= to; at++) {
-      const isNear = acts.some((act) => Math.abs(act - at) <= 2)
-      for (const when of isNear ? (["before", "after"] as const) : (["before"] as const)) {
-        if ((yield* round({ at, when }, canAsk)).wasInDoubt) inDoubt++
-      }
-    }
+    for (const death of [...far, ...near]) if ((yield* round(death, canAsk)).wasInDoubt) inDoubt++
     return inDoubt
   })
 

@@ -7,6 +7,7 @@ import { Compaction } from "@outlast/agent"
 import { TokenCounter } from "@outlast/agent/compaction"
 import { conversation } from "./generated.ts"
 import { assistant, talking, tokensOf, user } from "./support.ts"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 const window = 10_000_000
 
@@ -76,7 +77,7 @@ describe("counting a turn", () => {
               }
             }).pipe(Effect.scoped, Effect.runPromise)
         ),
-        { numRuns: 100 }
+        { numRuns: Sweeps.runs(100) }
       )
     )
   )

@@ -9,6 +9,7 @@ import type { Scripted } from "./support.ts"
 import { scripted, terse } from "./support.ts"
 import { conversation, steps } from "./generated.ts"
 import { conversation as anyConversation } from "../conversation/generated.ts"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 const policies: Readonly<Record<string, CompactionPolicy.CompactionPolicy>> = {
   default: CompactionPolicy.defaults,
@@ -181,7 +182,7 @@ describe.each(Object.entries(policies))("compaction, policy %s", (_, given) => {
                 }
               }).pipe(Effect.scoped, Effect.runPromise)
           ),
-          { numRuns: 25 }
+          { numRuns: Sweeps.runs(25) }
         )
       )
   )
@@ -209,7 +210,7 @@ describe("a conversation with broken pairs", () => {
             }
           }).pipe(Effect.scoped, Effect.runPromise)
         ),
-        { numRuns: 200 }
+        { numRuns: Sweeps.runs(200) }
       )
     )
   )

@@ -20,6 +20,7 @@ import {
   window,
   working
 } from "./support.ts"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 const policy = CompactionPolicy.defaults
 
@@ -195,7 +196,7 @@ describe("without a model", () => {
             assert.isAtLeast(content.length, bare.prompt.content.length)
           }).pipe(Effect.scoped, Effect.runPromise)
         ),
-        { numRuns: 200 }
+        { numRuns: Sweeps.runs(200) }
       )
     )
   )

@@ -5,6 +5,7 @@ import { Prompt } from "effect/ai"
 import { Dialect, Portable, Provenance } from "@outlast/agent/conversation"
 import { conversation, optionsOf, printed, refOf, said } from "./generated.ts"
 import { problems } from "./legality.ts"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 const name64 = /^[a-zA-Z0-9_-]{1,64}$/
 const dialects: Readonly<Record<string, Dialect.Dialect>> = {
@@ -77,7 +78,7 @@ describe.each(Object.entries(dialects))("a conversation for %s", (provider, dial
         const found = problems(adapted, dialect, Provenance.of(ref))
         assert.deepStrictEqual(found, [], `${printed(prompt)}\n${printed(adapted)}`)
       }),
-      { numRuns: 1_000 }
+      { numRuns: Sweeps.runs(1_000) }
     )
   })
 
@@ -88,7 +89,7 @@ describe.each(Object.entries(dialects))("a conversation for %s", (provider, dial
         const again = adapt(adapted)
         assert.strictEqual(again, adapted, `${printed(adapted)}\n${printed(again)}`)
       }),
-      { numRuns: 500 }
+      { numRuns: Sweeps.runs(500) }
     )
   })
 
@@ -103,7 +104,7 @@ describe.each(Object.entries(dialects))("a conversation for %s", (provider, dial
           from = at + 1
         }
       }),
-      { numRuns: 500 }
+      { numRuns: Sweeps.runs(500) }
     )
   })
 
@@ -114,7 +115,7 @@ describe.each(Object.entries(dialects))("a conversation for %s", (provider, dial
         assert.strictEqual(printed(adapt(prompt)), printed(adapt(Prompt.make(prompt.content))))
         assert.strictEqual(printed(prompt), before)
       }),
-      { numRuns: 200 }
+      { numRuns: Sweeps.runs(200) }
     )
   })
 
@@ -140,7 +141,7 @@ describe.each(Object.entries(dialects))("a conversation for %s", (provider, dial
           assert.strictEqual(JSON.stringify(adapt(later).content.slice(0, now.length)), JSON.stringify(now))
         }
       ),
-      { numRuns: 500 }
+      { numRuns: Sweeps.runs(500) }
     )
   })
 })

@@ -6,6 +6,7 @@ import * as CallIds from "#agent/conversation/CallIds"
 import { PrefixCache } from "#agent/conversation/PrefixCache"
 import * as Conversation from "#agent/failover/call/Conversation"
 import { messageOf, printed, refOf } from "./generated.ts"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 type Messages = ReadonlyArray<Prompt.Message>
 
@@ -137,7 +138,7 @@ describe.each(Object.entries(dialects))("a conversation that goes on, dialect %s
           check(cache, messages, dialect)
         }
       }),
-      { numRuns: 400 }
+      { numRuns: Sweeps.runs(400) }
     )
   })
 })

@@ -4,6 +4,7 @@ import * as fc from "fast-check"
 import { RecoveryPolicy } from "@outlast/agent"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
 import { targetOf as target, failureOf, mayProbe } from "./chainSupport.ts"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 const a1 = target("one", "a")
 const a2 = target("one", "b")
@@ -150,7 +151,7 @@ describe("cooldowns, compared with a model", () => {
           }
         }
       }),
-      { numRuns: 500 }
+      { numRuns: Sweeps.runs(500) }
     )
     assert.isAbove(probes, 100)
   })

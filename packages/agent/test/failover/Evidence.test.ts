@@ -8,6 +8,7 @@ import type { TargetRef } from "#agent/conversation/TargetRef"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
 import * as Evidence from "#agent/failover/chain/Evidence"
 import type { Scope } from "#agent/failover/decide/RecoveryPolicy"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 const target = (model: string, key: string, endpoint = "one"): TargetRef => ({
   id: `${endpoint}/${model}#${key}`,
@@ -148,7 +149,7 @@ it("the failures of two calls are proof, unless a later attempt succeeded or is 
         assert.isAtMost(doubts.size, scopes.length * targets.length)
       }
     }),
-    { numRuns: 1_000 }
+    { numRuns: Sweeps.runs(1_000) }
   )
   assert.isAbove(proven, 100)
 })

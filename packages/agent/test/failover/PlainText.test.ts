@@ -5,6 +5,7 @@ import { IdGenerator, LanguageModel, Prompt, ResponseIdTracker, Telemetry, Tool,
 import type { Response } from "effect/ai"
 import * as fc from "fast-check"
 import { over, resumed } from "#agent/failover/call/PlainText"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 type Parts = Array<Response.PartEncoded>
 type Hook = Parameters<typeof LanguageModel.make>[0]["generateText"]
@@ -198,7 +199,7 @@ it.effect("generated answers give the same parts, errors, requests and spans as 
     let failed = 0
     let answered = 0
     const cases = fc.sample(fc.tuple(answers, fc.constantFrom(...prompts), fc.nat(7)), {
-      numRuns: 800,
+      numRuns: Sweeps.runs(800),
       seed: 7
     })
     for (const [parts, prompt, kind] of cases) {

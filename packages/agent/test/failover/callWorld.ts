@@ -12,6 +12,7 @@ import * as RecoveryPolicy from "#agent/failover/decide/RecoveryPolicy"
 import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
 import { ProviderFailure } from "#agent/failure/reasons/ProviderFailure"
 import { idOf } from "#agent/conversation/TargetRef"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 // -----------------------------------------------------------------------------
 // Failures
@@ -426,7 +427,7 @@ let worlds: ReadonlyArray<World> | undefined
 
 /** Checks a property on many calls. A failure names the `SEED` that reproduces it. */
 export const forAll = (property: (world: World) => void): void => {
-  worlds ??= fc.sample(world, { numRuns: Number(process.env["CALLS"] ?? 3_000), seed })
+  worlds ??= fc.sample(world, { numRuns: Sweeps.runs(4_000), seed })
   for (const world of worlds) {
     try {
       property(world)

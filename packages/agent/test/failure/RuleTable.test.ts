@@ -6,6 +6,7 @@ import * as Phrase from "#agent/failure/facts/Phrase"
 import * as Rule from "#agent/failure/rules/Rule"
 import { tableOf } from "#agent/failure/rules/RuleTable"
 import { afterwards, cases, errorOf, phrases, review } from "./corpus.ts"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 /** The reference for the index: tries every rule in the order of the table, each on the deepest link first. */
 const byTryingAll = (
@@ -109,7 +110,7 @@ describe("the index finds the same as trying every rule in order", () => {
           const chain = ErrorFacts.fromUnknown(error)
           assert.deepStrictEqual(tableOf(rules).first(chain, provider), byTryingAll(rules, chain, provider))
         }),
-        { numRuns: 500 }
+        { numRuns: Sweeps.runs(500) }
       )
     })
   }

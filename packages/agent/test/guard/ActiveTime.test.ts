@@ -32,10 +32,13 @@ const stoppedAt = <A, E, R>(program: Effect.Effect<A, E | SafetyGuard.SafetyStop
     return Exit.isSuccess(exit) ? exit.value : undefined
   })
 
-/** Takes two hours for one part. */
+/** Takes two hours for its last part. Work behind it would run while the clock moves, and take minutes of it. */
 const slowly = <A, E, R>(stream: Stream.Stream<A, E, R>) => {
   let n = 0
-  return Stream.runForEach(stream, () => (n++ === 5 ? Effect.sleep("2 hours") : Effect.void))
+  return stream.pipe(
+    Stream.take(6),
+    Stream.runForEach(() => (n++ === 5 ? Effect.sleep("2 hours") : Effect.void))
+  )
 }
 
 const text = { answers: [{ text: long }] }

@@ -31,7 +31,9 @@ describe("limits", () => {
   it.effect("stop the run at call 401 with the documented message", () =>
     Effect.gen(function* () {
       const { ran, layer } = tools()
-      const target = yield* model(endless)
+      const target = yield* model({
+        answers: ({ turn }) => looking(...many(20).map((question) => `${question} ${words(turn)}`))
+      })
       const { of, layer: events } = recording()
       const stop = yield* Agent.run({ prompt: "x", toolkit: Kit, maxTurns: 1_000 }).pipe(
         SafetyGuard.run({ turns: 1_000 }),

@@ -9,6 +9,7 @@ import type { Limits } from "@outlast/agent"
 import { ActiveTime } from "@outlast/agent/conversation"
 import { InvalidOption } from "@outlast/resilience"
 import { Kit, looking, model, over, stopOf, tools, words } from "./support.ts"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 const minutes = (n: number) =>
   Effect.gen(function* () {
@@ -164,7 +165,7 @@ describe("active and total time", () => {
               }).pipe(Effect.provide(TestClock.layer()))
             )
         ),
-        { numRuns: 40 }
+        { numRuns: Sweeps.runs(40) }
       )
     )
   )

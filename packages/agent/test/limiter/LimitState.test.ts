@@ -2,6 +2,7 @@ import { assert, describe, it } from "vitest"
 import * as fc from "fast-check"
 import { InvalidOption } from "@outlast/resilience"
 import * as Limit from "#agent/limiter/LimitState"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 /** A machine that remembers its state and its verdicts. */
 const machine = (limits: Limit.Limits) => {
@@ -420,6 +421,6 @@ it("every limit holds, every call gets one verdict in time and in order, and not
       assert.isTrue(Limit.isUnused(m.state()))
       assert.isTrue(Limit.isIdle(m.state(), now + 61_000))
     }),
-    { numRuns: 500 }
+    { numRuns: Sweeps.runs(500) }
   )
 })

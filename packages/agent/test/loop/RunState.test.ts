@@ -17,6 +17,7 @@ import {
   started,
   stored
 } from "./runWorld.ts"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 const written = ({ transcript }: Folded) =>
   Schema.encodeUnknownSync(Prompt.Prompt)(RunTranscript.promptOf(transcript))
@@ -66,7 +67,7 @@ describe("RunState", () => {
         }
         if (ending.status === "guard_stopped") assert.isDefined(ending.stop)
       }),
-      { numRuns: 300 }
+      { numRuns: Sweeps.runs(300) }
     )
   })
 
@@ -85,7 +86,7 @@ describe("RunState", () => {
           assert.deepStrictEqual(whole.transitions.slice(0, before.length), before)
         }
       }),
-      { numRuns: 100 }
+      { numRuns: Sweeps.runs(100) }
     )
   })
 

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import * as Seam from "#agent/recovery/Seam"
 import { answers } from "./answers.ts"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 /** The continuation after the seam, in deltas of these sizes in rotation. */
 const join = (said: string, continuation: string, sizes: ReadonlyArray<number> = [7]) => {
@@ -102,7 +103,7 @@ describe("every answer, cut at every place", () => {
           if (repeated >= 24) assert.isTrue(repeatsAt(answer, cut) || remark !== "")
         }
       ),
-      { numRuns: 1_500 }
+      { numRuns: Sweeps.runs(1_500) }
     )
   })
 

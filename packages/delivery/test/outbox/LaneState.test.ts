@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import * as Lane from "#delivery/outbox/LaneState"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 const lane = (state: Partial<Lane.LaneState>): Lane.LaneState => ({ ...Lane.empty, ...state })
 
@@ -193,7 +194,7 @@ it("keeps the order and loses nothing, whatever happens in whichever order", () 
       )
       assert.deepStrictEqual(new Set(world.broker), world.accepted)
     }),
-    { numRuns: 2_000 }
+    { numRuns: Sweeps.runs(2_000) }
   )
 })
 

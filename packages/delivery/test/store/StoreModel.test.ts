@@ -7,6 +7,7 @@ import { DeliveryStore } from "@outlast/delivery"
 import * as Model from "../support/StoreModel.ts"
 import { onEach } from "../support/Stores.ts"
 import type { Subject } from "../support/Stores.ts"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 type Command =
   | { readonly do: "insert"; readonly publisher: string; readonly ids: ReadonlyArray<string> }
@@ -295,7 +296,7 @@ onEach((subject) => {
           Effect.runPromise
         )
       }),
-      { numRuns: 40, interruptAfterTimeLimit: 90_000, markInterruptAsFailure: true }
+      { numRuns: Sweeps.runs(40), interruptAfterTimeLimit: 90_000, markInterruptAsFailure: true }
     )
   }, 120_000)
 })

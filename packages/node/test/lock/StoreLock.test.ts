@@ -233,7 +233,7 @@ describe("between processes", () => {
       yield* holder.line("held")
       yield* holder.signal("SIGKILL")
       yield* holder.ended
-      yield* tryIt(path)
+      assert.isTrue(Exit.isSuccess(yield* Effect.exit(tryIt(path))))
     })
   )
 

@@ -2,6 +2,7 @@
 import { assert, describe, it } from "vitest"
 import * as fc from "fast-check"
 import { EventRing } from "#node/ops/EventRing"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 const maxEvents = 16
 const maxBytes = 200
@@ -98,7 +99,7 @@ describe("EventRing", () => {
         })
         fc.modelRun(() => ({ model, real: ring }), commands)
       }),
-      { numRuns: 500 }
+      { numRuns: Sweeps.runs(500) }
     )
   })
 

@@ -40,7 +40,7 @@ const gone = (pid: number) =>
   Effect.repeat(
     Effect.sync(() => isAlive(pid)),
     { while: (isAlive) => isAlive, schedule: Schedule.spaced("20 millis") }
-  )
+  ).pipe(Effect.andThen(Effect.sync(() => assert.isFalse(isAlive(pid)))))
 
 const childOf = (one: Supervised.Supervised<unknown>) =>
   Effect.map(one.stderr, (text) => Number(/child (\d+)/.exec(text)?.[1]))
@@ -117,7 +117,7 @@ describe("a process", () => {
   for (const end of ["exit", "throw", "exit while it stops"]) {
     test(`dies with a parent that ends without its finalizers (${end})`, () =>
       Effect.gen(function* () {
-        const parent = yield* Child.start(new URL("../support/parent.ts", import.meta.url), [])
+        const parent = yield* Child.start(new URL("../support/parent.ts", import.meta.url), [server])
         const pids = (yield* parent.line("pids")).split(" ").map(Number)
         assert.isTrue(pids.every(isAlive))
         yield* parent.send(end)

@@ -2,7 +2,7 @@
 import { Data, Effect } from "effect"
 import type { Scope } from "effect"
 import { spawn } from "node:child_process"
-import { fileURLToPath } from "node:url"
+import * as Programs from "../../../../test/programs.ts"
 
 class ChildEnded extends Data.TaggedError("ChildEnded")<{ readonly message: string }> {}
 
@@ -33,20 +33,18 @@ export interface Options {
   readonly flags?: ReadonlyArray<string> | undefined
 }
 
-/** Starts a program with Node, from sources. */
+/** Starts a program with Node, from its bundle. */
 export const start = (
   program: URL,
   args: ReadonlyArray<string>,
   { flags = [], within = [] }: Options = {}
 ): Effect.Effect<Child, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const file = fileURLToPath(program)
     const [command = process.execPath, ...rest] = [
       ...within,
       process.execPath,
-      "--conditions=@outlast/source",
       ...flags,
-      file,
+      Programs.bundled(program),
       ...args
     ]
     const child = spawn(command, rest, { stdio: ["pipe", "pipe", "pipe"] })

@@ -1,12 +1,11 @@
-/** A program with a supervised process: prints the ids of the process and of its child, and then ends as it is told. */
+/** A program with a supervised process, the server at its first argument: prints the ids of the process and of its child, and then ends as it is told. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect, Schedule } from "effect"
 import { existsSync } from "node:fs"
-import { fileURLToPath } from "node:url"
 import { StdioRpc, Supervised } from "@outlast/node/process"
 import * as Child from "./Child.ts"
 
-const server = fileURLToPath(new URL("stdioServer.mjs", import.meta.url))
+const [server = ""] = process.argv.slice(2)
 
 const program = Effect.gen(function* () {
   const family = yield* Supervised.make({

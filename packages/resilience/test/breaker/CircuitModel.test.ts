@@ -6,6 +6,7 @@ import * as CircuitPolicy from "#resilience/breaker/CircuitPolicy"
 import * as CircuitState from "#resilience/breaker/CircuitState"
 import type { Tally } from "./support.ts"
 import { anyRules, optionsOf, pureMachine, runModel, serviceOver } from "./support.ts"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 /** A run is valid only when it has reached every transition. */
 const gotEverywhere = ({ commands, transitions }: Tally, atLeast: number): void => {
@@ -27,18 +28,21 @@ const gotEverywhere = ({ commands, transitions }: Tally, atLeast: number): void 
 
 describe("random commands, against a model written from the documentation", () => {
   it("the pure machine", async () => {
-    gotEverywhere(await runModel(pureMachine, { commands: 20_000 }), 20_000)
+    gotEverywhere(await runModel(pureMachine, { commands: Sweeps.runs(20_000) }), Sweeps.runs(20_000))
   })
 
   it("the pure machine, with waiting calls and last resorts", async () => {
-    const tally = await runModel(pureMachine, { commands: 40_000, requests: true })
-    gotEverywhere(tally, 40_000)
+    const tally = await runModel(pureMachine, { commands: Sweeps.runs(40_000), requests: true })
+    gotEverywhere(tally, Sweeps.runs(40_000))
   })
 
   it("the service, in virtual time", async () => {
     const memory = serviceOver({ layer: CircuitBreaker.layer })
-    gotEverywhere(await runModel(memory, { commands: 10_000 }), 10_000)
-    gotEverywhere(await runModel(memory, { commands: 10_000, requests: true }), 10_000)
+    gotEverywhere(await runModel(memory, { commands: Sweeps.runs(10_000) }), Sweeps.runs(10_000))
+    gotEverywhere(
+      await runModel(memory, { commands: Sweeps.runs(10_000), requests: true }),
+      Sweeps.runs(10_000)
+    )
   })
 })
 
@@ -243,7 +247,7 @@ describe("for any sequence of events", () => {
           sound(policy, state, now)
         }
       }),
-      { numRuns: 500 }
+      { numRuns: Sweeps.runs(500) }
     )
   })
 })

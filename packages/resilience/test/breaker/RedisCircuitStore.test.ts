@@ -8,8 +8,8 @@ import { Redis } from "effect/persistence"
 import { TestClock } from "effect/testing"
 import { spawn } from "node:child_process"
 import { createInterface } from "node:readline"
-import { fileURLToPath } from "node:url"
 import { vi } from "vitest"
+import * as Programs from "../../../../test/programs.ts"
 import * as RedisServer from "../../../../test/services/Redis.ts"
 import { connection, turn, until } from "./redisStore.ts"
 
@@ -30,12 +30,10 @@ const probeLimit = 30_000
 
 const start = (server: RedisServer.RedisServer): Effect.Effect<Process, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const file = fileURLToPath(new URL("redisWorker.ts", import.meta.url))
-    const child = spawn(
-      process.execPath,
-      ["--conditions=@outlast/source", file, String(server.port), String(probeLimit)],
-      { stdio: ["pipe", "pipe", "inherit"] }
-    )
+    const file = Programs.bundled(new URL("redisWorker.ts", import.meta.url))
+    const child = spawn(process.execPath, [file, String(server.port), String(probeLimit)], {
+      stdio: ["pipe", "pipe", "inherit"]
+    })
     const answers = yield* Queue.unbounded<string>()
     // Logs go to stdout too.
     createInterface({ input: child.stdout }).on("line", (line) => {

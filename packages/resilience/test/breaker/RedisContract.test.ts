@@ -1,12 +1,13 @@
 import { assert, beforeAll, afterAll, describe, it } from "@effect/vitest"
 import { Effect, Exit, Scope } from "effect"
 import * as RedisServer from "../../../../test/services/Redis.ts"
+import * as Sweeps from "../../../../test/sweeps.ts"
 import { contract } from "./BreakerContract.ts"
 import * as RedisStore from "./redisStore.ts"
 import { runModel, serviceOver } from "./support.ts"
 
-/** `CircuitModel.test.ts` runs 80,000 commands without a server. `OUTLAST_MODEL_COMMANDS` sets the number here. */
-const commands = Number(process.env["OUTLAST_MODEL_COMMANDS"] ?? "2500")
+/** `CircuitModel.test.ts` runs many more commands, without a server. */
+const commands = Sweeps.runs(5_000)
 
 describe.skipIf(RedisServer.missing !== undefined)("over Redis", () => {
   const scope = Effect.runSync(Scope.make())

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
 import * as fc from "fast-check"
 import { HealthWindow } from "@outlast/resilience"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 const minute = 60_000
 
@@ -184,7 +185,7 @@ describe("HealthWindow", () => {
           assert.strictEqual(HealthWindow.read(spec, state, now).outcomes, seen().length)
         }
       ),
-      { numRuns: 50 }
+      { numRuns: Sweeps.runs(50) }
     )
   })
 })

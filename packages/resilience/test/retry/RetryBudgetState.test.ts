@@ -1,6 +1,7 @@
 import { assert, describe, it } from "vitest"
 import * as fc from "fast-check"
 import { RetryBudgetState as Budget } from "@outlast/resilience"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 const rule = Budget.rule()
 const shareOnly = Budget.rule({ burst: 0 })
@@ -239,7 +240,7 @@ it("29 for every order of calls and retries, no window has more retries than its
       assert.strictEqual(budget.state().calls, calls.length)
       assert.strictEqual(budget.state().retries, retries.length)
     }),
-    { numRuns: 300 }
+    { numRuns: Sweeps.runs(300) }
   )
 })
 
@@ -417,7 +418,7 @@ describe("paid by successes", () => {
           }
         }
       ),
-      { numRuns: 300 }
+      { numRuns: Sweeps.runs(300) }
     ))
 })
 
@@ -453,6 +454,6 @@ it("the retries that are shown as available are those that are granted, for any 
       }
       assert.strictEqual(paid + reserve, granted)
     }),
-    { numRuns: 2_000 }
+    { numRuns: Sweeps.runs(2_000) }
   )
 })

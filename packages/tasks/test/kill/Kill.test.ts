@@ -4,8 +4,9 @@ import { spawnSync } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import * as Programs from "../../../../test/programs.ts"
 
-const program = join(import.meta.dirname, "program.ts")
+const program = Programs.bundled(new URL("program.ts", import.meta.url))
 
 const run = (folder: string, point: string, mode: string) =>
   spawnSync(process.execPath, [program, folder, point, mode], {

@@ -7,6 +7,7 @@ import { SqliteClient } from "@outlast/node/sqlite"
 import { Tasks, TaskStore } from "@outlast/tasks"
 import * as MemoryStore from "#tasks/store/MemoryStore"
 import type { EffectRecord } from "@outlast/tasks"
+import * as Sweeps from "../../../../test/sweeps.ts"
 
 type Store = TaskStore["Service"]
 type Call = (store: Store, at: number) => Effect.Effect<unknown, unknown>
@@ -181,7 +182,7 @@ describe("TaskStore", () => {
                 }
               }).pipe(Effect.scoped, Effect.ensuring(wiped), run)
             ),
-            { numRuns: 60 }
+            { numRuns: Sweeps.runs(60) }
           )
         )
       }).pipe(Effect.provide(SqliteClient.layer({ filename: ":memory:" }))),

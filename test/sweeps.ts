@@ -1,0 +1,12 @@
+/**
+ * Sizes of sweeps. A sweep checks one property on many inputs: a quarter of them in each run of the tests, and all in
+ * `npm run test:full`, which is for the night.
+ */
+const isFull = process.env["OUTLAST_SWEEPS"] === "full"
+
+/** The number of random runs, or of rounds. */
+export const runs = (all: number): number => (isFull ? all : Math.ceil(all / 4))
+
+/** The inputs to check: every `n`th one, beginning with the first, or all. */
+export const everyNth = <A>(n: number, all: ReadonlyArray<A>): ReadonlyArray<A> =>
+  isFull ? all : all.filter((_, i) => i % n === 0)
