@@ -19,7 +19,7 @@ export default defineConfig({
   test: {
     include: [
       "packages/resilience/test/breaker/Circuit{State,Counts}.test.ts",
-      "packages/resilience/test/retry/{Backoff,RetryBudgetState}.test.ts"
+      "packages/resilience/test/{Backoff,retry/RetryBudgetState}.test.ts"
     ],
     testTimeout: 20_000
   }

@@ -6,7 +6,7 @@
 import { Duration, Option } from "effect"
 import type { CircuitRefused } from "../breaker/CircuitRefused.ts"
 import * as AttemptLimits from "./AttemptLimits.ts"
-import * as Backoff from "./Backoff.ts"
+import * as Backoff from "../Backoff.ts"
 import type { Stopped } from "./RetryEvent.ts"
 
 /** The classification of a failure. */
