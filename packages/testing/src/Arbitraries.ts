@@ -24,7 +24,7 @@ import { Duration, Effect, Predicate, Redacted, Schema, SchemaGetter } from "eff
 import { FailoverReason, KeySource, RecoveryPolicy } from "@outlast/agent"
 import type { ProviderFailure } from "@outlast/agent"
 import { Backoff } from "@outlast/resilience"
-import * as FaultPlan from "./FaultPlan.ts"
+import * as FaultPlan from "./plan/FaultPlan.ts"
 import * as ScriptedModel from "./ScriptedModel.ts"
 import * as SimulatedFailure from "./SimulatedFailure.ts"
 
