@@ -96,7 +96,10 @@ export const attemptsOf = (event: ResilienceEvent): number | undefined => {
   return attempts === undefined || attempts < 1 ? undefined : attempts
 }
 
-/** Updates the metrics from the surrounding events. Throws a `RangeError` for an option outside its range. */
+/**
+ * Updates the metrics from the surrounding events. Building it dies with an `InvalidOption`, a `RangeError`, for an
+ * option out of its range.
+ */
 export const layer = (options: Options = {}): Layer.Layer<never> =>
   ResilienceEvents.layerTap(
     Effect.sync(() => {
