@@ -14,7 +14,7 @@
  * yield* Timing.holds(timeline, [Timing.neverMoreThan("60 seconds"), Timing.atLeastRetryAfter])
  * ```
  */
-import { Data, Duration, Effect, Predicate } from "effect"
+import { Data, Duration, Effect } from "effect"
 import type { FailoverEvent } from "@outlast/agent"
 import type { RetryEvent } from "@outlast/resilience"
 import { Options as Check } from "@outlast/resilience"
