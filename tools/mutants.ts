@@ -27,12 +27,12 @@ const groups: Readonly<Record<string, ReadonlyArray<Mutants>>> = {
       mutate: [
         `${resilience}/breaker/CircuitState.ts`,
         `${resilience}/breaker/CircuitCounts.ts`,
-        `${resilience}/retry/Backoff.ts`,
+        `${resilience}/Backoff.ts`,
         `${resilience}/retry/RetryBudgetState.ts`
       ],
       tests: [
         "packages/resilience/test/breaker/Circuit{State,Counts}.test.ts",
-        "packages/resilience/test/retry/{Backoff,RetryBudgetState}.test.ts"
+        "packages/resilience/test/{Backoff,retry/RetryBudgetState}.test.ts"
       ]
     }
   ],
@@ -64,8 +64,8 @@ const groups: Readonly<Record<string, ReadonlyArray<Mutants>>> = {
     shell("providers/src/aisdk/StaleSocket", "packages/providers/test/connection.test.ts", "test/hostile"),
     shell("delivery/src/outbox/Publish", "packages/delivery/test"),
     shell("delivery/src/nats/NatsBus", "packages/delivery/test"),
-    shell("delivery/src/store/SqlStore", "packages/delivery/test"),
-    shell("tasks/src/store/SqlStore", "packages/tasks/test"),
+    shell("delivery/src/store/sql/SqlStore", "packages/delivery/test"),
+    shell("tasks/src/store/sql/SqlStore", "packages/tasks/test"),
     shell("node/src/ops/EventFeed", "packages/node/test/ops"),
     shell("node/src/host/HostService", "packages/node/test/host")
   ]

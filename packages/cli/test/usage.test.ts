@@ -3,7 +3,7 @@ import { closeSync, openSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { Result } from "effect"
 import { assert, describe, it } from "vitest"
-import * as ErrorCase from "#cli/classify/ErrorCase"
+import * as ErrorCase from "#cli/classify/cases/ErrorCase"
 import { linesOf, main, outlast as start } from "./process.ts"
 import { outlast } from "./run.ts"
 

@@ -3,7 +3,7 @@
  */
 export { BusError } from "./bus/BusError.ts"
 export * as DeadLetters from "./dead/DeadLetters.ts"
-export type { DeadLetter, Filter, NewDeadLetter, Reason as DeadReason } from "./dead/DeadLetter.ts"
+export type { DeadLetter, Filter, NewDeadLetter, Reason as DeadReason } from "./store/DeadLetter.ts"
 export * as DeliveryMetrics from "./telemetry/DeliveryMetrics.ts"
 export type { DeliveryEvent } from "./telemetry/DeliveryEvent.ts"
 export { type NewEvent, type OutboxEvent, idHeader, TooLarge } from "./Event.ts"

@@ -23,7 +23,7 @@
  */
 import type { ProviderModel } from "@outlast/agent"
 import { Options as Check } from "@outlast/resilience"
-import * as Dialects from "./Dialects.ts"
+import * as Dialects from "./aisdk/Dialects.ts"
 import type { Provider } from "./Provider.ts"
 import * as Fetch from "./aisdk/Fetch.ts"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"

@@ -14,8 +14,8 @@ import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import * as Target from "./aisdk/Target.ts"
 import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, keyed, namespaced } from "./aisdk/Vendor.ts"
-import * as Dialects from "./Dialects.ts"
-import * as Endpoint from "./Endpoint.ts"
+import * as Dialects from "./aisdk/Dialects.ts"
+import * as Endpoint from "./aisdk/Endpoint.ts"
 import type { Provider } from "./Provider.ts"
 
 export const defaults = {

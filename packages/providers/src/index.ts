@@ -3,8 +3,8 @@
  */
 export * as AiSdk from "./AiSdk.ts"
 export * as Anthropic from "./Anthropic.ts"
-export * as Catalogue from "./Catalogue.ts"
-export * as Dialects from "./Dialects.ts"
+export * as Catalogue from "./catalogue/Catalogue.ts"
+export * as Dialects from "./aisdk/Dialects.ts"
 export * as Google from "./Google.ts"
 export * as OpenAi from "./OpenAi.ts"
 export * as OpenAiCompatible from "./OpenAiCompatible.ts"

@@ -36,18 +36,18 @@ import * as ClusterEngine from "./cluster/ClusterEngine.ts"
 import * as Holders from "./cluster/Holders.ts"
 import * as SingleEngine from "./cluster/SingleEngine.ts"
 import * as Waiting from "./cluster/Waiting.ts"
-import * as EngineRows from "./store/EngineRows.ts"
+import * as EngineRows from "./cluster/EngineRows.ts"
 import * as MemoryStore from "./store/MemoryStore.ts"
-import * as SqlStore from "./store/SqlStore.ts"
+import * as SqlStore from "./store/sql/SqlStore.ts"
 import type { NewTask, Row } from "./store/TaskStore.ts"
 import { TaskStore } from "./store/TaskStore.ts"
-import type { KeyReused, QueueFull, StaleDecision } from "./TaskErrors.ts"
-import { NoSuchTask, NotNow } from "./TaskErrors.ts"
-import type { StateTag, TaskFailed, TaskStatus, Verdict } from "./TaskState.ts"
-import { ended, promptJson, resultJson, verdictJson } from "./TaskState.ts"
+import type { KeyReused, QueueFull, StaleDecision } from "./state/TaskErrors.ts"
+import { NoSuchTask, NotNow } from "./state/TaskErrors.ts"
+import type { StateTag, TaskFailed, TaskStatus, Verdict } from "./state/TaskState.ts"
+import { ended, promptJson, resultJson, verdictJson } from "./state/TaskState.ts"
 import type { TaskEvent } from "./telemetry/TaskEvent.ts"
 import { cancelledResult } from "./worker/Body.ts"
-import { payloadOf, TaskWorkflow } from "./worker/TaskWorkflow.ts"
+import { payloadOf, TaskWorkflow } from "./workflow/TaskWorkflow.ts"
 import * as Worker from "./worker/Worker.ts"
 
 // -----------------------------------------------------------------------------
@@ -104,7 +104,7 @@ export interface Service {
 
 export class Tasks extends Context.Service<Tasks, Service>()("@outlast/tasks/Tasks") {}
 
-export { decisionKey } from "./TaskState.ts"
+export { decisionKey } from "./state/TaskState.ts"
 
 /** Stops the worker of this process in good order: `host.onShutdown("runs", { name: "tasks", run: Tasks.drain })`. */
 export const drain: Effect.Effect<void, never, Tasks> = Effect.flatMap(Tasks, ({ drain }) => drain)

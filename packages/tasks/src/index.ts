@@ -2,10 +2,10 @@
 export * as Journal from "./journal/Journal.ts"
 export * as Restart from "./restart/Restart.ts"
 export * as Task from "./Task.ts"
-export { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "./TaskErrors.ts"
+export { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "./state/TaskErrors.ts"
 export * as Tasks from "./Tasks.ts"
 export { TaskStore } from "./store/TaskStore.ts"
-export { EngineRows } from "./store/EngineRows.ts"
+export { EngineRows } from "./cluster/EngineRows.ts"
 export { TaskEvent } from "./telemetry/TaskEvent.ts"
 export * as TaskMetrics from "./telemetry/TaskMetrics.ts"
 export {
@@ -18,5 +18,5 @@ export {
   type Unreadable,
   Verdict,
   type WaitingCall
-} from "./TaskState.ts"
+} from "./state/TaskState.ts"
 export type { Worker } from "./worker/Worker.ts"

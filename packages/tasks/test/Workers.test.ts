@@ -7,7 +7,7 @@ import { SqliteClient } from "@outlast/node/sqlite"
 import { Backoff, ResilienceEvents } from "@outlast/resilience"
 import { Journal, Task, Tasks, TaskStore } from "@outlast/tasks"
 import * as MemoryStore from "#tasks/store/MemoryStore"
-import * as EngineRows from "#tasks/store/EngineRows"
+import * as EngineRows from "#tasks/cluster/EngineRows"
 import * as Agents from "../../../test/tasks/Agents.ts"
 import { halfSecond, inTime, until } from "../../../test/tasks/Time.ts"
 

@@ -24,7 +24,7 @@ import { Duration, Effect, Predicate, Redacted, Schema, SchemaGetter } from "eff
 import { FailoverReason, KeySource, RecoveryPolicy } from "@outlast/agent"
 import type { ProviderFailure } from "@outlast/agent"
 import { Backoff } from "@outlast/resilience"
-import * as FaultPlan from "./FaultPlan.ts"
+import * as FaultPlan from "./plan/FaultPlan.ts"
 import * as ScriptedModel from "./ScriptedModel.ts"
 import * as SimulatedFailure from "./SimulatedFailure.ts"
 
@@ -67,18 +67,24 @@ export const Failure: Schema.declare<ProviderFailure.ProviderFailure> = Schema.d
 // Plans
 // -----------------------------------------------------------------------------
 
-const RetryAfter = Schema.Literals(["0", "1", "3", "20", "90"])
+/**
+ * A failure that passes, with a wait that the server names. It is a third of all faults: in a hundred worlds, a policy
+ * that ignores such a wait must meet one.
+ */
+const Waiting = Schema.Struct({
+  type: Schema.Literal("status"),
+  status: Schema.Literals([429, 500, 502, 503, 529]),
+  headers: Schema.Struct({ "retry-after": Schema.Literals(["3", "20", "90"]) })
+})
 
-/** A fault that real providers have. */
-export const Fault = Schema.Union([
+const Refused = Schema.Union([
   Schema.Struct({
     type: Schema.Literal("status"),
     status: Schema.Literals([400, 401, 402, 403, 404, 408, 429, 500, 502, 503, 529]),
-    headers: Schema.optionalKey(Schema.Struct({ "retry-after": RetryAfter }))
+    headers: Schema.optionalKey(
+      Schema.Struct({ "retry-after": Schema.Literals(["0", "1", "3", "20", "90"]) })
+    )
   }),
-  Schema.Struct({ type: Schema.Literal("reset"), after: Schema.optionalKey(between(0, 6)) }),
-  Schema.Struct({ type: Schema.Literal("cut"), after: between(0, 6) }),
-  Schema.Struct({ type: Schema.Literal("stall"), after: Schema.optionalKey(between(0, 6)) }),
   Schema.Struct({
     type: Schema.Literal("stream-error"),
     after: between(0, 6),
@@ -86,9 +92,18 @@ export const Fault = Schema.Union([
       type: Schema.Literals(["overloaded_error", "api_error", "rate_limit_error"]),
       message: Schema.Literal("Simulated.")
     })
-  }),
+  })
+])
+
+const Broken = Schema.Union([
+  Schema.Struct({ type: Schema.Literal("reset"), after: Schema.optionalKey(between(0, 6)) }),
+  Schema.Struct({ type: Schema.Literal("cut"), after: between(0, 6) }),
+  Schema.Struct({ type: Schema.Literal("stall"), after: Schema.optionalKey(between(0, 6)) }),
   Schema.Struct({ type: Schema.Literal("slow"), delay: between(1, 2_000) })
 ])
+
+/** A fault that real providers have. */
+export const Fault = Schema.Union([Refused, Waiting, Broken])
 
 const Step = Schema.Struct({
   skip: Schema.optionalKey(between(0, 3)),

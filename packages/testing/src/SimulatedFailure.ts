@@ -43,7 +43,10 @@ export interface Armed {
 }
 
 export interface Service {
-  /** Arms a failure by its label (`rate_limit`) or tag (`RateLimit`). It replaces the one that is armed. */
+  /**
+   * Arms a failure by its label (`rate_limit`) or tag (`RateLimit`). It replaces the one that is armed. Dies with an
+   * `InvalidOption`, a `RangeError`, for an option out of its range.
+   */
   readonly arm: (reason: string, options?: Options) => Effect.Effect<Armed, UnknownReason>
   /** Removes the failure that is armed. */
   readonly disarm: Effect.Effect<void>
@@ -86,15 +89,16 @@ export const make: Effect.Effect<Service> = Effect.map(
     const shown = (armed: Armed | undefined): Armed | undefined =>
       armed === undefined ? undefined : { reason: armed.reason, times: armed.times }
     return {
-      arm: (name, options = {}) => {
-        Check.fields("SimulatedFailure.arm", options, checks)
-        const tag = FailoverReason.reasonTags.find(
-          (tag) => tag === name || FailoverReason.definitions[tag].label === name
-        )
-        if (tag === undefined) return Effect.fail(new UnknownReason({ name }))
-        const armed: Armed = { reason: FailoverReason.definitions[tag].label, times: options.times ?? 1 }
-        return Effect.as(Ref.set(state, { ...armed, failure: failureOf(tag, options.retryAfter) }), armed)
-      },
+      arm: (name, options = {}) =>
+        Effect.suspend(() => {
+          Check.fields("SimulatedFailure.arm", options, checks)
+          const tag = FailoverReason.reasonTags.find(
+            (tag) => tag === name || FailoverReason.definitions[tag].label === name
+          )
+          if (tag === undefined) return Effect.fail(new UnknownReason({ name }))
+          const armed: Armed = { reason: FailoverReason.definitions[tag].label, times: options.times ?? 1 }
+          return Effect.as(Ref.set(state, { ...armed, failure: failureOf(tag, options.retryAfter) }), armed)
+        }),
       disarm: Ref.set(state, undefined),
       armed: Effect.map(Ref.get(state), shown),
       target: (target) => ({
@@ -117,11 +121,16 @@ export const make: Effect.Effect<Service> = Effect.map(
   }
 )
 
-/** The failure of a reason, as a provider would cause it. */
+/**
+ * The failure of a reason, as a provider would cause it. Throws an `InvalidOption`, a `RangeError`, for a tag that does
+ * not exist and for a wait that is no duration.
+ */
 export const failureOf = (
   tag: FailoverReason.ReasonTag,
   retryAfter?: Duration.Input
 ): ProviderFailure.ProviderFailure => {
+  Check.oneOf("SimulatedFailure.failureOf", "tag", tag, FailoverReason.reasonTags)
+  if (retryAfter !== undefined) Check.duration("SimulatedFailure.failureOf", "retryAfter", retryAfter)
   const status = statuses[tag]
   const [reason] = FailoverReason.definitions[tag].samples
   return new ProviderFailure.ProviderFailure({

@@ -14,7 +14,7 @@
  * yield* Timing.holds(timeline, [Timing.neverMoreThan("60 seconds"), Timing.atLeastRetryAfter])
  * ```
  */
-import { Data, Duration, Effect, Predicate } from "effect"
+import { Data, Duration, Effect } from "effect"
 import type { FailoverEvent } from "@outlast/agent"
 import type { RetryEvent } from "@outlast/resilience"
 import { Options as Check } from "@outlast/resilience"
@@ -34,6 +34,21 @@ export interface Wait {
   readonly retryAfter: number | undefined
   /** True when the next attempt goes to the target that failed. */
   readonly sameTarget: boolean
+  /**
+   * The last wait that the target of the next attempt named in this call, also before attempts at other targets;
+   * `undefined` when it named none.
+   */
+  readonly named: NamedWait | undefined
+}
+
+/** A wait that a server named. */
+export interface NamedWait {
+  /** Milliseconds. */
+  readonly retryAfter: number
+  /** Milliseconds from the failure that named it to the next attempt at that target. */
+  readonly waited: number
+  /** The reason of that failure, or its class of a `Retry`. */
+  readonly after: string | undefined
 }
 
 /** Returns what is wrong, in sentences. Empty when the property holds. */
@@ -54,6 +69,7 @@ type Recorded = Pick<Timeline, "events" | "lines">
 /** The waits of a timeline, in order. */
 export const waits = ({ events }: Pick<Timeline, "events">): ReadonlyArray<Wait> => {
   const failures = new Map<number, FailoverEvent.AttemptFailed>()
+  const naming = new Map<string, FailoverEvent.AttemptFailed>()
   const found: Array<Wait> = []
   for (const event of events) {
     const known = event as
@@ -64,18 +80,21 @@ export const waits = ({ events }: Pick<Timeline, "events">): ReadonlyArray<Wait>
     switch (known._tag) {
       case "AttemptFailed":
         failures.set(known.call, known)
+        if (endOf(known) > endOf(naming.get(targetOf(known)))) naming.set(targetOf(known), known)
         break
       case "AttemptStarted": {
         const failed = failures.get(known.call)
         failures.delete(known.call)
         if (failed === undefined) break
+        const named = naming.get(targetOf(known))
         found.push({
           at: failed.at,
           millis: known.at - failed.at,
           attempt: known.attempt,
           after: failed.reason,
           retryAfter: failed.retryAfter,
-          sameTarget: failed.target.id === known.target.id
+          sameTarget: failed.target.id === known.target.id,
+          named: named && namedWait(named.retryAfter, known.at - named.at, named.reason)
         })
         break
       }
@@ -85,8 +104,9 @@ export const waits = ({ events }: Pick<Timeline, "events">): ReadonlyArray<Wait>
           millis: known.delay,
           attempt: known.attempt + 1,
           after: known.class,
-          retryAfter: Predicate.hasProperty(known, "retryAfter") ? Number(known.retryAfter) : undefined,
-          sameTarget: true
+          retryAfter: known.retryAfter,
+          sameTarget: true,
+          named: namedWait(known.retryAfter, known.delay, known.class)
         })
         break
     }
@@ -94,7 +114,21 @@ export const waits = ({ events }: Pick<Timeline, "events">): ReadonlyArray<Wait>
   return found
 }
 
-const named = ({ attempt, after }: Wait): string =>
+/** Identifies a target within one call. */
+const targetOf = ({ call, target }: FailoverEvent.AttemptFailed | FailoverEvent.AttemptStarted): string =>
+  `${call} ${target.id}`
+
+/** The time until which the server wants no request. */
+const endOf = (failed: FailoverEvent.AttemptFailed | undefined): number =>
+  failed?.retryAfter === undefined ? -Infinity : failed.at + failed.retryAfter
+
+const namedWait = (
+  retryAfter: number | undefined,
+  waited: number,
+  after: string | undefined
+): NamedWait | undefined => (retryAfter === undefined ? undefined : { retryAfter, waited, after })
+
+const before = ({ attempt }: Wait, after: string | undefined): string =>
   `before attempt ${attempt}${after === undefined ? "" : ` (after ${after})`}`
 
 const inWords = (millis: number): string => Duration.format(Duration.millis(Math.round(millis)))
@@ -105,7 +139,9 @@ export const neverMoreThan = (cap: Duration.Input): Property => {
   const most = Duration.toMillis(Duration.fromInputUnsafe(cap))
   return (all) =>
     all.flatMap((wait) =>
-      wait.millis > most ? [`waited ${inWords(wait.millis)} ${named(wait)}, more than ${inWords(most)}`] : []
+      wait.millis > most
+        ? [`waited ${inWords(wait.millis)} ${before(wait, wait.after)}, more than ${inWords(most)}`]
+        : []
     )
 }
 
@@ -119,12 +155,15 @@ export const inAllAtMost = (limit: Duration.Input): Property => {
   }
 }
 
-/** A target that named a wait is not asked again before it has passed. A call may go on with another target. */
+/**
+ * A target that named a wait is not asked again by the same call before it has passed. The call may go on with another
+ * target meanwhile.
+ */
 export const atLeastRetryAfter: Property = (all) =>
   all.flatMap((wait) =>
-    wait.sameTarget && wait.retryAfter !== undefined && wait.millis < wait.retryAfter
+    wait.named !== undefined && wait.named.waited < wait.named.retryAfter
       ? [
-          `waited ${inWords(wait.millis)} ${named(wait)}, less than the ${inWords(wait.retryAfter)} that the server named`
+          `waited ${inWords(wait.named.waited)} ${before(wait, wait.named.after)}, less than the ${inWords(wait.named.retryAfter)} that the server named`
         ]
       : []
   )
@@ -139,7 +178,9 @@ export const atMost = (count: number): Property => {
 export const every =
   (claim: string, holds: (wait: Wait) => boolean): Property =>
   (all) =>
-    all.flatMap((wait) => (holds(wait) ? [] : [`waited ${inWords(wait.millis)} ${named(wait)}, ${claim}`]))
+    all.flatMap((wait) =>
+      holds(wait) ? [] : [`waited ${inWords(wait.millis)} ${before(wait, wait.after)}, ${claim}`]
+    )
 
 /** All problems of a timeline. */
 export const problems = (timeline: Pick<Timeline, "events">, properties: ReadonlyArray<Property>) => {

@@ -1,6 +1,6 @@
 export * as Arbitraries from "./Arbitraries.ts"
 export * as FakeProvider from "./FakeProvider.ts"
-export * as FaultPlan from "./FaultPlan.ts"
+export * as FaultPlan from "./plan/FaultPlan.ts"
 export * as ScriptedModel from "./ScriptedModel.ts"
 export * as SimulatedFailure from "./SimulatedFailure.ts"
 export * as Timeline from "./Timeline.ts"

@@ -1,9 +1,9 @@
 /** Timelines, properties of waits, simulated failures, and generated worlds. */
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Fiber, Option, Redacted, Schedule, Stream } from "effect"
+import { Arbitrary, Clock, Duration, Effect, Fiber, Option, Redacted, Schedule, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Failover, FailoverReason, KeySource, Outlast, RecoveryPolicy } from "@outlast/agent"
-import { CircuitBreaker, Retry } from "@outlast/resilience"
+import { Backoff, CircuitBreaker, Retry } from "@outlast/resilience"
 import { Arbitraries, FaultPlan, ScriptedModel, SimulatedFailure, Timeline, Timing } from "@outlast/testing"
 
 const policy = RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive)
@@ -179,22 +179,82 @@ describe("Timing", () => {
     })
   )
 
+  /** The policy without the waits of the server, in the rows of these classes. */
+  const hasty = (...classes: ReadonlyArray<RecoveryPolicy.DefaultClass>): RecoveryPolicy.RecoveryPolicy => ({
+    ...policy,
+    rows: classes.reduce(
+      (rows, name) => ({
+        ...rows,
+        [name]: { ...rows[name], retryAfter: "ignored" as const, cooldown: undefined }
+      }),
+      policy.rows
+    )
+  })
+
   it.effect("finds a policy that comes back before the server wants it", () =>
     Effect.gen(function* () {
-      const { RateLimit } = policy.rows
-      const hasty = {
-        ...policy,
-        rows: {
-          ...policy.rows,
-          RateLimit: { ...RateLimit, retryAfter: "ignored" as const, cooldown: undefined }
-        }
-      }
       const model = yield* scripted([limited("20")])
-      const program = ask.pipe(Effect.provide(Failover.layer([model], { policy: hasty })))
+      const program = ask.pipe(Effect.provide(Failover.layer([model], { policy: hasty("RateLimit") })))
       const timeline = yield* Timeline.record(program)
       assert.deepStrictEqual(Timing.problems(timeline, [Timing.atLeastRetryAfter]), [
         "waited 1s before attempt 2 (after RateLimit), less than the 20s that the server named"
       ])
+    })
+  )
+
+  it.effect("finds a policy that comes back too early from another target", () =>
+    Effect.gen(function* () {
+      const first = yield* scripted([limited("20")])
+      const second = yield* scripted([{ fault: { type: "status", status: 401 }, times: "always" }], "openai")
+      const layer = (policy: RecoveryPolicy.RecoveryPolicy) => Failover.layer([first, second], { policy })
+      const moving = {
+        ...hasty("RateLimit"),
+        rows: { ...policy.rows, RateLimit: { ...hasty("RateLimit").rows.RateLimit, switchAfter: 1 } }
+      }
+      const timeline = yield* Timeline.record(Effect.provide(ask, layer(moving)))
+      assert.include(timeline.lines, "+0.000s switch openai → anthropic (Auth)")
+      assert.deepStrictEqual(Timing.problems(timeline, [Timing.atLeastRetryAfter]), [
+        "waited 0 before attempt 3 (after RateLimit), less than the 20s that the server named"
+      ])
+    })
+  )
+
+  it.effect("finds a retry that comes back before the server wants it", () =>
+    Effect.gen(function* () {
+      const retried = (retryAfter: "ignored" | "minimum") =>
+        Timeline.record(
+          Effect.fail("busy").pipe(
+            Retry.with({
+              classify: () => Retry.again({ class: "busy", retryAfter: "20 seconds" }),
+              attempts: 2,
+              backoff: Backoff.exponential({ initial: "1 second", jitter: 0 }),
+              retryAfter
+            })
+          )
+        )
+      assert.deepStrictEqual(Timing.problems(yield* retried("ignored"), [Timing.atLeastRetryAfter]), [
+        "waited 1s before attempt 2 (after busy), less than the 20s that the server named"
+      ])
+      yield* Timing.holds(yield* retried("minimum"), [Timing.atLeastRetryAfter])
+    })
+  )
+
+  it.effect("finds a policy that ignores the server in one class, in a hundred generated worlds", () =>
+    Effect.gen(function* () {
+      for (const name of ["RateLimit", "Overloaded"] as const) {
+        const found = yield* Arbitrary.checkEffect(
+          Arbitrary.schema(Arbitraries.World),
+          (world) =>
+            Effect.gen(function* () {
+              const models = yield* Arbitraries.models(world)
+              const call = ask.pipe(Effect.provide(Failover.layer(models, { policy: hasty(name) })))
+              const timeline = yield* Timeline.record(call)
+              return Timing.problems(timeline, [Timing.atLeastRetryAfter]).length === 0
+            }),
+          { runs: 100, seed: 1, maxShrinks: 0 }
+        )
+        assert.strictEqual(found._tag, "Falsified", name)
+      }
     })
   )
 

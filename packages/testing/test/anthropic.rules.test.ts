@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { FakeProvider } from "@outlast/testing"
-import { rules } from "#testing/server/anthropic"
+import { rules } from "#testing/server/anthropic/wire"
 import { hello, post } from "./http.ts"
 
 const plan = { answers: () => ({ reasoning: "Let me think.", text: "Fine." }) }

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { FakeProvider } from "@outlast/testing"
-import { rules } from "#testing/server/google"
+import { rules } from "#testing/server/google/wire"
 import { hello, post } from "./http.ts"
 import { refusals } from "./refusals.ts"
 

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { FakeProvider } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"
 import { seal } from "#testing/server/seal"
-import { rules } from "#testing/server/responses"
+import { rules } from "#testing/server/responses/wire"
 import { hello, post } from "./http.ts"
 import { refusals } from "./refusals.ts"
 

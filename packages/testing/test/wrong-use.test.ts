@@ -1,7 +1,8 @@
 /** The error messages for wrong use of this package. */
 import { Effect } from "effect"
 import { assert, it } from "vitest"
-import { FakeProvider, FaultPlan, ScriptedModel } from "@outlast/testing"
+import { FailoverReason } from "@outlast/agent"
+import { FakeProvider, FaultPlan, ScriptedModel, SimulatedFailure } from "@outlast/testing"
 
 /** Input from plain JavaScript, whatever the types require. */
 const untyped = (value: unknown): never => value as never
@@ -15,6 +16,10 @@ const key = "sk-ant-api03-9f8e7d6c5b4a39281706"
 const scripted = (options: unknown) => Effect.suspend(() => ScriptedModel.make(untyped(options)))
 const fake = (options: unknown) => Effect.scoped(Effect.suspend(() => FakeProvider.make(untyped(options))))
 const started = (plan: unknown) => FaultPlan.start(untyped(plan))
+const armed = (options: unknown) =>
+  Effect.flatMap(SimulatedFailure.make, ({ arm }) => arm("rate_limit", untyped(options)))
+const failing = (tag: unknown, retryAfter?: unknown) =>
+  Effect.suspend(() => SimulatedFailure.failureOf(untyped(tag), untyped(retryAfter)))
 const notAPlan = (problems: string) => `This is not a fault plan.\n${problems}`
 
 const rows: ReadonlyArray<readonly [wrong: Effect.Effect<unknown, unknown>, message: string]> = [
@@ -91,6 +96,15 @@ const rows: ReadonlyArray<readonly [wrong: Effect.Effect<unknown, unknown>, mess
   [
     Effect.scoped(Effect.map(FakeProvider.make({ plan }), ({ baseUrl }) => baseUrl(untyped("claude")))),
     `FakeProvider.baseUrl: provider must be "anthropic" or "openai" or "google", got "claude"`
+  ],
+  [armed({ times: 0 }), "SimulatedFailure.arm: times must be an integer of at least 1, got 0"],
+  [
+    failing("rate_limit"),
+    `SimulatedFailure.failureOf: tag must be ${FailoverReason.reasonTags.map((tag) => `"${tag}"`).join(" or ")}, got "rate_limit"`
+  ],
+  [
+    failing("RateLimit", "soon"),
+    `SimulatedFailure.failureOf: retryAfter must be a finite duration of at least 0, got "soon"`
   ]
 ]
 

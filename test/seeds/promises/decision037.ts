@@ -4,10 +4,10 @@ import { outOfScope, tests, works } from "../Promises.ts"
 
 const alertsAt = tests("packages/resilience/test/telemetry/Alerts.test.ts")
 const askingAt = tests("packages/resilience/test/health/Asking.test.ts")
-const backoffAt = tests("packages/resilience/test/retry/Backoff.test.ts")
+const backoffAt = tests("packages/resilience/test/Backoff.test.ts")
 const backoffsAt = tests("packages/agent/test/presets/Backoffs.test.ts")
 const circuitAt = tests("packages/resilience/test/breaker/CircuitState.test.ts")
-const circuitMetricsAt = tests("packages/resilience/test/telemetry/Metrics.test.ts")
+const circuitMetricsAt = tests("packages/resilience/test/metrics/Metrics.test.ts")
 const corpusAt = tests("packages/agent/test/failure/Corpus.test.ts")
 const d37At = tests("packages/agent/test/presets/Decision037.test.ts")
 const endToEndAt = tests("test/end-to-end/failures.test.ts")

@@ -2,7 +2,7 @@
 import type { Seed } from "../Promises.ts"
 import { tests, works } from "../Promises.ts"
 
-const circuitMetricsAt = tests("packages/resilience/test/telemetry/Metrics.test.ts")
+const circuitMetricsAt = tests("packages/resilience/test/metrics/Metrics.test.ts")
 const dlqAt = tests("packages/cli/test/dlq.test.ts")
 const durabilityAt = tests("test/durability/delivery.test.ts")
 const endToEndAt = tests("test/end-to-end/failures.test.ts")

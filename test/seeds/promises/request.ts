@@ -3,7 +3,7 @@ import type { Seed } from "../Promises.ts"
 import { tests, works } from "../Promises.ts"
 
 const agentAt = tests("packages/agent/test/loop/Agent.test.ts")
-const backoffAt = tests("packages/resilience/test/retry/Backoff.test.ts")
+const backoffAt = tests("packages/resilience/test/Backoff.test.ts")
 const breakerAt = tests("packages/resilience/test/breaker/CircuitBreaker.test.ts")
 const compactionAt = tests("packages/agent/test/compaction/Compaction.test.ts")
 const failoverAt = tests("packages/agent/test/failover/Failover.test.ts")

@@ -6,10 +6,10 @@
  */
 import { Console, Effect, Predicate, Result, Stdio, Stream } from "effect"
 import type { Option, PlatformError } from "effect"
-import type { UsageError } from "../UsageError.ts"
-import * as ErrorCase from "./ErrorCase.ts"
+import type { UsageError } from "../command/UsageError.ts"
+import * as ErrorCase from "./cases/ErrorCase.ts"
 import * as Comparison from "./Comparison.ts"
-import * as Decision from "./Decision.ts"
+import * as Decision from "./cases/Decision.ts"
 import * as Lines from "./Lines.ts"
 import * as Report from "./Report.ts"
 import * as Score from "./Score.ts"

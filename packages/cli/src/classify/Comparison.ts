@@ -4,8 +4,8 @@
  * Each rule is judged in its own vocabulary. Labels and the classifier's verdicts are converted to it, so that a rule
  * with two classes is compared with two classes.
  */
-import type { Labelled } from "./ErrorCase.ts"
-import { reasonsOf } from "./Label.ts"
+import type { Labelled } from "./cases/ErrorCase.ts"
+import { reasonsOf } from "./cases/Label.ts"
 import type { Accuracy } from "./Score.ts"
 import { count, none } from "./Score.ts"
 import { failover, recovery } from "./simpler/codebuddy.ts"

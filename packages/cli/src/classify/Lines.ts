@@ -7,8 +7,8 @@
 import { createReadStream } from "node:fs"
 import * as NodeStream from "@effect/platform-node/NodeStream"
 import { Effect, Option, PlatformError, Predicate, Stdio, Stream } from "effect"
-import { unreadable } from "../Unreadable.ts"
-import { UsageError } from "../UsageError.ts"
+import { unreadable } from "../command/Unreadable.ts"
+import { UsageError } from "../command/UsageError.ts"
 
 export interface Line {
   /** Line number, starting at 1. */

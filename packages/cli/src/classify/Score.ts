@@ -4,11 +4,11 @@
  * **Strict** counts only the label. **Lenient** also counts the other labels that a careful reader could choose. A
  * **decision** is right if the default policy's action helps, whatever the label.
  */
-import type { Labelled } from "./ErrorCase.ts"
-import type { Action, Decision } from "./Decision.ts"
-import { isRight } from "./Decision.ts"
-import type { Label } from "./Label.ts"
-import { labels } from "./Label.ts"
+import type { Labelled } from "./cases/ErrorCase.ts"
+import type { Action, Decision } from "./cases/Decision.ts"
+import { isRight } from "./cases/Decision.ts"
+import type { Label } from "./cases/Label.ts"
+import { labels } from "./cases/Label.ts"
 import type { Verdict } from "./Verdict.ts"
 
 export interface Accuracy {

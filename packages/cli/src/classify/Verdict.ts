@@ -2,10 +2,10 @@
 import { Duration } from "effect"
 import { Classifier } from "@outlast/agent"
 import type { ProviderFailure } from "@outlast/agent"
-import type { Case } from "./ErrorCase.ts"
-import { errorOf } from "./ErrorCase.ts"
-import type { Label } from "./Label.ts"
-import { labelOf } from "./Label.ts"
+import type { Case } from "./cases/ErrorCase.ts"
+import { errorOf } from "./cases/ErrorCase.ts"
+import type { Label } from "./cases/Label.ts"
+import { labelOf } from "./cases/Label.ts"
 
 export interface Verdict {
   readonly id: string | null

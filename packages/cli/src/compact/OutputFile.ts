@@ -4,7 +4,7 @@
  */
 import { Data, Effect, FileSystem, Option, Path, Predicate, Runtime } from "effect"
 import type { PlatformError } from "effect"
-import { UsageError } from "../UsageError.ts"
+import { UsageError } from "../command/UsageError.ts"
 
 /** The path was valid, but writing failed (e.g. the disk is full). Exit code 1. */
 export class NotWritten extends Data.TaggedError("NotWritten")<{ readonly message: string }> {

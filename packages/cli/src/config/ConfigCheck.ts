@@ -6,8 +6,8 @@
  */
 import { Console, Data, Effect, FileSystem, Result, Runtime } from "effect"
 import { Decision037Config, OutlastConfig } from "@outlast/agent/config"
-import { unreadable } from "../Unreadable.ts"
-import { UsageError } from "../UsageError.ts"
+import { unreadable } from "../command/Unreadable.ts"
+import { UsageError } from "../command/UsageError.ts"
 import type { Kind } from "./Kinds.ts"
 import * as SettingsFile from "./SettingsFile.ts"
 

@@ -1,8 +1,8 @@
 /** The flags of `outlast dlq`. */
 import { Effect } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { argument, storeFlags, text } from "../Flags.ts"
-import { reported } from "../Unsuccessful.ts"
+import { argument, storeFlags, text } from "../command/Flags.ts"
+import { reported } from "../command/Unsuccessful.ts"
 import { reasons } from "./Reasons.ts"
 
 // Loaded when a command runs: the start of the others need not wait for it.

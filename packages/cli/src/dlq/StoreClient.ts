@@ -3,7 +3,7 @@ import { SqliteClient } from "@outlast/node/sqlite"
 import type { StoreError } from "@outlast/resilience"
 import { Config, Effect, Layer, Option, Redacted } from "effect"
 import type { SqlClient } from "effect/sql"
-import { UsageError } from "../UsageError.ts"
+import { UsageError } from "../command/UsageError.ts"
 
 export const isPostgres = (address: string): boolean => /^postgres(?:ql)?:\/\//.test(address)
 

@@ -7,7 +7,7 @@
 import { pathToFileURL } from "node:url"
 import { Effect, FileSystem, Path, Predicate } from "effect"
 import { Redaction } from "@outlast/agent/failure"
-import { unreadable } from "../Unreadable.ts"
+import { unreadable } from "../command/Unreadable.ts"
 import type { Findings } from "./Findings.ts"
 import * as FindingsOf from "./Findings.ts"
 import { inWords, limit } from "./Limit.ts"

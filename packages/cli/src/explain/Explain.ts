@@ -4,10 +4,10 @@
  */
 import { Console, Effect, FileSystem, Option, Result, Stdio, Stream } from "effect"
 import { ProviderFailure, RecoveryPolicy } from "@outlast/agent"
-import * as ErrorCase from "../classify/ErrorCase.ts"
+import * as ErrorCase from "../classify/cases/ErrorCase.ts"
 import * as Verdict from "../classify/Verdict.ts"
-import { unreadable } from "../Unreadable.ts"
-import { UsageError } from "../UsageError.ts"
+import { unreadable } from "../command/Unreadable.ts"
+import { UsageError } from "../command/UsageError.ts"
 import { deviationsOf, presets } from "./Preset.ts"
 import { isPreset, presetNames } from "./PresetName.ts"
 import type { Preset } from "./PresetName.ts"

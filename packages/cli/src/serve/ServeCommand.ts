@@ -2,9 +2,9 @@
 import { Console, Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import manifest from "../../package.json" with { type: "json" }
-import { text } from "../Flags.ts"
-import { Unsuccessful } from "../Unsuccessful.ts"
-import { UsageError } from "../UsageError.ts"
+import { text } from "../command/Flags.ts"
+import { Unsuccessful } from "../command/Unsuccessful.ts"
+import { UsageError } from "../command/UsageError.ts"
 
 const port = (name: string, usual: number, what: string) =>
   Flag.Int(name).pipe(

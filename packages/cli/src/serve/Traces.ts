@@ -5,7 +5,7 @@
 import { Config, ConfigProvider, Effect, Layer, Option } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { OtlpSerialization, OtlpTracer } from "effect/observability"
-import { UsageError } from "../UsageError.ts"
+import { UsageError } from "../command/UsageError.ts"
 
 // OpenTelemetry exports by OTLP unless it is told otherwise; Effect waits to be told.
 const usual = ConfigProvider.layerAdd(ConfigProvider.fromUnknown({ OTEL_TRACES_EXPORTER: "otlp" }))

@@ -9,7 +9,7 @@ import { Tasks } from "@outlast/tasks"
 import { Clock, Console, Effect, Layer, Option, Stream } from "effect"
 import * as When from "../dlq/When.ts"
 import * as StoreClient from "../dlq/StoreClient.ts"
-import { UsageError } from "../UsageError.ts"
+import { UsageError } from "../command/UsageError.ts"
 import * as Report from "./Report.ts"
 import type { State } from "./TaskStates.ts"
 

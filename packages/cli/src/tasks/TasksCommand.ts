@@ -1,8 +1,8 @@
 /** The flags of `outlast tasks`. */
 import { Effect } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { argument, storeFlags, text } from "../Flags.ts"
-import { reported } from "../Unsuccessful.ts"
+import { argument, storeFlags, text } from "../command/Flags.ts"
+import { reported } from "../command/Unsuccessful.ts"
 import { states } from "./TaskStates.ts"
 
 // Loaded when a command runs: the start of the others need not wait for it.

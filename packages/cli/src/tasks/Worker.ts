@@ -12,7 +12,7 @@ import { StoreLock } from "@outlast/node/lock"
 import { Tasks } from "@outlast/tasks"
 import { Console, Effect, Layer, Option } from "effect"
 import * as StoreClient from "../dlq/StoreClient.ts"
-import { UsageError } from "../UsageError.ts"
+import { UsageError } from "../command/UsageError.ts"
 
 export interface Flags {
   readonly module: string

@@ -18,7 +18,7 @@
  */
 import { Cause, Clock, Context, Duration, Effect, Exit, Stream } from "effect"
 import * as MissingService from "@outlast/resilience/MissingService"
-import * as Backoff from "@outlast/resilience/retry/Backoff"
+import * as Backoff from "@outlast/resilience/Backoff"
 import * as Options from "@outlast/resilience/Options"
 import { DeadLetters } from "../dead/DeadLetters.ts"
 import type { OutboxEvent } from "../Event.ts"

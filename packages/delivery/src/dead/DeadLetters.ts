@@ -17,8 +17,8 @@ import type { StoreError } from "@outlast/resilience"
 import { DeliveryStore } from "../store/DeliveryStore.ts"
 import type { Replayed } from "../store/DeliveryStore.ts"
 import type { DeliveryEvent } from "../telemetry/DeliveryEvent.ts"
-import * as Letter from "./DeadLetter.ts"
-import type { DeadLetter, Filter, NewDeadLetter, Page } from "./DeadLetter.ts"
+import * as Letter from "../store/DeadLetter.ts"
+import type { DeadLetter, Filter, NewDeadLetter, Page } from "../store/DeadLetter.ts"
 
 export interface Service {
   /** Lists dead letters page by page, newest first. */

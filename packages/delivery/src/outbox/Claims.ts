@@ -9,14 +9,8 @@
  * **Limits.** A process that was paused for longer than a lease does not know that its backlog was claimed until it
  * beats again: events that it was about to publish are published twice, with the same id.
  */
-export interface Publisher {
-  readonly id: string
-  readonly holder: string
-  readonly beat: number
-}
-
-/** The beat of a publisher that no process holds. */
-export const released = -1
+import type { Publisher } from "../store/Publisher.ts"
+import { released } from "../store/Publisher.ts"
 
 interface Sighting {
   readonly holder: string

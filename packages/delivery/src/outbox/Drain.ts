@@ -7,7 +7,7 @@
 import { Cause, Clock, Duration, Effect, Exit, Random } from "effect"
 import { CircuitRefused } from "@outlast/resilience"
 import type { StoreError } from "@outlast/resilience"
-import * as Backoff from "@outlast/resilience/retry/Backoff"
+import * as Backoff from "@outlast/resilience/Backoff"
 import { BusError } from "../bus/BusError.ts"
 import type { Row } from "../store/DeliveryStore.ts"
 import { joined } from "./Joined.ts"

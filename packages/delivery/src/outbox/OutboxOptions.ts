@@ -1,7 +1,7 @@
 /** Options of an outbox: their meaning, defaults and checks. */
 import type { Duration } from "effect"
 import { CircuitPolicy } from "@outlast/resilience"
-import * as Backoff from "@outlast/resilience/retry/Backoff"
+import * as Backoff from "@outlast/resilience/Backoff"
 import * as Options from "@outlast/resilience/Options"
 
 export interface OutboxOptions {

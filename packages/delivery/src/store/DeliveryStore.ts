@@ -12,9 +12,9 @@ import type { Duration, Effect, Option } from "effect"
 import * as Options from "@outlast/resilience/Options"
 import type { StoreError } from "@outlast/resilience"
 import type { SqlClient } from "effect/sql"
-import type { DeadLetter, Filter, NewDeadLetter, Page } from "../dead/DeadLetter.ts"
+import type { DeadLetter, Filter, NewDeadLetter, Page } from "./DeadLetter.ts"
 import type { OutboxEvent } from "../Event.ts"
-import type { Publisher } from "../outbox/Claims.ts"
+import type { Publisher } from "./Publisher.ts"
 
 /** An event to store. */
 export interface NewRow extends OutboxEvent {

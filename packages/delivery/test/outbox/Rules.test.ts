@@ -1,11 +1,13 @@
 /** The small pure rules: claims, pressure, growth. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Claims from "#delivery/outbox/Claims"
+import type { Publisher } from "#delivery/store/Publisher"
+import { released } from "#delivery/store/Publisher"
 import * as Growth from "#delivery/outbox/Growth"
 import * as Pressure from "#delivery/outbox/Pressure"
 
 describe("a publisher of another process", () => {
-  const p = (beat: number, holder = "one"): Claims.Publisher => ({ id: "p", holder, beat })
+  const p = (beat: number, holder = "one"): Publisher => ({ id: "p", holder, beat })
 
   it("may be claimed when its beat has not changed for a lease, as we see it", () => {
     const [first, one] = Claims.observe(Claims.none, [p(7)], 1_000, 100)
@@ -20,7 +22,7 @@ describe("a publisher of another process", () => {
     assert.deepStrictEqual(Claims.observe(two, [p(8, "two")], 200, 100)[0], [])
   })
   it("may be claimed at once when it was released", () => {
-    assert.deepStrictEqual(Claims.observe(Claims.none, [p(Claims.released, "")], 0, 100)[0].length, 1)
+    assert.deepStrictEqual(Claims.observe(Claims.none, [p(released, "")], 0, 100)[0].length, 1)
   })
   it("is forgotten when it is gone", () => {
     const [, one] = Claims.observe(Claims.none, [p(7)], 0, 100)

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { DeliveryStore } from "@outlast/delivery"
-import { released } from "#delivery/outbox/Claims"
+import { released } from "#delivery/store/Publisher"
 import { turn } from "../support/outboxes.ts"
 import { onEach } from "../support/Stores.ts"
 

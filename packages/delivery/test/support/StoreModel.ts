@@ -1,6 +1,6 @@
 /** A pure model of a store: it answers each command by filtering lists. */
 import type { DeliveryStore } from "@outlast/delivery"
-import { released } from "#delivery/outbox/Claims"
+import { released } from "#delivery/store/Publisher"
 
 /** An event of the model. The id determines all other fields. */
 interface Stored {

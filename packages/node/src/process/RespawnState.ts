@@ -6,7 +6,7 @@
  * A process that died more than `restarts` times within `window` opens the circuit: nothing is started for `open`. Then
  * one start is a probe. If it dies before `window` is over, the circuit opens again.
  */
-import * as Backoff from "@outlast/resilience/retry/Backoff"
+import * as Backoff from "@outlast/resilience/Backoff"
 
 /** All times in milliseconds. */
 export interface Policy {

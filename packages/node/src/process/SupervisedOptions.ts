@@ -1,7 +1,7 @@
 /** Options of `Supervised`, with their defaults. */
 import { Duration } from "effect"
 import type { Effect, Scope } from "effect"
-import * as Backoff from "@outlast/resilience/retry/Backoff"
+import * as Backoff from "@outlast/resilience/Backoff"
 import * as Check from "@outlast/resilience/Options"
 import type { Bounds, ProcessIo } from "./ProcessIo.ts"
 import type { Policy } from "./RespawnState.ts"

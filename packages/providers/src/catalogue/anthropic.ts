@@ -1,7 +1,7 @@
 /**
  * Claude at Anthropic. Models whose windows, prices or habits are the same share a family.
  */
-import type { CatalogueEntry } from "../Catalogue.ts"
+import type { CatalogueEntry } from "./CatalogueEntry.ts"
 import * as ImageRule from "../counting/ImageRule.ts"
 
 const pricing = "https://platform.claude.com/docs/en/about-claude/pricing"

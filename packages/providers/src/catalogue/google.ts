@@ -3,7 +3,7 @@
  *
  * Google states separate limits for input and output. The window is the input limit.
  */
-import type { CatalogueEntry, Counting } from "../Catalogue.ts"
+import type { CatalogueEntry, Counting } from "./CatalogueEntry.ts"
 import * as ImageRule from "../counting/ImageRule.ts"
 
 const pricing = "https://ai.google.dev/gemini-api/docs/pricing"

@@ -1,7 +1,7 @@
 /**
  * OpenAI's models. Prices of models with a window above 272,000 tokens are those of shorter prompts.
  */
-import type { CatalogueEntry, Counting } from "../Catalogue.ts"
+import type { CatalogueEntry, Counting } from "./CatalogueEntry.ts"
 import * as ImageRule from "../counting/ImageRule.ts"
 
 const page = (model: string) => `https://developers.openai.com/api/docs/models/${model}`

@@ -3,7 +3,7 @@
  *
  * A name that a vendor moves from model to model, or has retired, has no price and the smallest window it ever had.
  */
-import type { CatalogueEntry } from "../Catalogue.ts"
+import type { CatalogueEntry } from "./CatalogueEntry.ts"
 
 export const others: ReadonlyArray<CatalogueEntry> = [
   {

@@ -158,7 +158,8 @@ export interface Options extends Policy.Options {
 export const defaults = { ...Policy.defaults, maxCircuits: 10_000, idleAfter: "10 minutes" } as const
 
 /**
- * Creates a breaker for the enclosing scope. Throws an `InvalidOption`, a `RangeError`, for an option out of its range.
+ * Creates a breaker for the enclosing scope. Dies with an `InvalidOption`, a `RangeError`, for an option out of its
+ * range.
  */
 export const make = (options: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.suspend(() => {
@@ -211,7 +212,7 @@ const checkGuard = (names: Names, options: CallOptions): void => {
   }
 }
 
-/** The layer of {@link make}. */
+/** The layer of {@link make}. Building it dies for an option out of its range. */
 export const layer = (options?: Options): Layer.Layer<CircuitBreaker> =>
   Layer.effect(CircuitBreaker, make(options))
 

@@ -5,7 +5,7 @@
  */
 import { Duration } from "effect"
 import * as Check from "../Options.ts"
-import * as Backoff from "../retry/Backoff.ts"
+import * as Backoff from "../Backoff.ts"
 
 /** The conditions that open a closed circuit. With both set, either one opens it. */
 export interface TripOptions {

@@ -26,7 +26,7 @@
  *
  * `CircuitBreaker` is the service around this machine; `CircuitStore` shares its decisions between processes.
  */
-import * as Backoff from "../retry/Backoff.ts"
+import * as Backoff from "../Backoff.ts"
 import * as Counts from "./CircuitCounts.ts"
 import type { CircuitPolicy } from "./CircuitPolicy.ts"
 

@@ -40,7 +40,7 @@ import {
 } from "effect"
 import { Redis } from "effect/persistence"
 import * as Check from "../Options.ts"
-import * as Backoff from "../retry/Backoff.ts"
+import * as Backoff from "../Backoff.ts"
 import * as Counts from "./CircuitCounts.ts"
 import type { Cause as Opened, CircuitState, Ended } from "./CircuitState.ts"
 import * as State from "./CircuitState.ts"

@@ -197,6 +197,7 @@ const registrationChecks: Check.Checks<Registration> = {
   timeout: atLeastOneMilli
 }
 
+/** Creates a monitor. Dies with an `InvalidOption`, a `RangeError`, for an option out of its range. */
 export const make = (options: Options = {}): Effect.Effect<Service> =>
   Effect.sync(() => {
     Check.fields(module, options, checks)
@@ -530,7 +531,7 @@ export const make = (options: Options = {}): Effect.Effect<Service> =>
 // Layers
 // -----------------------------------------------------------------------------
 
-/** Provides one monitor. Throws a `RangeError` for an option outside its range. */
+/** The layer of {@link make}. Building it dies for an option out of its range. */
 export const layer = (options: Options = {}): Layer.Layer<ConnectionMonitor> =>
   Layer.effect(ConnectionMonitor, make(options))
 

@@ -115,13 +115,14 @@ const next = (
     if (settings.budget && refused === undefined && !(yield* (yield* retryBudget).withdraw)) {
       return yield* fail("budget")
     }
-    const { wait: delay, class: of } = decision
+    const { wait: delay, class: of, retryAfter } = decision
     yield* publish(settings, {
       _tag: "Retrying",
       attempt: attempts,
       delay,
       because: refused === undefined ? "failed" : "refused",
-      ...(of === undefined ? {} : { class: of })
+      ...(of === undefined ? {} : { class: of }),
+      ...(retryAfter === undefined ? {} : { retryAfter })
     })
     yield* Effect.sleep(Duration.millis(delay))
     return decision.ledger

@@ -31,6 +31,8 @@ export interface Retrying extends ResilienceEvent {
   readonly delay: number
   /** Class of the failure, as returned by `classify`. */
   readonly class?: string | undefined
+  /** The wait that the server requested, in milliseconds. */
+  readonly retryAfter?: number | undefined
   readonly because: "failed" | "refused"
 }
 

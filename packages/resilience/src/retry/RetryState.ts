@@ -6,7 +6,7 @@
 import { Duration, Option } from "effect"
 import type { CircuitRefused } from "../breaker/CircuitRefused.ts"
 import * as AttemptLimits from "./AttemptLimits.ts"
-import * as Backoff from "./Backoff.ts"
+import * as Backoff from "../Backoff.ts"
 import type { Stopped } from "./RetryEvent.ts"
 
 /** The classification of a failure. */
@@ -63,6 +63,8 @@ export type Decision =
       /** Milliseconds. */
       readonly wait: number
       readonly class?: string | undefined
+      /** The wait that the server requested, in milliseconds. */
+      readonly retryAfter?: number | undefined
     }
 
 /** Decides after a failed attempt. `started`: the attempt was a stream that had emitted an element. */
@@ -81,14 +83,16 @@ export const afterFailure = (
   if (started) return { stopped: "started", ledger }
   if (limit._tag === "Denied") return { stopped: "attempts", ledger }
   const delay = Backoff.delay(backoff, failed.total, before.previous, draw)
-  const wait = Backoff.withHint(hint, delay, millisOf(verdict.retryAfter), draw)
+  const retryAfter = millisOf(verdict.retryAfter)
+  const wait = Backoff.withHint(hint, delay, retryAfter, draw)
   if (wait._tag === "TooLong") return { stopped: "retry-after", ledger }
   if (wait.millis >= left) return { stopped: "deadline", ledger }
   return {
     stopped: undefined,
     ledger: { ...ledger, previous: delay },
     wait: wait.millis,
-    class: verdict.class
+    class: verdict.class,
+    retryAfter
   }
 }
 

@@ -120,7 +120,9 @@ const named = (event: ResilienceEvent): { readonly witness: string; readonly key
 // Layers
 // -----------------------------------------------------------------------------
 
-/** Raises and clears alerts. Throws a `RangeError` for an option outside its range. */
+/**
+ * Raises and clears alerts. Building it dies with an `InvalidOption`, a `RangeError`, for an option out of its range.
+ */
 export const layer = <R = never>(
   options: Options<R> = {}
 ): Layer.Layer<never, never, Exclude<R, Scope.Scope>> =>

@@ -384,6 +384,17 @@ describe("events", () => {
     })
   )
 
+  it.effect("contain the wait that the server requested, also where it is ignored", () =>
+    Effect.gen(function* () {
+      const { attempt } = scripted(Effect.fail(new Busy({ wait: "20 seconds" })), Effect.void)
+      const call = attempt.pipe(Retry.with({ ...common, retryAfter: "ignored" }))
+      sameEvents((yield* recorded(settle(call))).events, [
+        { _tag: "Retrying", at: 0, attempt: 1, delay: 1_000, retryAfter: 20_000, because: "failed" },
+        { _tag: "RetrySucceeded", at: 1_000, attempts: 2 }
+      ])
+    })
+  )
+
   it.effect("report a call that failed, with the reason", () =>
     Effect.gen(function* () {
       const { events } = yield* recorded(settle(busy.pipe(Retry.with({ ...common, attempts: 2 }))))

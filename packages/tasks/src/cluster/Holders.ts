@@ -12,10 +12,10 @@ import { Clock, Context, Duration, Effect, Layer, Option, Schedule, Schema } fro
 import { StoreError as StoreErrors } from "@outlast/resilience"
 import type { StoreError } from "@outlast/resilience"
 import { SqlClient } from "effect/sql"
-import * as SqlStore from "../store/SqlStore.ts"
+import * as SqlStore from "../store/sql/SqlStore.ts"
 import { kept } from "../store/Kept.ts"
-import type { EffectRecord } from "../TaskState.ts"
-import { Reply } from "../worker/Reply.ts"
+import type { EffectRecord } from "../state/TaskState.ts"
+import { Reply } from "../workflow/Reply.ts"
 
 export interface Service {
   /** Says that this process lives. */

@@ -21,7 +21,7 @@
  */
 import { Context, Effect, Option } from "effect"
 import { Tool } from "effect/ai"
-import type { EffectRecord } from "../TaskState.ts"
+import type { EffectRecord } from "../state/TaskState.ts"
 import type { Effects } from "./JournalState.ts"
 
 export type { Effects } from "./JournalState.ts"

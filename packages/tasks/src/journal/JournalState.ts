@@ -5,7 +5,7 @@
  * known only to a reply that was never stored: it is in doubt. An `idempotent` effect runs again with its key. An effect
  * that may happen `once` runs again only if `reconcile`, or a person, says that it has not happened.
  */
-import type { EffectRecord } from "../TaskState.ts"
+import type { EffectRecord } from "../state/TaskState.ts"
 
 /**
  * - `none`: changes nothing outside, so it may run again

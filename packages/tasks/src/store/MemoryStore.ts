@@ -1,9 +1,9 @@
 /** Tasks in the memory of this process: for tests, and for programs whose tasks may end with them. */
 import type { Types } from "effect"
 import { Effect, Layer, Option } from "effect"
-import { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "../TaskErrors.ts"
-import type { EffectRecord } from "../TaskState.ts"
-import { decisionKey, ended } from "../TaskState.ts"
+import { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "../state/TaskErrors.ts"
+import type { EffectRecord } from "../state/TaskState.ts"
+import { decisionKey, ended } from "../state/TaskState.ts"
 import type { Report, Row, Service, Wait } from "./TaskStore.ts"
 import { agentOf, TaskStore } from "./TaskStore.ts"
 

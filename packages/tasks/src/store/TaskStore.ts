@@ -7,8 +7,8 @@
 import { Context } from "effect"
 import type { Effect, Option } from "effect"
 import type { StoreError } from "@outlast/resilience"
-import type { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "../TaskErrors.ts"
-import type { EffectRecord, StateTag, TaskState, Unreadable } from "../TaskState.ts"
+import type { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "../state/TaskErrors.ts"
+import type { EffectRecord, StateTag, TaskState, Unreadable } from "../state/TaskState.ts"
 
 export interface NewTask {
   readonly id: string

@@ -1,6 +1,6 @@
 /** Knowledge of this process about a task that it runs, beside the stored row: the cancellation and the latest state. */
 import { Deferred, Effect, Exit } from "effect"
-import type { EffectRecord, TaskState } from "../TaskState.ts"
+import type { EffectRecord, TaskState } from "../state/TaskState.ts"
 import type { Report, Row } from "../store/TaskStore.ts"
 
 export class Control {

@@ -5,7 +5,7 @@ import type { Tool } from "effect/ai"
 import type { AgentFailed, Outcome } from "@outlast/agent"
 import type { Steps } from "@outlast/agent/loop"
 import type { Policy } from "../restart/Restart.ts"
-import { FailReason } from "../TaskState.ts"
+import { FailReason } from "../state/TaskState.ts"
 
 /** Ends the run from within a step. */
 export class StepEnded extends Schema.TaggedError<StepEnded>("@outlast/tasks/worker/StepEnded")("StepEnded", {

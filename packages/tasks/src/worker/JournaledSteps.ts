@@ -11,10 +11,10 @@ import * as Journal from "../journal/Journal.ts"
 import * as JournalState from "../journal/JournalState.ts"
 import { kept } from "../store/Kept.ts"
 import type { TaskEvent } from "../telemetry/TaskEvent.ts"
-import type { EffectRecord } from "../TaskState.ts"
+import type { EffectRecord } from "../state/TaskState.ts"
 import type { Execution } from "./Execution.ts"
-import { isCutOff, Reply } from "./Reply.ts"
-import { runOf } from "./TaskWorkflow.ts"
+import { isCutOff, Reply } from "../workflow/Reply.ts"
+import { runOf } from "../workflow/TaskWorkflow.ts"
 
 /** A step that may have an effect. */
 export interface JournaledStep {

@@ -5,9 +5,9 @@ import { ResilienceEvents } from "@outlast/resilience"
 import * as Restart from "../restart/Restart.ts"
 import { kept } from "../store/Kept.ts"
 import type { TaskEvent } from "../telemetry/TaskEvent.ts"
-import type { TaskState } from "../TaskState.ts"
+import type { TaskState } from "../state/TaskState.ts"
 import type { Execution } from "./Execution.ts"
-import { Wake } from "./TaskWorkflow.ts"
+import { Wake } from "../workflow/TaskWorkflow.ts"
 
 /** Waits up to this many milliseconds stay in memory. */
 const inMemory = 60_000

@@ -1,14 +1,14 @@
 /** State that the parts of a worker share. */
 import type { Effect, Semaphore } from "effect"
 import type { Service as Holders } from "../cluster/Holders.ts"
-import type { EngineRows } from "../store/EngineRows.ts"
+import type { EngineRows } from "../cluster/EngineRows.ts"
 import type { Service as Store } from "../store/TaskStore.ts"
-import type { TaskState } from "../TaskState.ts"
+import type { TaskState } from "../state/TaskState.ts"
 import type { Control } from "./Control.ts"
 import type { Definition } from "./Definition.ts"
 import type { Handlers } from "./Handlers.ts"
 import type { Parts } from "./Parts.ts"
-import type { Reply } from "./Reply.ts"
+import type { Reply } from "../workflow/Reply.ts"
 
 /** How long a task may be queued before its status says that its agent is missing, in milliseconds. */
 export const grace = 2_000

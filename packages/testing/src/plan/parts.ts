@@ -5,7 +5,7 @@
  * An answer with a finish reason that admits the cut has no such call.
  */
 import type { Response } from "effect/ai"
-import type { Speech } from "../FaultPlan.ts"
+import type { Speech } from "./FaultPlan.ts"
 import type { Delta } from "./Answer.ts"
 import { blocks, sameBlock } from "./Answer.ts"
 

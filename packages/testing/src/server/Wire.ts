@@ -5,7 +5,7 @@
  * answers and errors as bodies. Sockets, time, keys and plans belong to the server.
  */
 import type { Schema } from "effect"
-import type { Request, Speech, WireError } from "../FaultPlan.ts"
+import type { Request, Speech, WireError } from "../plan/FaultPlan.ts"
 
 /** An HTTP request whose body has arrived. Header names are lower-cased. */
 interface HttpRequest {

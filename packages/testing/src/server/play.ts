@@ -1,7 +1,7 @@
 /** Plays the replies of a plan on a connection. */
 import { Effect } from "effect"
 import type { Schema } from "effect"
-import type { Reply, Respond, Speech } from "../FaultPlan.ts"
+import type { Reply, Respond, Speech } from "../plan/FaultPlan.ts"
 import type { Connection } from "./Connection.ts"
 import type { Accepted, Context, Refusal, Wire } from "./Wire.ts"
 

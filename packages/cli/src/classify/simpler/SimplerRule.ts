@@ -1,6 +1,6 @@
 /** A simpler rule for sorting errors, with its own vocabulary, to compare with the classifier. */
 import type { FailoverReason } from "@outlast/agent"
-import type { Case } from "../ErrorCase.ts"
+import type { Case } from "../cases/ErrorCase.ts"
 
 /** Input of such a rule. */
 export interface Seen {

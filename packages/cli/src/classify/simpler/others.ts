@@ -1,7 +1,7 @@
 /** The shorter rules: HTTP status only, learn-claude-code s11, nexo-rs, claw0. */
 import { Vocabulary } from "@outlast/agent/presets"
-import type { Label } from "../Label.ts"
-import { labelOf } from "../Label.ts"
+import type { Label } from "../cases/Label.ts"
+import { labelOf } from "../cases/Label.ts"
 import { firstOf, make } from "./SimplerRule.ts"
 
 const statuses: { readonly [status: number]: Label } = {

@@ -2,7 +2,7 @@
 import { Context, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Statement } from "effect/sql"
-import * as Letter from "../../dead/DeadLetter.ts"
+import * as Letter from "../DeadLetter.ts"
 import type { Burial, Service } from "../DeliveryStore.ts"
 import { insertWith, maxRows, unpack, unpacking } from "./Insert.ts"
 import type { DeadRecord, OutboxRecord } from "./Records.ts"

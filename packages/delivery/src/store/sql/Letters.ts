@@ -1,10 +1,10 @@
 /** The dead letters: written, found, replayed, purged and trimmed. */
 import { Effect, Option } from "effect"
 import type { Statement } from "effect/sql"
-import * as Letter from "../../dead/DeadLetter.ts"
-import type { DeadLetter, Filter } from "../../dead/DeadLetter.ts"
+import * as Letter from "../DeadLetter.ts"
+import type { DeadLetter, Filter } from "../DeadLetter.ts"
 import * as Event from "../../Event.ts"
-import { released } from "../../outbox/Claims.ts"
+import { released } from "../Publisher.ts"
 import type { NewRow, Service } from "../DeliveryStore.ts"
 import { replayPublisher } from "../DeliveryStore.ts"
 import { insertWith } from "./Insert.ts"

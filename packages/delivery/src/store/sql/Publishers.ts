@@ -1,7 +1,7 @@
 /** The table of publishers: the holder and the beat of each backlog. `outbox/Claims.ts` explains beats. */
 import { Effect } from "effect"
-import type { Publisher } from "../../outbox/Claims.ts"
-import { released } from "../../outbox/Claims.ts"
+import type { Publisher } from "../Publisher.ts"
+import { released } from "../Publisher.ts"
 import type { Statement } from "effect/sql"
 import type { Service } from "../DeliveryStore.ts"
 import { replayPublisher } from "../DeliveryStore.ts"

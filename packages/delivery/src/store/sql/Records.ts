@@ -1,6 +1,6 @@
 /** Rows of the tables as the database gives and takes them. */
-import * as Letter from "../../dead/DeadLetter.ts"
-import type { DeadLetter, NewDeadLetter } from "../../dead/DeadLetter.ts"
+import * as Letter from "../DeadLetter.ts"
+import type { DeadLetter, NewDeadLetter } from "../DeadLetter.ts"
 import type { NewRow, Row } from "../DeliveryStore.ts"
 
 export interface OutboxRecord {

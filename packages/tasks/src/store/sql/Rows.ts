@@ -1,6 +1,6 @@
 /** Rows of the tasks table, and their columns. */
 import { Effect, Predicate, Schema } from "effect"
-import { stateJson } from "../../TaskState.ts"
+import { stateJson } from "../../state/TaskState.ts"
 import type { Row } from "../TaskStore.ts"
 
 /** A number as drivers give it: PostgreSQL's bigint comes as text. */

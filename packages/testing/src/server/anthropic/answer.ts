@@ -5,7 +5,7 @@
  * end. Undocumented fields are sent too.
  */
 import type { Schema } from "effect"
-import type { FinishReason, Speech } from "../../FaultPlan.ts"
+import type { FinishReason, Speech } from "../../plan/FaultPlan.ts"
 import type { Delta } from "../../plan/Answer.ts"
 import { blocks, sameBlock } from "../../plan/Answer.ts"
 import { parse } from "../shape.ts"

@@ -1,6 +1,6 @@
 /** Encodes error bodies of the Anthropic API: `{type: "error", error: {type, message}, request_id}`. */
 import type { Schema } from "effect"
-import type { WireError } from "../../FaultPlan.ts"
+import type { WireError } from "../../plan/FaultPlan.ts"
 import { edgePage, edgeStatuses } from "../Wire.ts"
 
 const byStatus: Readonly<Record<number, WireError | undefined>> = {

@@ -6,7 +6,7 @@
  * sign the text of an answer without calls in a last part that has no text.
  */
 import type { Schema } from "effect"
-import type { FinishReason, Speech } from "../../FaultPlan.ts"
+import type { FinishReason, Speech } from "../../plan/FaultPlan.ts"
 import type { Delta } from "../../plan/Answer.ts"
 import { blocks, sameBlock } from "../../plan/Answer.ts"
 import type { Context, Frames } from "../Wire.ts"

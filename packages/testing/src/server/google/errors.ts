@@ -1,6 +1,6 @@
 /** Encodes error bodies of the Gemini API: `{error: {code, message, status, details?}}`. */
 import type { Schema } from "effect"
-import type { WireError } from "../../FaultPlan.ts"
+import type { WireError } from "../../plan/FaultPlan.ts"
 import { edgePage, edgeStatuses } from "../Wire.ts"
 
 export interface GoogleError {

@@ -4,7 +4,7 @@
  * This endpoint does not send reasoning. Deltas of reasoning take their time and are counted, but send nothing.
  */
 import type { Schema } from "effect"
-import type { FinishReason, Speech } from "../../FaultPlan.ts"
+import type { FinishReason, Speech } from "../../plan/FaultPlan.ts"
 import type { Delta } from "../../plan/Answer.ts"
 import { blocks, sameBlock } from "../../plan/Answer.ts"
 import type { Context, Frames } from "../Wire.ts"

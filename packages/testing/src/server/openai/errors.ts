@@ -1,6 +1,6 @@
 /** Encodes error bodies of the OpenAI API: `{error: {message, type, param, code}}`. */
 import type { Schema } from "effect"
-import type { WireError } from "../../FaultPlan.ts"
+import type { WireError } from "../../plan/FaultPlan.ts"
 import { edgePage, edgeStatuses } from "../Wire.ts"
 
 export interface OpenAiError extends WireError {

@@ -5,7 +5,7 @@
  * is `incomplete`. If its last item is a call, that item is never done.
  */
 import type { Schema } from "effect"
-import type { FinishReason, Speech, WireError } from "../../FaultPlan.ts"
+import type { FinishReason, Speech, WireError } from "../../plan/FaultPlan.ts"
 import type { Block, Delta } from "../../plan/Answer.ts"
 import { blocks, sameBlock } from "../../plan/Answer.ts"
 import { worded } from "../openai/errors.ts"

@@ -30,7 +30,7 @@
  * ```
  */
 import { Duration, Effect, Random, Schedule } from "effect"
-import * as Options from "../Options.ts"
+import * as Options from "./Options.ts"
 
 // -----------------------------------------------------------------------------
 // Model

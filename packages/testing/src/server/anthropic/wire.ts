@@ -5,18 +5,18 @@
  * the provider.
  */
 import { Result } from "effect"
-import { tokensOf } from "../plan/Conversation.ts"
-import * as Answer from "./anthropic/answer.ts"
-import { bodyOf, conversationOf } from "./anthropic/body.ts"
-import * as Errors from "./anthropic/errors.ts"
-import { messageRules } from "./anthropic/messageRules.ts"
-import { rulesOf } from "./anthropic/models.ts"
-import type { Input } from "./anthropic/rules.ts"
-import { parameterRules } from "./anthropic/rules.ts"
-import { thinkingRules } from "./anthropic/thinkingRules.ts"
-import { firstBroken } from "./Rule.ts"
-import { parse } from "./shape.ts"
-import type { Refusal, Wire } from "./Wire.ts"
+import { tokensOf } from "../../plan/Conversation.ts"
+import * as Answer from "./answer.ts"
+import { bodyOf, conversationOf } from "./body.ts"
+import * as Errors from "./errors.ts"
+import { messageRules } from "./messageRules.ts"
+import { rulesOf } from "./models.ts"
+import type { Input } from "./rules.ts"
+import { parameterRules } from "./rules.ts"
+import { thinkingRules } from "./thinkingRules.ts"
+import { firstBroken } from "../Rule.ts"
+import { parse } from "../shape.ts"
+import type { Refusal, Wire } from "../Wire.ts"
 
 /** All rules, in the order in which they are checked. */
 export const rules = [...parameterRules, ...messageRules, ...thinkingRules]

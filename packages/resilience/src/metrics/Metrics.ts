@@ -37,13 +37,13 @@ import type { ConnectionEvent } from "../health/ConnectionEvent.ts"
 import * as Check from "../Options.ts"
 import * as Retry from "../retry/RetryEvent.ts"
 import type { RetryEvent } from "../retry/RetryEvent.ts"
-import * as Alert from "./AlertEvent.ts"
-import type { AlertEvent } from "./AlertEvent.ts"
-import type { EventDefinitions } from "./EventDefinition.ts"
-import { bounded, defaultMaxLabels, reader } from "./EventDefinition.ts"
-import { numberOf } from "./Fields.ts"
-import type { ResilienceEvent } from "./ResilienceEvents.ts"
-import * as ResilienceEvents from "./ResilienceEvents.ts"
+import * as Alert from "../telemetry/AlertEvent.ts"
+import type { AlertEvent } from "../telemetry/AlertEvent.ts"
+import type { EventDefinitions } from "../telemetry/EventDefinition.ts"
+import { bounded, defaultMaxLabels, reader } from "../telemetry/EventDefinition.ts"
+import { numberOf } from "../telemetry/Fields.ts"
+import type { ResilienceEvent } from "../telemetry/ResilienceEvents.ts"
+import * as ResilienceEvents from "../telemetry/ResilienceEvents.ts"
 
 // -----------------------------------------------------------------------------
 // Model
@@ -62,8 +62,8 @@ export const attemptsPerCall = Metric.histogram("outlast_attempts_per_call", {
 export { retries, retriesExhausted } from "../retry/RetryEvent.ts"
 export { circuitRefusals, circuitState, circuitStates, circuitTransitions } from "../breaker/CircuitEvent.ts"
 export { connectionState, connectionStates } from "../health/ConnectionEvent.ts"
-export { alertRaised, alerts } from "./AlertEvent.ts"
-export { bounded, defaultMaxLabels } from "./EventDefinition.ts"
+export { alertRaised, alerts } from "../telemetry/AlertEvent.ts"
+export { bounded, defaultMaxLabels } from "../telemetry/EventDefinition.ts"
 
 /** Every event of this package. */
 export type Event = AlertEvent | CircuitEvent | ConnectionEvent | RetryEvent
@@ -96,7 +96,10 @@ export const attemptsOf = (event: ResilienceEvent): number | undefined => {
   return attempts === undefined || attempts < 1 ? undefined : attempts
 }
 
-/** Updates the metrics from the surrounding events. Throws a `RangeError` for an option outside its range. */
+/**
+ * Updates the metrics from the surrounding events. Building it dies with an `InvalidOption`, a `RangeError`, for an
+ * option out of its range.
+ */
 export const layer = (options: Options = {}): Layer.Layer<never> =>
   ResilienceEvents.layerTap(
     Effect.sync(() => {

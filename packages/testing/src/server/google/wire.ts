@@ -5,17 +5,17 @@
  * continuation tokens, token counting, tools that run at the provider, several candidates.
  */
 import { Result } from "effect"
-import { tokensOf } from "../plan/Conversation.ts"
-import * as Answer from "./google/answer.ts"
-import { bodyOf, conversationOf } from "./google/body.ts"
-import type { GoogleError } from "./google/errors.ts"
-import * as Errors from "./google/errors.ts"
-import { contentRules } from "./google/contentRules.ts"
-import { requestRules } from "./google/requestRules.ts"
-import { signatureRules } from "./google/signatureRules.ts"
-import { firstBroken } from "./Rule.ts"
-import { parse } from "./shape.ts"
-import type { Refusal, Wire } from "./Wire.ts"
+import { tokensOf } from "../../plan/Conversation.ts"
+import * as Answer from "./answer.ts"
+import { bodyOf, conversationOf } from "./body.ts"
+import type { GoogleError } from "./errors.ts"
+import * as Errors from "./errors.ts"
+import { contentRules } from "./contentRules.ts"
+import { requestRules } from "./requestRules.ts"
+import { signatureRules } from "./signatureRules.ts"
+import { firstBroken } from "../Rule.ts"
+import { parse } from "../shape.ts"
+import type { Refusal, Wire } from "../Wire.ts"
 
 /** All rules, in the order in which they are checked. */
 export const rules = [...requestRules, ...contentRules, ...signatureRules]

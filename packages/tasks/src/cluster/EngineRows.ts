@@ -13,7 +13,7 @@ import { Digest } from "effect/crypto"
 import { SqlClient, SqlError } from "effect/sql"
 import { StoreError as StoreErrors } from "@outlast/resilience"
 import type { StoreError } from "@outlast/resilience"
-import { TaskWorkflow } from "../worker/TaskWorkflow.ts"
+import { TaskWorkflow } from "../workflow/TaskWorkflow.ts"
 
 export class EngineRows extends Context.Service<
   EngineRows,
@@ -25,7 +25,7 @@ export class EngineRows extends Context.Service<
      */
     readonly replies: (executionId: string) => Effect.Effect<Replies>
   }
->()("@outlast/tasks/store/EngineRows") {}
+>()("@outlast/tasks/cluster/EngineRows") {}
 
 /** Results of activities by their names. A stored result never changes. */
 export type Replies = Map<string, unknown>

@@ -14,12 +14,12 @@ import { Duration, Effect, Layer } from "effect"
 import { StoreError } from "@outlast/resilience"
 import * as Options from "@outlast/resilience/Options"
 import { SqlClient } from "effect/sql"
-import type { DeadOptions, Service } from "./DeliveryStore.ts"
-import { deadChecks, deadDefaults, DeliveryStore } from "./DeliveryStore.ts"
-import * as Backlog from "./sql/Backlog.ts"
-import * as Letters from "./sql/Letters.ts"
-import * as Publishers from "./sql/Publishers.ts"
-import * as Tables from "./sql/Tables.ts"
+import type { DeadOptions, Service } from "../DeliveryStore.ts"
+import { deadChecks, deadDefaults, DeliveryStore } from "../DeliveryStore.ts"
+import * as Backlog from "./Backlog.ts"
+import * as Letters from "./Letters.ts"
+import * as Publishers from "./Publishers.ts"
+import * as Tables from "./Tables.ts"
 
 export interface SqlOptions {
   /** First part of the names of the tables: letters, digits and `_`. Default `outlast`. */

@@ -1,7 +1,7 @@
 /** The stored result of a step. */
 import { Schema } from "effect"
 import { RunEvent, Steps } from "@outlast/agent/loop"
-import { EffectRecord, FailReason } from "../TaskState.ts"
+import { EffectRecord, FailReason } from "../state/TaskState.ts"
 
 /** The effect of a step that was cut off after it began: whether it has happened is not known. */
 const cutOff = { unknown: Schema.optional(EffectRecord) }

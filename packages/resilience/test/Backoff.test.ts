@@ -3,7 +3,7 @@ import { Clock, Duration, Effect, Exit, Fiber, Random, Ref, Schedule } from "eff
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { Backoff } from "@outlast/resilience"
-import * as Sweeps from "../../../../test/sweeps.ts"
+import * as Sweeps from "../../../test/sweeps.ts"
 
 const exact = { initial: "1 second", factor: 2, cap: "30 seconds", jitter: 0 } as const
 

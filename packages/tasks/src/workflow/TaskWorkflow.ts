@@ -2,7 +2,7 @@
 import { Schema } from "effect"
 import { DurableDeferred, Workflow } from "effect/workflow"
 import type { Row } from "../store/TaskStore.ts"
-import { Verdict } from "../TaskState.ts"
+import { Verdict } from "../state/TaskState.ts"
 
 /** Identifies a generation of a task: a key that is used again after a `prune` is another task. */
 export const runOf = ({

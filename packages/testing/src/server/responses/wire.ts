@@ -6,15 +6,15 @@
  * files by id, tools that run at the provider.
  */
 import { Result } from "effect"
-import { tokensOf } from "../plan/Conversation.ts"
-import { api, badJson, refuse, refuseModel } from "./openai/api.ts"
-import * as Answer from "./responses/answer.ts"
-import { bodyOf, conversationOf } from "./responses/body.ts"
-import { itemRules } from "./responses/itemRules.ts"
-import { requestRules } from "./responses/requestRules.ts"
-import { firstBroken } from "./Rule.ts"
-import { parse } from "./shape.ts"
-import type { Wire } from "./Wire.ts"
+import { tokensOf } from "../../plan/Conversation.ts"
+import { api, badJson, refuse, refuseModel } from "../openai/api.ts"
+import * as Answer from "./answer.ts"
+import { bodyOf, conversationOf } from "./body.ts"
+import { itemRules } from "./itemRules.ts"
+import { requestRules } from "./requestRules.ts"
+import { firstBroken } from "../Rule.ts"
+import { parse } from "../shape.ts"
+import type { Wire } from "../Wire.ts"
 
 /** All rules, in the order in which they are checked. */
 export const rules = [...requestRules, ...itemRules]

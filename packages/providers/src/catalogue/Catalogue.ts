@@ -12,38 +12,19 @@ import { ModelInfo } from "@outlast/agent"
 import { ContextWindows } from "@outlast/agent/compaction"
 import { Options as Check } from "@outlast/resilience"
 import type { Layer } from "effect"
-import { anthropic } from "./catalogue/anthropic.ts"
-import { google } from "./catalogue/google.ts"
-import { openai } from "./catalogue/openai.ts"
-import { others } from "./catalogue/others.ts"
-import type * as Encoding from "./counting/Encoding.ts"
-import { names as encodingNames } from "./counting/Encoding.ts"
-import type { ImageRule } from "./counting/ImageRule.ts"
+import { names as encodingNames } from "../counting/Encoding.ts"
+import { anthropic } from "./anthropic.ts"
+import type { CatalogueEntry, Counting } from "./CatalogueEntry.ts"
+import { google } from "./google.ts"
+import { openai } from "./openai.ts"
+import { others } from "./others.ts"
 
 /** The day on which the entries were collected. */
 export const asOf = "2026-11-21"
 
 export type Capabilities = ModelInfo.Capabilities
 
-/** How the tokens of a model are counted. */
-export interface Counting {
-  /** The tokenizer, if it is public. */
-  readonly encoding?: Encoding.Name | undefined
-  readonly image?: ImageRule | undefined
-  /** Tokens of a page of a PDF. Default 2,000. */
-  readonly page?: number | undefined
-}
-
-export interface CatalogueEntry extends ModelInfo.ModelInfo {
-  readonly provider: string
-  /** The name of the model without date or version suffix. */
-  readonly model: string
-  readonly capabilities: ModelInfo.Capabilities
-  /** How tokens are counted. Default: unknown, and counts are estimated. */
-  readonly counting?: Counting | undefined
-  /** The page of the vendor. */
-  readonly source: string
-}
+export type { CatalogueEntry, Counting } from "./CatalogueEntry.ts"
 
 export type Catalogue = ReadonlyArray<CatalogueEntry>
 

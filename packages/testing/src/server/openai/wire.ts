@@ -4,14 +4,14 @@
  * Not supported: the old `functions`, several choices, audio, log probabilities.
  */
 import { Result } from "effect"
-import { tokensOf } from "../plan/Conversation.ts"
-import * as Answer from "./openai/answer.ts"
-import { api, badJson, refuse, refuseModel } from "./openai/api.ts"
-import { bodyOf, conversationOf } from "./openai/body.ts"
-import { rules } from "./openai/rules.ts"
-import { firstBroken } from "./Rule.ts"
-import { parse } from "./shape.ts"
-import type { Wire } from "./Wire.ts"
+import { tokensOf } from "../../plan/Conversation.ts"
+import * as Answer from "./answer.ts"
+import { api, badJson, refuse, refuseModel } from "./api.ts"
+import { bodyOf, conversationOf } from "./body.ts"
+import { rules } from "./rules.ts"
+import { firstBroken } from "../Rule.ts"
+import { parse } from "../shape.ts"
+import type { Wire } from "../Wire.ts"
 
 export const openai: Wire = {
   ...api,

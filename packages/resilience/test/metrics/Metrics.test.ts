@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Metric } from "effect"
 import { TestClock } from "effect/testing"
 import { Alerts, ConnectionMonitor, Metrics, ResilienceEvents } from "@outlast/resilience"
-import { series, without } from "./support.ts"
+import { series, without } from "../telemetry/support.ts"
 
 const publish = (_tag: string, rest: object = {}) =>
   ResilienceEvents.publish({ _tag, at: 0, ...rest } as ResilienceEvents.ResilienceEvent)

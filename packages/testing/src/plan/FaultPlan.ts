@@ -27,8 +27,8 @@
  * ```
  */
 import { Effect, Hash, Predicate, Ref, Schema } from "effect"
-import * as Answer_ from "./plan/Answer.ts"
-import * as Conversation_ from "./plan/Conversation.ts"
+import * as Answer_ from "./Answer.ts"
+import * as Conversation_ from "./Conversation.ts"
 
 // -----------------------------------------------------------------------------
 // Data
