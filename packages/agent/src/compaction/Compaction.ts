@@ -59,7 +59,7 @@ import * as Policies from "./CompactionPolicy.ts"
 import { ContextWindows } from "./ContextWindows.ts"
 import type { Conversation } from "./Conversations.ts"
 import { Conversations, make as makeConversation } from "./Conversations.ts"
-import { capMessage } from "./Edit.ts"
+import * as Edit from "./Edit.ts"
 import type { Fitted } from "./Fitting.ts"
 import * as Fitting from "./Fitting.ts"
 import * as Identifiers from "./Identifiers.ts"
@@ -502,12 +502,13 @@ const serviceOf = (parts: Parts): Service => {
       }),
     admit: (prompt, request) =>
       Effect.gen(function* () {
-        const { window } = Window.boundsOf(policy, yield* roomOf(prompt, request))
+        const { window, downTo } = Window.boundsOf(policy, yield* roomOf(prompt, request))
         const meter = calibrations.meter(request.model, (yield* TokenCounter).for(request.model), window)
         const cuts: Array<Cut> = []
         const options = { wording: policy.wording, stored: store !== undefined }
-        const max = Math.floor(policy.maxResult * window)
-        const messages = prompt.content.map((message) => capMessage(message, max, meter, options, cuts))
+        const sizes = prompt.content.flatMap((message) => Edit.resultTokens(message, meter))
+        const max = Math.min(Math.floor(policy.maxResult * window), Edit.levelOf(sizes, downTo))
+        const messages = prompt.content.map((message) => Edit.capMessage(message, max, meter, options, cuts))
         if (cuts.length === 0) return prompt
         yield* Fitting.keep(store, cuts)
         return Prompt.fromMessages(messages)

@@ -51,7 +51,7 @@ export class Ids {
 
   /** Returns the id for one more call: the given one, or a new one when it is not legal or already in use. */
   of(id: string): string {
-    if (this.#legal.test(id) && !this.has(id)) {
+    if (this.#legal.test(id) && id.isWellFormed() && !this.has(id)) {
       if (this.#isUnique) this.#taken.add(id)
       return id
     }
