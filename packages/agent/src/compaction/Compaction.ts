@@ -10,8 +10,8 @@
  * exhausted (compaction no longer helps: `ContextExhausted`).
  *
  * **Invariants.** Tool calls and their results stay pairs. System messages, pinned messages, the first user message
- * and the protected tail do not change, with two exceptions: results larger than 30 % of the window are cut, and
- * thinking that its model binds to earlier messages (`bindsThinking`) is removed whole. The returned prompt is
+ * and the protected tail do not change, with three exceptions: results larger than 30 % of the window are cut,
+ * results are cut together when what must stay does not fit, and thinking that its model binds to earlier messages (`bindsThinking`) is removed whole. The returned prompt is
  * smaller than before and under the limit; a prompt that fits is returned as the same object. A failed or interrupted
  * compaction changes nothing.
  *
@@ -506,9 +506,11 @@ const serviceOf = (parts: Parts): Service => {
         const meter = calibrations.meter(request.model, (yield* TokenCounter).for(request.model), window)
         const cuts: Array<Cut> = []
         const options = { wording: policy.wording, stored: store !== undefined }
-        const sizes = prompt.content.flatMap((message) => Edit.resultTokens(message, meter))
-        const max = Math.min(Math.floor(policy.maxResult * window), Edit.levelOf(sizes, downTo))
-        const messages = prompt.content.map((message) => Edit.capMessage(message, max, meter, options, cuts))
+        const max = Math.floor(policy.maxResult * window)
+        const levels = Edit.turnLevels(prompt.content, downTo, meter)
+        const messages = prompt.content.map((message, i) =>
+          Edit.capMessage(message, Math.min(max, levels[i] ?? max), meter, options, cuts)
+        )
         if (cuts.length === 0) return prompt
         yield* Fitting.keep(store, cuts)
         return Prompt.fromMessages(messages)

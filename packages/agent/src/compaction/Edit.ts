@@ -129,7 +129,7 @@ export const cappedTogether = (edit: Edit, maxTokens: number, meter: Meter, opti
 const leastResult = 50
 
 /** Tokens of each result in a message that may be cut. */
-export const resultTokens = (message: Prompt.Message, meter: Meter): ReadonlyArray<number> =>
+const resultTokens = (message: Prompt.Message, meter: Meter): ReadonlyArray<number> =>
   message.role !== "tool"
     ? []
     : message.content.flatMap((part) =>
@@ -137,7 +137,7 @@ export const resultTokens = (message: Prompt.Message, meter: Meter): ReadonlyArr
       )
 
 /** The size at which sizes, each capped there, have at most this sum. Infinity when none must be cut. */
-export const levelOf = (sizes: ReadonlyArray<number>, sum: number): number => {
+const levelOf = (sizes: ReadonlyArray<number>, sum: number): number => {
   let left = sum
   const sorted = sizes.toSorted((a, b) => a - b)
   for (const [i, size] of sorted.entries()) {
@@ -146,6 +146,20 @@ export const levelOf = (sizes: ReadonlyArray<number>, sum: number): number => {
     left -= size
   }
   return Infinity
+}
+
+/** For each message the size of a result at which the results of its turn together have at most `sum` tokens. */
+export const turnLevels = (messages: Messages, sum: number, meter: Meter): ReadonlyArray<number> => {
+  const levels: Array<number> = []
+  while (levels.length < messages.length) {
+    const from = levels.length
+    let end = from + 1
+    if (messages[from]?.role === "tool") while (messages[end]?.role === "tool") end++
+    const sizes = messages.slice(from, end).flatMap((message) => resultTokens(message, meter))
+    const level = Math.max(leastResult, levelOf(sizes, sum))
+    while (levels.length < end) levels.push(level)
+  }
+  return levels
 }
 
 const alone = (one: Prompt.ToolMessagePart) => Prompt.makeMessage("tool", { content: [one] })

@@ -279,7 +279,8 @@ const callOptions = (
   const format = request.responseFormat.type === "json" ? Tools.jsonFormat(request.responseFormat) : undefined
   const prompt = Prompts.encode(request.prompt, {
     version: client.specificationVersion,
-    toolFiles: wire.toolFiles
+    toolFiles: wire.toolFiles,
+    afterResults: info.dialect?.afterResults
   })
   const call: Spec.CallOptions = {
     ...settings,
@@ -308,7 +309,8 @@ const callOptions = (
   const fitted = Thinking.withinLimit(
     wire.fit === undefined ? call : wire.fit(call, info),
     info,
-    client.provider
+    client.provider,
+    asked?.maxOutputTokens
   )
   // The prompt is well-formed already, unless it has parts as the AI SDK wrote them. Tools and options never are.
   return WellFormed.of(fitted)

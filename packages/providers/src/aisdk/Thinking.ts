@@ -95,15 +95,19 @@ export const budgetIn = (options: Spec.Namespaced | undefined): number => {
   return typeof budgetTokens === "number" ? budgetTokens : leastBudget
 }
 
-/** The call, with a budget that fits into its output limit. `provider` is the name that the client has for itself. */
+/**
+ * The call, with a budget that fits into its output limit. `provider` is the name that the client has for itself,
+ * `answer` the tokens that the program wants for the answer alone.
+ */
 export const withinLimit = (
   call: Spec.CallOptions,
   { capabilities, maxOutputTokens = 64_000 }: ModelInfo.ModelInfo,
-  provider: string
+  provider: string,
+  answer = leastAnswer
 ): Spec.CallOptions => {
   const { maxOutputTokens: limit } = call
   if (limit === undefined) return call
-  const room = limit - Math.min(leastAnswer, Math.ceil(limit / 2))
+  const room = limit - Math.min(answer, leastAnswer, Math.ceil(limit / 2))
   const options = (
     name: string,
     field: string,
