@@ -10,8 +10,8 @@
  * exhausted (compaction no longer helps: `ContextExhausted`).
  *
  * **Invariants.** Tool calls and their results stay pairs. System messages, pinned messages, the first user message
- * and the protected tail do not change, with two exceptions: results larger than 30 % of the window are cut, and
- * thinking that its model binds to earlier messages (`bindsThinking`) is removed whole. The returned prompt is
+ * and the protected tail do not change, with three exceptions: results larger than 30 % of the window are cut,
+ * results are cut together when what must stay does not fit, and thinking that its model binds to earlier messages (`bindsThinking`) is removed whole. The returned prompt is
  * smaller than before and under the limit; a prompt that fits is returned as the same object. A failed or interrupted
  * compaction changes nothing.
  *
@@ -59,7 +59,7 @@ import * as Policies from "./CompactionPolicy.ts"
 import { ContextWindows } from "./ContextWindows.ts"
 import type { Conversation } from "./Conversations.ts"
 import { Conversations, make as makeConversation } from "./Conversations.ts"
-import { capMessage } from "./Edit.ts"
+import * as Edit from "./Edit.ts"
 import type { Fitted } from "./Fitting.ts"
 import * as Fitting from "./Fitting.ts"
 import * as Identifiers from "./Identifiers.ts"
@@ -502,12 +502,15 @@ const serviceOf = (parts: Parts): Service => {
       }),
     admit: (prompt, request) =>
       Effect.gen(function* () {
-        const { window } = Window.boundsOf(policy, yield* roomOf(prompt, request))
+        const { window, downTo } = Window.boundsOf(policy, yield* roomOf(prompt, request))
         const meter = calibrations.meter(request.model, (yield* TokenCounter).for(request.model), window)
         const cuts: Array<Cut> = []
         const options = { wording: policy.wording, stored: store !== undefined }
         const max = Math.floor(policy.maxResult * window)
-        const messages = prompt.content.map((message) => capMessage(message, max, meter, options, cuts))
+        const levels = Edit.turnLevels(prompt.content, downTo, meter)
+        const messages = prompt.content.map((message, i) =>
+          Edit.capMessage(message, Math.min(max, levels[i] ?? max), meter, options, cuts)
+        )
         if (cuts.length === 0) return prompt
         yield* Fitting.keep(store, cuts)
         return Prompt.fromMessages(messages)

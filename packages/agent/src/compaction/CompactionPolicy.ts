@@ -18,7 +18,7 @@ import * as Kind from "../options/Kind.ts"
 /**
  * The tiers, cheapest first:
  * - `cap`: cuts the middle out of every result larger than {@link CompactionPolicy.maxResult}, anywhere in the
- *   conversation
+ *   conversation, and the results of the protected end together when it alone is too large
  * - `strip`: cuts large results and arguments outside the protected tail, oldest first, until enough is freed
  * - `chunks`: summarises everything unprotected in overlapping chunks and merges the summaries
  * - `half`: summarises the oldest half of it in one call

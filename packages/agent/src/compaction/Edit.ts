@@ -100,6 +100,70 @@ export const capped = (edit: Edit, maxTokens: number, meter: Meter, options: Tri
     ({ kind }) => kind !== "pinned"
   )
 
+/**
+ * Caps the results of the protected places together, so that these places have at most `maxTokens`: the largest
+ * results first, down to one common size. Returns the same edit when the places fit, or when no readable size does.
+ */
+export const cappedTogether = (edit: Edit, maxTokens: number, meter: Meter, options: Trim.Options): Edit => {
+  const kept = edit.places.filter(({ kind }) => kind !== "free")
+  const results = kept.flatMap(({ kind, messages }) =>
+    kind === "pinned" ? [] : messages.flatMap((message) => resultTokens(message, meter))
+  )
+  const over =
+    tokensOf(
+      kept.flatMap(({ messages }) => messages),
+      meter
+    ) - maxTokens
+  if (over <= 0) return edit
+  const level = levelOf(results, results.reduce((sum, tokens) => sum + tokens, 0) - over)
+  return level < leastResult
+    ? edit
+    : changed(
+        edit,
+        (message, cuts) => capMessage(message, level, meter, options, cuts),
+        ({ kind }) => kind !== "pinned" && kind !== "free"
+      )
+}
+
+/** Smallest size of a result that is cut for the sake of others, in tokens: still a few sentences. */
+const leastResult = 50
+
+/** Tokens of each result in a message that may be cut. */
+const resultTokens = (message: Prompt.Message, meter: Meter): ReadonlyArray<number> =>
+  message.role !== "tool"
+    ? []
+    : message.content.flatMap((part) =>
+        part.type === "tool-result" && !Marks.isSigned(part) ? [meter.message(alone(part))] : []
+      )
+
+/** The size at which sizes, each capped there, have at most this sum. Infinity when none must be cut. */
+const levelOf = (sizes: ReadonlyArray<number>, sum: number): number => {
+  let left = sum
+  const sorted = sizes.toSorted((a, b) => a - b)
+  for (const [i, size] of sorted.entries()) {
+    const share = left / (sorted.length - i)
+    if (size > share) return Math.floor(share)
+    left -= size
+  }
+  return Infinity
+}
+
+/** For each message the size of a result at which the results of its turn together have at most `sum` tokens. */
+export const turnLevels = (messages: Messages, sum: number, meter: Meter): ReadonlyArray<number> => {
+  const levels: Array<number> = []
+  while (levels.length < messages.length) {
+    const from = levels.length
+    let end = from + 1
+    if (messages[from]?.role === "tool") while (messages[end]?.role === "tool") end++
+    const sizes = messages.slice(from, end).flatMap((message) => resultTokens(message, meter))
+    const level = Math.max(leastResult, levelOf(sizes, sum))
+    while (levels.length < end) levels.push(level)
+  }
+  return levels
+}
+
+const alone = (one: Prompt.ToolMessagePart) => Prompt.makeMessage("tool", { content: [one] })
+
 /** Caps each result of the message at `maxTokens`. */
 export const capMessage = (
   message: Prompt.Message,
@@ -111,7 +175,6 @@ export const capMessage = (
   if (message.role !== "tool" || meter.message(message) <= maxTokens) return message
   const content = message.content.map((part) => {
     if (part.type !== "tool-result") return part
-    const alone = (one: Prompt.ToolMessagePart) => Prompt.makeMessage("tool", { content: [one] })
     const tokens = meter.message(alone(part))
     if (tokens <= maxTokens) return part
     const text = Trim.resultText(part)

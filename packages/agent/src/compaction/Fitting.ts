@@ -170,7 +170,9 @@ const attempt = (
   const replaced = ({ gone, text }: Summarised): Edit.Edit => stripped(Edit.replaced(edit, gone, text))
   switch (tier) {
     case "cap":
-      return Effect.succeed(Edit.capped(edit, Math.floor(policy.maxResult * sizes.window), meter, trim))
+      return Effect.succeed(
+        together(Edit.capped(edit, Math.floor(policy.maxResult * sizes.window), meter, trim), task)
+      )
     case "strip":
       return Effect.succeed(strip(edit))
     case "plain":
@@ -189,6 +191,15 @@ const attempt = (
         return replaced(yield* summarised(Edit.free(edit), "chunks", edit, task))
       })
   }
+}
+
+/** Caps the results of the protected end together, when it alone is larger than the limit. */
+const together = (edit: Edit.Edit, { policy, meter, sizes, store }: Task): Edit.Edit => {
+  const [, kept] = Layout.split(edit.places)
+  if (Layout.tokensOf(kept, meter) + sizes.fixed <= sizes.limit) return edit
+  const trim = { wording: policy.wording, stored: store !== undefined }
+  const small = Edit.cappedTogether(edit, sizes.downTo - sizes.fixed, meter, trim)
+  return small === edit ? Edit.cappedTogether(edit, sizes.limit - sizes.fixed, meter, trim) : small
 }
 
 /** Tokens above `downTo`. Negative when there is room. */

@@ -8,6 +8,7 @@
  *
  * Calls that the provider runs itself keep their ids, because the provider refers to them.
  */
+import { Hash } from "effect"
 import type { Prompt, Response } from "effect/ai"
 import { shortened } from "./ToolNames.ts"
 
@@ -51,15 +52,28 @@ export class Ids {
 
   /** Returns the id for one more call: the given one, or a new one when it is not legal or already in use. */
   of(id: string): string {
-    if (this.#legal.test(id) && !this.has(id)) {
+    if (this.#legal.test(id) && id.isWellFormed() && !this.has(id)) {
       if (this.#isUnique) this.#taken.add(id)
       return id
     }
-    let fit = `call_${shortened(id, 24)}`
-    for (let n = 2; this.has(fit); n++) fit = `call_${shortened(id, 24, n)}`
+    let fit = this.#replacement(id, 1)
+    for (let n = 2; this.has(fit); n++) fit = this.#replacement(id, n)
     this.#taken.add(fit)
     return fit
   }
+
+  #replacement(id: string, n: number): string {
+    const usual = `call_${shortened(id, 24, n)}`
+    if (this.#legal.test(usual)) return usual
+    const short = nine(id, n)
+    return this.#legal.test(short) ? short : usual
+  }
+}
+
+/** Nine letters and digits, as Mistral requires them. */
+const nine = (id: string, n: number): string => {
+  const half = (salt: string) => (Hash.string(`${salt}${n}:${id}`) >>> 0).toString(36).padStart(7, "0")
+  return `${half("")}${half("-")}`.slice(0, 9)
 }
 
 /** Rewrites the ids of one answer. Pass the parts in order, whole or streamed. */

@@ -43,7 +43,10 @@ export interface Dialect {
    *   it is missing
    */
   readonly thinking: "none" | "own" | "plain" | "required"
-  /** Format of accepted call ids. Other ids become `call_` and at most 32 characters of `[a-zA-Z0-9_-]`. */
+  /**
+   * Format of accepted call ids. Other ids become `call_` and at most 32 characters of `[a-zA-Z0-9_-]`, or
+   * nine letters and digits where only these are accepted.
+   */
   readonly callId: RegExp
   /** True when an id may be used by only one call of the conversation. */
   readonly uniqueCallIds: boolean
@@ -60,6 +63,11 @@ export interface Dialect {
   readonly callsFollowUser: boolean
   /** True when consecutive messages of one role are rejected, and also an assistant message at the beginning. */
   readonly alternates: boolean
+  /**
+   * Text of an assistant message between tool results and a user message, where the target rejects a user message right
+   * after results. Default: none.
+   */
+  readonly afterResults?: string | undefined
   /** Option that makes the target accept the first call of a message when its signature is missing. */
   readonly unsignedCall:
     | { readonly namespace: string; readonly field: string; readonly value: string }
@@ -106,6 +114,7 @@ export const checks: Options.Checks<Dialect> = {
   system: required(is.oneOf("anywhere", "between", "leading")),
   ending: required(is.oneOf("any", "prefill", "user")),
   callsFollowUser: required(is.flag),
+  afterResults: Kind.name,
   alternates: required(is.flag),
   unsignedCall: Kind.object("{ namespace, field, value }", {
     namespace: required(Kind.name),

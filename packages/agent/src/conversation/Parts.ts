@@ -30,6 +30,8 @@ export interface Destination {
   readonly names: ToolNames | undefined
   /** True for images and files that the target has rejected before. */
   readonly refuses?: ((file: Prompt.FilePart) => boolean) | undefined
+  /** True when the target has rejected thinking of the conversation: all that models have signed is left out. */
+  readonly omitsThinking?: boolean | undefined
 }
 
 /**
@@ -182,8 +184,9 @@ const isPartial = (options: Prompt.ProviderOptions): boolean => {
 // -----------------------------------------------------------------------------
 
 /** True when the target understands the options that the model of this part has set. */
-const isUnderstood = (part: AssistantPart, { ref, dialect }: Destination): boolean => {
+const isUnderstood = (part: AssistantPart, { ref, dialect, omitsThinking }: Destination): boolean => {
   if (part.type === "reasoning" && dialect.thinking === "none") return false
+  if (omitsThinking === true && isSigned(part, dialect)) return false
   const maker = Provenance.read(part.options)
   if (maker !== undefined) {
     return (
@@ -199,6 +202,20 @@ const isUnderstood = (part: AssistantPart, { ref, dialect }: Destination): boole
   if (part.type !== "tool-call" || !part.providerExecuted) return true
   return dialect.providerCalls?.test(part.id) ?? false
 }
+
+/** True for thinking, and for a part that a model has signed, encrypted or stored. */
+const isSigned = (part: AssistantPart, dialect: Dialect): boolean =>
+  part.type === "reasoning" || signersOf(part, dialect).length > 0
+
+/** Number of parts that a request to the target can do without because only their signature would be missed. */
+export const countSigned = (messages: ReadonlyArray<Prompt.Message>, to: Destination): number =>
+  messages.reduce(
+    (sum, message) =>
+      message.role === "assistant"
+        ? sum + message.content.filter((part) => isSigned(part, to.dialect) && isUnderstood(part, to)).length
+        : sum,
+    0
+  )
 
 /**
  * Options on assistant parts that the user sets, by their names in the AI SDK. All other options belong to the model.

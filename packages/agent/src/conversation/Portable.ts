@@ -33,6 +33,8 @@ export interface Options {
   readonly wording?: Wording | undefined
   /** Selects images and files to describe in words although the dialect accepts their type. Default: none. */
   readonly refuses?: ((file: Prompt.FilePart) => boolean) | undefined
+  /** Leaves out thinking, signatures and item ids, also the target's own. Default: false. */
+  readonly omitsThinking?: boolean | undefined
   /** Names of the offered tools at the target. Default: unchanged, when the dialect accepts them. */
   readonly names?: ToolNames | undefined
 }
@@ -44,12 +46,20 @@ export const adapt = (prompt: Prompt.Prompt, options: Options): Prompt.Prompt =>
 }
 
 /** The options with their defaults. */
-export const destinationOf = ({ ref, dialect, wording, names, refuses }: Options): Parts.Destination => ({
+export const destinationOf = ({
+  ref,
+  dialect,
+  wording,
+  names,
+  refuses,
+  omitsThinking = false
+}: Options): Parts.Destination => ({
   ref,
   dialect: dialect ?? Dialects.defaults,
   wording: wording ?? Wordings.defaults,
   names,
-  refuses
+  refuses,
+  omitsThinking
 })
 
 /** Part of a conversation: consecutive messages of it. */

@@ -156,6 +156,7 @@ const continues = (
     to.dialect === now.dialect &&
     to.wording === now.wording &&
     sameNames(to.names, now.names) &&
+    to.omitsThinking === now.omitsThinking &&
     to.ref === now.ref
   if (!isSame || messages.length <= length) return false
   for (let i = 0; i < length; i++) if (messages[i] !== kept[i]) return false

@@ -4,7 +4,7 @@
  * **When.** Each attempt publishes one `AttemptStarted` when its request is sent: after every wait, and after
  * `TargetSwitched`, `AnswerContinued`, `OutputLimitRaised` or `OutputLimitLowered`, which describe the attempt. An
  * attempt that was not sent publishes nothing. A wait on our side publishes `CallWaiting` when it begins and
- * `CallWaited` when it ends. Other actions publish one of `CallCompacting`, `MediaDropped`, `KeyRenewing`,
+ * `CallWaited` when it ends. Other actions publish one of `CallCompacting`, `MediaDropped`, `ThinkingDropped`, `KeyRenewing`,
  * `CutAnswerDelivered` and `CallGaveUp`. A call ends with one of `CallSucceeded`, `CallGaveUp` and `CallAbandoned`.
  *
  * Durations are milliseconds. No event contains a key or a prompt. `FailoverMetrics` counts the events.

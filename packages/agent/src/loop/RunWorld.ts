@@ -401,7 +401,8 @@ const jsonOf = (result: unknown): unknown => {
     )
     return json === undefined ? null : JSON.parse(json)
   } catch {
-    return String(result)
+    // `String` throws for an object without a prototype.
+    return Object.prototype.toString.call(result)
   }
 }
 

@@ -27,6 +27,7 @@ import { MissingService, Options as Check } from "@outlast/resilience"
 import { fromFailure } from "../failure/reasons/CallFailed.ts"
 import type { CallFailed } from "../failure/reasons/CallFailed.ts"
 import * as Classifier from "../failure/Classifier.ts"
+import * as WellFormed from "../conversation/WellFormed.ts"
 import { ServerError, Timeout } from "../failure/reasons/FailoverReason.ts"
 import { briefly, local, ProviderFailure } from "../failure/reasons/ProviderFailure.ts"
 import * as Passing from "./Passing.ts"
@@ -98,10 +99,13 @@ export const embedding = (
       resolver,
       embed: (input) =>
         Effect.suspend(() => {
-          const request = new EmbeddingModel.EmbeddingRequest({ input })
+          const request = new EmbeddingModel.EmbeddingRequest({ input: WellFormed.of(input) })
           return Effect.onInterrupt(Effect.request(request, resolver), () => callers.gone(request))
         }),
-      embedMany: (inputs) => resilient("embedMany", inputs, model.embedMany(inputs))
+      embedMany: (inputs) => {
+        const sent = WellFormed.of(inputs)
+        return resilient("embedMany", sent, model.embedMany(sent))
+      }
     })
   })
 }

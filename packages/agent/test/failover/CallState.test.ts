@@ -100,7 +100,7 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
   it("the phase matches the work in progress", () => {
     forAll(({ entries }) => {
       for (const { action, after } of entries) {
-        const mends = ["Compact", "DropMedia", "RenewKey"].includes(action._tag)
+        const mends = ["Compact", "LeaveOut", "RenewKey"].includes(action._tag)
         const waits = action._tag === "Wait" && action.forBudget ? "queued" : "waiting"
         const phase = isSending(action) ? "attempting" : mends ? "mending" : waits
         assert.strictEqual(after.phase, isEnd({ action }) ? "done" : phase)
@@ -321,7 +321,9 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
     forAll(({ entries, policy, around }) => {
       const compacted = entries.filter(({ action }) => action._tag === "Compact")
       assert.isAtMost(compacted.length, around.canCompact ? policy.maxCompactions : 0)
-      const dropped = entries.flatMap(({ action }) => (action._tag === "DropMedia" ? [action.target.id] : []))
+      const dropped = entries.flatMap(({ action }) =>
+        action._tag === "LeaveOut" ? [`${action.part} ${action.target.id}`] : []
+      )
       assert.strictEqual(new Set(dropped).size, dropped.length)
       const renewed = entries.flatMap(({ action }) => (action._tag === "RenewKey" ? [action.target.id] : []))
       assert.strictEqual(new Set(renewed).size, renewed.length)
@@ -344,7 +346,7 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
         const mends =
           event._tag === "Compacted" ||
           event._tag === "KeyAsked" ||
-          event._tag === "MediaDropped" ||
+          event._tag === "LeftOut" ||
           "limit" in action
         const at = snapshot.now + delay
         const out = Cooldown.outOf(snapshot.cooldowns, target, at)

@@ -1003,19 +1003,19 @@ describe("remedies for a failure", () => {
   does(
     "images are dropped once, then the call goes elsewhere",
     [fails(media)],
-    "Attempt m1 free; DropMedia m1; Attempt m1; Switch m2; DropMedia m2; Attempt m2; GiveUp AllTargetsOut",
+    "Attempt m1 free; LeaveOut m1; Attempt m1; Switch m2; LeaveOut m2; Attempt m2; GiveUp AllTargetsOut",
     { rows: { FormatRequest: { to: "next", targets: undefined } } }
   )
   does(
     "images are dropped even where the row says stop, which it does after that",
     [fails(media)],
-    "Attempt m1 free; DropMedia m1; Attempt m1; GiveUp Format",
+    "Attempt m1 free; LeaveOut m1; Attempt m1; GiveUp Format",
     { rows: { FormatRequest: { then: "stop", to: "next" } } }
   )
   does(
     "the row says stop where there are no images",
     [fails(media, { works: false })],
-    "Attempt m1 free; DropMedia m1; GiveUp Format",
+    "Attempt m1 free; LeaveOut m1; GiveUp Format",
     { rows: { FormatRequest: { then: "stop" } } }
   )
   does(
@@ -1443,7 +1443,7 @@ describe("single events", () => {
     }
     assert.strictEqual(ruleOf({ _tag: "KeyAsked", renewed: true }), "call/out-of-order")
     assert.strictEqual(ruleOf({ _tag: "KeyAsked", renewed: false }), "call/out-of-order")
-    assert.strictEqual(ruleOf({ _tag: "MediaDropped", dropped: 1 }), "call/out-of-order")
+    assert.strictEqual(ruleOf({ _tag: "LeftOut", part: "media", dropped: 1 }), "call/out-of-order")
     assert.strictEqual(ruleOf({ _tag: "Compacted", freed: 1 }), "call/out-of-order")
     assert.strictEqual(ruleOf({ _tag: "CompactionFailed" }), "call/out-of-order")
     assert.strictEqual(ruleOf(failedBy(server)), "test")

@@ -35,6 +35,7 @@ const reason: fc.Arbitrary<FailoverReason.FailoverReason> = fc.oneof(
   fc.constant(new FailoverReason.ContextOverflow({ limit: 128_000, output: 65_535 })),
   overflow,
   fc.constant(new FailoverReason.Format({ side: "request", media: true })),
+  fc.constant(new FailoverReason.Format({ side: "request", media: true, thinking: true })),
   fc.constantFrom(
     new FailoverReason.Billing(),
     new FailoverReason.RateLimit(),
@@ -328,8 +329,8 @@ export const play = (
         event = turn.works ? { _tag: "Compacted", freed: 1_000 } : { _tag: "CompactionFailed" }
         books = { ...books, now: books.now + elapsed }
         break
-      case "DropMedia":
-        event = { _tag: "MediaDropped", dropped: turn.works ? 1 : 0 }
+      case "LeaveOut":
+        event = { _tag: "LeftOut", part: action.part, dropped: turn.works ? 1 : 0 }
         break
       case "RenewKey":
         event = { _tag: "KeyAsked", renewed: turn.works }

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Classifier } from "@outlast/agent"
 import * as ErrorFacts from "#agent/failure/facts/ErrorFacts"
 import { afterwards, blind, blinds, cases, errorOf, label, phrases, review, verdict } from "./corpus.ts"
-import { signals } from "./signals.ts"
+import { mediaSentences, signals } from "./signals.ts"
 
 const sentences = readFileSync(new URL("./sentences.txt", import.meta.url), "utf8")
   .split("\n")
@@ -61,6 +61,7 @@ describe("every rule", () => {
       (one) => [errorOf(one), one.provider] as const
     ),
     ...sentences.map(({ message, provider }) => [{ message }, provider] as const),
+    ...mediaSentences.map((message) => [{ statusCode: 400, message }, "other"] as const),
     ...signals.map(([error, , provider = ""]) => [error, provider] as const)
   ]
   const chains = inputs.map(([error, provider]) => ({ chain: ErrorFacts.fromUnknown(error), provider }))

@@ -1,6 +1,7 @@
 /** Images and files that a provider rejects, as opposed to requests that are invalid for another reason. */
 import { assert, describe, it } from "@effect/vitest"
 import { Classifier } from "@outlast/agent"
+import { mediaSentences } from "./signals.ts"
 
 const refused: ReadonlyArray<readonly [status: number, message: string, source: string]> = [
   [400, "Could not process image", "anthropics/claude-code#25592"],
@@ -29,7 +30,16 @@ const refused: ReadonlyArray<readonly [status: number, message: string, source: 
   [400, "Model do not support image input. Request id: 0217", "anomalyco/opencode#47994"],
   [404, "No endpoints found that support image input", "OpenRouter"],
   [400, "The PDF specified was not valid.", "Anthropic"],
-  [400, "this model does not support image input", "anomalyco/opencode#40632"]
+  [400, "this model does not support image input", "anomalyco/opencode#40632"],
+  ...[
+    ...mediaSentences,
+    "The image was specified using the image/jpeg media type, but the image appears to be a image/png image",
+    "messages: too many images and documents: 112 + 0 > 100",
+    "messages.0.content.1.pdf.source.base64.data: A maximum of 100 PDF pages may be provided.",
+    "The pdf is password protected",
+    "Unsupported MIME type: image/svg+xml",
+    "输入的图片格式不支持"
+  ].map((message) => [400, message, "a provider"] as const)
 ]
 
 const others: ReadonlyArray<readonly [status: number, message: string]> = [
@@ -43,7 +53,7 @@ const others: ReadonlyArray<readonly [status: number, message: string]> = [
   [400, "Invalid value: 'image'. Supported values are: 'text', 'json_object'"]
 ]
 
-const isMediaRefused = (statusCode: number, message: string): boolean => {
+const reasonOf = (statusCode: number, message: string) => {
   const body = JSON.stringify({ error: { message } })
   const error = Object.assign(new Error(message), {
     name: "AI_APICallError",
@@ -51,9 +61,52 @@ const isMediaRefused = (statusCode: number, message: string): boolean => {
     responseBody: body,
     responseHeaders: {}
   })
-  const { reason } = Classifier.failureOf(error)
+  return Classifier.failureOf(error).reason
+}
+
+const isMediaRefused = (status: number, message: string): boolean => {
+  const reason = reasonOf(status, message)
   return reason._tag === "Format" && reason.media === true
 }
+
+const thoughts: ReadonlyArray<readonly [status: number, message: string]> = [
+  [400, "The encrypted content gAAA...DQ== could not be verified."],
+  [400, "Item 'rs_1' of type 'reasoning' was provided without its required following item."],
+  [400, "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'."],
+  [404, "Item with id 'msg_1' not found. Items are not persisted when `store` is set to false."],
+  [400, "Invalid 'input[3].id': 'toolu_x'. Expected an ID that begins with 'fc'."],
+  [400, "messages.1.content.0: Invalid `signature` in `thinking` block"],
+  [400, "messages.1.content.0.thinking.signature: Field required"],
+  [400, "Corrupted thought signature."],
+  [422, "property 'messages.1.reasoning_content' is unsupported"]
+]
+
+describe("refused thinking", () => {
+  for (const [status, message] of thoughts) {
+    it(`is recognised in: ${message.slice(0, 70)}`, () => {
+      assert.deepInclude(reasonOf(status, message), { _tag: "Format", side: "request", thinking: true })
+    })
+  }
+
+  for (const [status, message] of [
+    [500, "Failed to decrypt reasoning"],
+    [400, "messages.2.content: Input should be a valid string"]
+  ] as const) {
+    it(`is not seen in: ${status} ${message}`, () => {
+      assert.notProperty(reasonOf(status, message), "thinking")
+    })
+  }
+})
+
+describe("a body of too many bytes", () => {
+  it("may be small enough without its images", () => {
+    assert.deepInclude(reasonOf(413, "Request exceeds the maximum size"), {
+      _tag: "ContextOverflow",
+      media: true
+    })
+    assert.notProperty(reasonOf(400, "prompt is too long: 208310 tokens > 200000 maximum"), "media")
+  })
+})
 
 describe("a rejected image or file", () => {
   for (const [status, message, source] of refused) {

@@ -178,3 +178,12 @@ export const signals: ReadonlyArray<readonly [error: unknown, reason: string, pr
   [unreached("EncodeError"), "Format"],
   [unreached("InvalidUrlError"), "PermanentNetwork"]
 ]
+
+/** Sentences with status 400 about images. Other words in them would decide otherwise. */
+export const mediaSentences: ReadonlyArray<string> = [
+  "Model mistral-large does not have vision capability",
+  "Image input modality is not enabled for models/gemma-3",
+  "Total image payload exceeds 50 MB",
+  "The images of this message exceed the quota of 20 per request",
+  "Expecting value for image_url, got base64 of unknown format"
+]

@@ -20,6 +20,9 @@ const pictures = ["image/jpeg", "image/png", "image/gif", "image/webp", "image/*
 /** Further media types that the client packages for Chat Completions send. */
 const documents = ["application/pdf", "audio/wav", "audio/mp3", "audio/mpeg"]
 
+/** Media types of links that Gemini fetches, in addition to images. */
+const links = ["application/", "audio/", "video/", "text/"]
+
 /** Media types to send: no images if the model is known not to read them. */
 const files = ({ images }: ModelInfo.Capabilities, others: ReadonlyArray<string>): ReadonlyArray<string> =>
   images === false ? others : [...pictures, ...others]
@@ -72,9 +75,9 @@ export const responses: DialectOf = (_, capabilities) => ({
 /**
  * Chat Completions at other vendors. Each provider refuses other things, so no two share a format.
  *
- * Thinking goes into the field `reasoning_content`. Cerebras and Groq refuse a request with that field. DeepSeek, Kimi
- * and Qwen, when they think, refuse a tool call without it. Chat templates of open models refuse late system messages
- * and two consecutive messages of one role.
+ * Thinking goes into the field `reasoning_content`. Cerebras, Groq and Mistral refuse a request with that field.
+ * DeepSeek, Kimi and Qwen, when they think, refuse a tool call without it. Chat templates of open models refuse late
+ * system messages and two consecutive messages of one role.
  */
 export const compatible: DialectOf = (model, capabilities, endpoint = "") => ({
   ...openai,
@@ -84,8 +87,25 @@ export const compatible: DialectOf = (model, capabilities, endpoint = "") => ({
   system: "leading",
   alternates: true,
   files: files(capabilities, [...documents, "text/"]),
-  linkedFiles: ["image/"]
+  linkedFiles: ["image/"],
+  ...(isMistral(model, endpoint) ? mistral : undefined),
+  ...(/^https:\/\/api\.perplexity\./.test(endpoint) ? ({ ending: "user" } as const) : undefined)
 })
+
+/**
+ * Mistral's own checks, also of its models behind other servers: ids of nine letters and digits, no fields that it does
+ * not know, no user message right after results, and a last message that is not the assistant's.
+ */
+const mistral = {
+  thinking: "none",
+  callId: /^[a-zA-Z0-9]{9}$/,
+  ending: "user",
+  afterResults: "I have the results."
+} as const
+
+const isMistral = (model: string, endpoint: string): boolean =>
+  /^https:\/\/(?:api|codestral)\.mistral\./.test(endpoint) ||
+  /(?:mis|mix|minis|magis|codes|devs|pix|vox)tral/i.test(model)
 
 const refusesThinking = /^https:\/\/api\.(?:cerebras|groq)\./
 const wantsThinking = /deepseek|kimi|qwen|qwq/i
@@ -101,6 +121,8 @@ export const google: DialectOf = (model) => ({
   unsignedCall: signs.test(model)
     ? { namespace: "google", field: "thoughtSignature", value: "skip_thought_signature_validator" }
     : undefined,
+  // A link needs its whole media type: the client cannot read it from the content.
+  linkedFiles: [...pictures.filter((type) => !type.includes("*")), "image/hei", ...links],
   assistantFiles: true
 })
 

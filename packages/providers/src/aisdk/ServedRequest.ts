@@ -13,6 +13,7 @@ import * as Tools from "./SpecTools.ts"
 import { ClientCall } from "./ClientCall.ts"
 import { isCredential } from "./Secrets.ts"
 import * as ServedPrompt from "./ServedPrompt.ts"
+import * as Thinking from "./Thinking.ts"
 
 export interface Request {
   readonly client: ClientCall
@@ -51,7 +52,11 @@ export const make = (options: LanguageModelV4CallOptions): Request => {
       format?.schema === undefined
         ? undefined
         : { name: format.name ?? "response", schema: objectSchema(format.schema, format.description) },
-    maxOutputTokens: options.maxOutputTokens,
+    // The AI SDK's limit does not count a thinking budget, ours does.
+    maxOutputTokens:
+      options.maxOutputTokens === undefined
+        ? undefined
+        : options.maxOutputTokens + Thinking.budgetIn(options.providerOptions),
     warnings: warningsOf(options)
   }
 }

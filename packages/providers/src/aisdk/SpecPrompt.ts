@@ -25,6 +25,8 @@ export interface Options {
    * there, into a user message after the results.
    */
   readonly toolFiles: "result" | "user-message"
+  /** See `Dialect`. */
+  readonly afterResults?: string | undefined
 }
 
 export const encode = (prompt: Prompt.Prompt, options: Options): Array<Spec.Message> => {
@@ -45,7 +47,12 @@ export const encode = (prompt: Prompt.Prompt, options: Options): Array<Spec.Mess
     if (encoded !== undefined) messages.push(encoded)
   }
   flush()
-  return messages
+  const { afterResults: text } = options
+  if (text === undefined) return messages
+  const answer: Spec.Message = { role: "assistant", content: [{ type: "text", text }] }
+  return messages.flatMap((message, i) =>
+    message.role === "user" && messages[i - 1]?.role === "tool" ? [answer, message] : [message]
+  )
 }
 
 /** Every text of a prompt. A failure must not quote any of them. */

@@ -4,6 +4,7 @@
  * Every request has the whole prompt: `previousResponseId` is not used. Warnings of a client (an unknown setting, a
  * dropped part) reach calls of the AI SDK only.
  */
+import { WellFormed } from "@outlast/agent/conversation"
 import { AnswerFacts } from "@outlast/agent/failure"
 import type { Redaction } from "@outlast/agent/failure"
 import { Classifier, ProviderFailure } from "@outlast/agent"
@@ -21,6 +22,7 @@ import type * as Spec from "./Spec.ts"
 import * as Failures from "./SpecError.ts"
 import * as Prompts from "./SpecPrompt.ts"
 import * as Tools from "./SpecTools.ts"
+import * as Thinking from "./Thinking.ts"
 
 /** Differences between wire formats that no client handles. */
 export interface WireFormat {
@@ -277,7 +279,8 @@ const callOptions = (
   const format = request.responseFormat.type === "json" ? Tools.jsonFormat(request.responseFormat) : undefined
   const prompt = Prompts.encode(request.prompt, {
     version: client.specificationVersion,
-    toolFiles: wire.toolFiles
+    toolFiles: wire.toolFiles,
+    afterResults: info.dialect?.afterResults
   })
   const call: Spec.CallOptions = {
     ...settings,
@@ -303,7 +306,14 @@ const callOptions = (
     headers: ofCall === undefined ? headers : { ...headers, ...headersOf(ofCall) },
     providerOptions: withStrictness(ClientCall.merged(providerOptions, asked?.providerOptions), format, wire)
   }
-  return wire.fit === undefined ? call : wire.fit(call, info)
+  const fitted = Thinking.withinLimit(
+    wire.fit === undefined ? call : wire.fit(call, info),
+    info,
+    client.provider,
+    asked?.maxOutputTokens
+  )
+  // The prompt is well-formed already, unless it has parts as the AI SDK wrote them. Tools and options never are.
+  return WellFormed.of(fitted)
 }
 
 /** Drops sampling settings for models that refuse them. The catalogue knows more models than the clients. */

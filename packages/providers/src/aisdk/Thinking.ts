@@ -1,11 +1,17 @@
 /**
- * Tells if a model thinks, and turns Claude's thinking off in a tool loop that another model began.
+ * Tells if a model thinks, keeps its thinking budget within the output limit, and turns Claude's thinking off in a
+ * tool loop that another model began.
+ *
+ * An output limit counts thinking and answer together, as the vendors do. Claude's client adds the budget to the limit,
+ * so the client gets the rest. A budget that leaves no room for the answer is lowered; below 1,024 tokens thinking is
+ * left out.
  *
  * With a thinking budget, the Messages API requires that the answer with the tool calls begins with Claude's own
  * thinking. An answer of another model has none. Such a request is sent with thinking off, and the next one after the
  * loop thinks again. Models with adaptive thinking have no such rule.
  */
 import type { ModelInfo } from "@outlast/agent"
+import type { Schema } from "effect"
 import type * as Spec from "./Spec.ts"
 
 const namespace = "anthropic"
@@ -48,16 +54,92 @@ export const thinkingOff = (
 
 /** True when the client will ask for thinking with a budget. */
 const budgeted = (
-  { reasoning = "provider-default" }: Spec.CallOptions,
+  call: Spec.CallOptions,
   thinking: Spec.Json | undefined,
   modes: NonNullable<ModelInfo.ModelInfo["capabilities"]>["thinking"]
 ): boolean => {
-  if (thinking !== undefined && thinking !== null) {
-    return typeof thinking === "object" && "type" in thinking && thinking.type === "enabled"
-  }
-  const asked = reasoning !== "provider-default" && reasoning !== "none"
-  return asked && modes !== undefined && modes.includes("enabled") && !modes.includes("adaptive")
+  if (thinking !== undefined && thinking !== null) return isEnabled(thinking)
+  return shareOf(call) > 0 && modes !== undefined && modes.includes("enabled") && !modes.includes("adaptive")
 }
+
+const isEnabled = (thinking: Spec.Json | undefined): thinking is Schema.JsonObject =>
+  typeof thinking === "object" && thinking !== null && "type" in thinking && thinking.type === "enabled"
+
+// -----------------------------------------------------------------------------
+// Budget
+// -----------------------------------------------------------------------------
+
+/** The smallest budget that Claude accepts, and the one that its client sends for none, in tokens. */
+const leastBudget = 1_024
+
+/** Tokens that stay for the answer, or half of a small limit. */
+const leastAnswer = 3_000
+
+/** Shares of the model's output limit that Claude's client takes as a budget for an effort. */
+const shares: Readonly<Record<string, number>> = {
+  minimal: 0.02,
+  low: 0.1,
+  medium: 0.3,
+  high: 0.6,
+  xhigh: 0.9,
+  max: 0.95
+}
+
+const shareOf = ({ reasoning = "provider-default" }: Spec.CallOptions): number => shares[reasoning] ?? 0
+
+/** The budget that a call of the AI SDK asks for with its own options, in tokens; 0 for none. */
+export const budgetIn = (options: Spec.Namespaced | undefined): number => {
+  const thinking = options?.[namespace]?.["thinking"]
+  if (!isEnabled(thinking)) return 0
+  const { budgetTokens } = thinking
+  return typeof budgetTokens === "number" ? budgetTokens : leastBudget
+}
+
+/**
+ * The call, with a budget that fits into its output limit. `provider` is the name that the client has for itself,
+ * `answer` the tokens that the program wants for the answer alone.
+ */
+export const withinLimit = (
+  call: Spec.CallOptions,
+  { capabilities, maxOutputTokens = 64_000 }: ModelInfo.ModelInfo,
+  provider: string,
+  answer = leastAnswer
+): Spec.CallOptions => {
+  const { maxOutputTokens: limit } = call
+  if (limit === undefined) return call
+  const room = limit - Math.min(answer, leastAnswer, Math.ceil(limit / 2))
+  const options = (
+    name: string,
+    field: string,
+    value: Schema.JsonObject
+  ): Pick<Spec.CallOptions, "providerOptions"> => ({
+    providerOptions: { ...call.providerOptions, [name]: { ...call.providerOptions?.[name], [field]: value } }
+  })
+  if (provider.includes(namespace)) {
+    const own = call.providerOptions?.[namespace]?.["thinking"]
+    if (!budgeted(call, own, capabilities?.thinking)) return call
+    const asked = isEnabled(own)
+      ? budgetIn(call.providerOptions)
+      : Math.round(maxOutputTokens * shareOf(call))
+    const budgetTokens = Math.min(Math.max(asked, leastBudget), room)
+    if (budgetTokens < leastBudget)
+      return { ...call, ...options(namespace, "thinking", { type: "disabled" }) }
+    const thinking = { ...(isEnabled(own) ? own : { type: "enabled" }), budgetTokens }
+    return { ...call, ...options(namespace, "thinking", thinking), maxOutputTokens: limit - budgetTokens }
+  }
+  const config = call.providerOptions?.["google"]?.["thinkingConfig"]
+  return provider.includes("google") && isBudget(config) && config.thinkingBudget > room
+    ? { ...call, ...options("google", "thinkingConfig", { ...config, thinkingBudget: room }) }
+    : call
+}
+
+const isBudget = (
+  config: Spec.Json | undefined
+): config is Schema.JsonObject & { readonly thinkingBudget: number } =>
+  typeof config === "object" &&
+  config !== null &&
+  "thinkingBudget" in config &&
+  typeof config.thinkingBudget === "number"
 
 /** True when the prompt ends with tool results for an answer that does not begin with signed thinking. */
 const inForeignLoop = (prompt: ReadonlyArray<Spec.Message>): boolean => {

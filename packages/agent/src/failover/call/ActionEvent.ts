@@ -15,7 +15,7 @@ export const eventOf = (action: Action, numbers: Numbers): ResilienceEvents.NoTi
     case "Attempt":
     case "Wait":
     // Its event tells how many there are.
-    case "DropMedia":
+    case "LeaveOut":
       return undefined
     case "Switch": {
       const { from, target, failure } = action

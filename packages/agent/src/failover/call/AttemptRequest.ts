@@ -37,12 +37,12 @@ export interface AttemptRequest extends ProviderRequest {
 export const requestOf = (
   options: LanguageModel.ProviderOptions,
   { ref, key, info, model }: Target,
-  { outputLimit, wording, refuses, limits, heard, span }: Asked
+  { outputLimit, wording, refuses, omitsThinking, limits, heard, span }: Asked
 ): AttemptRequest => {
   const { prompt, tools, toolChoice } = options
   const dialect = model.info.dialect ?? Dialect.defaults
   const names = ToolNames.of(tools, dialect)
-  const sent = cacheOf(ref).adapt(prompt, { ref, dialect, wording, names, refuses })
+  const sent = cacheOf(ref).adapt(prompt, { ref, dialect, wording, names, refuses, omitsThinking })
   return {
     ...options,
     prompt: sent.prompt,
@@ -67,7 +67,7 @@ const caches = new WeakMap<TargetRef, PrefixCache>()
 const cacheOf = (target: TargetRef): PrefixCache => {
   const known = caches.get(target)
   if (known !== undefined) return known
-  const made = new PrefixCache(Conversation.strip)
+  const made = new PrefixCache(Conversation.outgoing)
   caches.set(target, made)
   return made
 }
@@ -79,6 +79,7 @@ export interface Asked extends Pick<ProviderRequest, "limits" | "heard"> {
   readonly wording?: Wording | undefined
   /** Kinds of media that the target has refused. `undefined`: none. */
   readonly refuses?: Portable.Options["refuses"]
+  readonly omitsThinking?: Portable.Options["omitsThinking"]
   readonly span?: Tracer.Span | undefined
 }
 

@@ -73,6 +73,13 @@ export interface MediaDropped extends OfCall {
   readonly dropped: number
 }
 
+export interface ThinkingDropped extends OfCall {
+  readonly _tag: "ThinkingDropped"
+  readonly target: TargetRef
+  /** Number of parts that lost thinking, a signature or an item id. */
+  readonly dropped: number
+}
+
 export interface KeyRenewing extends OfCall {
   readonly _tag: "KeyRenewing"
   readonly target: TargetRef
@@ -189,6 +196,7 @@ export type CallEvent =
   | OutputLimitLowered
   | CallCompacting
   | MediaDropped
+  | ThinkingDropped
   | KeyRenewing
   | CutAnswerDelivered
   | ModelChanged
@@ -328,6 +336,11 @@ export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
       info(
         `  ${target.id} refuses ${dropped === 1 ? "an image or file" : `${dropped} images or files`}: sent as a note`
       ),
+    metrics: []
+  },
+  ThinkingDropped: {
+    doc: "The model refused thinking, signatures or item ids of earlier answers. The conversation is sent without them, in this call and in later ones.",
+    line: ({ target }) => info(`  ${target.id} refuses thinking of earlier answers: left out`),
     metrics: []
   },
   KeyRenewing: {

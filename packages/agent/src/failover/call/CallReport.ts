@@ -10,6 +10,7 @@ import { ResilienceEvents, Warnings } from "@outlast/resilience"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Usage } from "../../conversation/Usage.ts"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
+import type { Leavable } from "../../failure/reasons/Leavable.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { Verdict } from "../../recovery/Seam.ts"
 import { isDiminishing } from "../../recovery/Truncation.ts"
@@ -182,12 +183,14 @@ export class CallReport {
     return this.#publish({ _tag: "CallAbandoned", ...this.#numbers() })
   }
 
-  /** Images and files are sent to `target` as notes from now on. */
-  droppedMedia(target: TargetRef, dropped: number): Told {
+  /** Parts of a kind are not sent to `target` from now on. */
+  leftOut(target: TargetRef, part: Leavable, dropped: number): Told {
     if (dropped === 0) return undefined
-    if (this.#context.raised !== undefined) this.#context.raised.notes.mediaDropped += dropped
-    const line = this.#context.chain.memory.log.droppedMedia(target, dropped)
-    return inTurn(written(line), this.#publish({ _tag: "MediaDropped", ...this.#numbers(), target, dropped }))
+    const isMedia = part === "media"
+    if (isMedia && this.#context.raised !== undefined) this.#context.raised.notes.mediaDropped += dropped
+    const line = this.#context.chain.memory.log.leftOut(target, part, dropped)
+    const _tag = isMedia ? "MediaDropped" : "ThinkingDropped"
+    return inTurn(written(line), this.#publish({ _tag, ...this.#numbers(), target, dropped }))
   }
 
   /** How the text of an attempt was joined to what had been shown. */

@@ -1,13 +1,17 @@
 /**
  * The requests of one call: its options, the request of each attempt, and the changes that make a request acceptable (a
- * shorter conversation, notes in place of refused media).
+ * shorter conversation, without refused parts).
  *
  * A change returns the event that `CallRun` feeds to `CallState`. No target is chosen here, and nothing is published.
  */
 import { Cause, Effect } from "effect"
 import type { LanguageModel, Prompt } from "effect/ai"
+import * as Portable from "../../conversation/Portable.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
+import { countsAll } from "../../failure/reasons/Leavable.ts"
+import type { Leavable } from "../../failure/reasons/Leavable.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import * as Omissions from "../chain/Omissions.ts"
 import { AnswerEnd } from "../decide/AnswerEnd.ts"
 import type { Event } from "../decide/CallState.ts"
 import { timed } from "../target/Timed.ts"
@@ -16,6 +20,7 @@ import type { AttemptRequest } from "./AttemptRequest.ts"
 import { requestOf } from "./AttemptRequest.ts"
 import type { CallContext } from "./CallContext.ts"
 import * as Conversation from "./Conversation.ts"
+import * as ConversationKey from "./ConversationKey.ts"
 
 export class CallRequest {
   readonly #context: CallContext
@@ -23,6 +28,8 @@ export class CallRequest {
   readonly #endsInResults: boolean
   #options: LanguageModel.ProviderOptions
   #isAsHad: boolean
+  /** What this call leaves out, by target id. */
+  #omitted: Map<string, Omissions.Omitted> | undefined
 
   constructor(context: CallContext, options: LanguageModel.ProviderOptions) {
     this.#context = context
@@ -48,11 +55,13 @@ export class CallRequest {
     partial: string,
     heard: AttemptRequest["heard"]
   ): AttemptRequest {
-    const { memory, policy } = this.#context.chain
+    const { policy } = this.#context.chain
+    const omitted = this.#omittedAt(target.ref)
     const plain = requestOf(this.#options, target, {
       outputLimit,
       wording: policy.wording,
-      refuses: memory.refusedMedia.test(target.ref),
+      refuses: omitted === undefined ? undefined : Omissions.refuses(omitted),
+      omitsThinking: omitted?.thinking,
       limits: policy.limits,
       heard,
       span
@@ -86,9 +95,34 @@ export class CallRequest {
     })
   }
 
-  /** Sends notes to `target` in place of images and files from now on. Returns how many the request has. */
-  dropMedia(target: TargetRef): number {
-    return this.#context.chain.memory.refusedMedia.add(target, this.#options.prompt)
+  /** Leaves out what `target` refuses, in this call. */
+  leaveOut(target: TargetRef, part: Leavable, { reason }: ProviderFailure): Omissions.Left {
+    const { info } = this.#context.targetOf(target).model
+    const to = Portable.destinationOf({ ref: target, dialect: info.dialect })
+    const before = this.#omittedAt(target) ?? Omissions.nothing
+    const result = Omissions.leaveOut(before, part, countsAll(reason), this.#options.prompt, to)
+    this.#omitted = new Map(this.#omitted).set(target.id, result.omitted)
+    return result
+  }
+
+  /** The target has answered: what the call left out for it is left out in later calls, too. */
+  answered(target: TargetRef): void {
+    const { omissions } = this.#context.chain.memory
+    const omitted = this.#omitted?.get(target.id)
+    if (omitted === undefined && omissions.isEmpty) return
+    omissions.answered(target, this.#conversation, this.#options.prompt, omitted)
+  }
+
+  #omittedAt(target: TargetRef): Omissions.Omitted | undefined {
+    const { omissions } = this.#context.chain.memory
+    return (
+      this.#omitted?.get(target.id) ??
+      (omissions.isEmpty ? undefined : omissions.of(target, this.#conversation))
+    )
+  }
+
+  get #conversation(): string {
+    return this.#context.conversation ?? ConversationKey.of(this.#options.prompt)
   }
 }
 

@@ -183,6 +183,7 @@ export class CallRun {
     const own = usage !== undefined ? costOf(price, usage) : price === undefined ? undefined : 0
     const costUsd = own === undefined ? undefined : own + this.#state.ledger.cost
     this.#outcome.succeeded(attempt, usage)
+    this.#request.answered(attempt.target.ref)
     this.#trace?.succeeded(attempt.target.ref, costUsd)
     const told = this.#report.succeeded(attempt, usage, costUsd)
     return told === undefined ? Effect.succeed(costUsd) : Effect.as(told, costUsd)
@@ -253,10 +254,11 @@ export class CallRun {
         return Effect.flatMap(this.#waited(action), (event) => this.#advance(event))
       case "Compact":
         return Effect.flatMap(this.#request.compact(action.failure), (event) => this.#advance(event))
-      case "DropMedia": {
-        const dropped = this.#request.dropMedia(action.target)
-        const told = this.#report.droppedMedia(action.target, dropped)
-        return after(told, this.#fed({ _tag: "MediaDropped", dropped }))
+      case "LeaveOut": {
+        const { part, target, failure } = action
+        const { dropped, left } = this.#request.leaveOut(target, part, failure)
+        const told = this.#report.leftOut(target, part, dropped)
+        return after(told, this.#fed({ _tag: "LeftOut", part, dropped, left }))
       }
       case "RenewKey":
         return Effect.flatMap(this.#renewed(action.target), (renewed) =>

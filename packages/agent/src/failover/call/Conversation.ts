@@ -3,6 +3,8 @@
  */
 import { Prompt } from "effect/ai"
 import { namespace } from "../../conversation/Answered.ts"
+import { mapped } from "../../conversation/Unchanged.ts"
+import * as WellFormed from "../../conversation/WellFormed.ts"
 
 type Options = Readonly<Record<string, unknown>>
 
@@ -13,6 +15,10 @@ const isPartialThinking = (part: { readonly type: string; readonly options: Opti
   const ours = part.options[namespace]
   return part.type === "reasoning" && typeof ours === "object" && ours !== null && "partial" in ours
 }
+
+/** The messages as they leave: stripped, and well-formed. The same array where there is nothing to do. */
+export const outgoing = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Message> =>
+  mapped(strip(messages), (message) => [WellFormed.of(message)])
 
 /** The messages without our options and without unfinished thinking. The same array where there is nothing to do. */
 export const strip = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Message> =>
@@ -69,8 +75,10 @@ export const continued = (prompt: Prompt.Prompt, partial: string, nudge: string)
       // Some providers refuse an assistant message of blanks; there is nothing in it to continue.
       ...(partial.trim() === ""
         ? []
-        : [{ role: "assistant" as const, content: [{ type: "text" as const, text: partial }] }]),
-      { role: "user", content: [{ type: "text", text: nudge }] }
+        : [
+            { role: "assistant" as const, content: [{ type: "text" as const, text: WellFormed.of(partial) }] }
+          ]),
+      { role: "user", content: [{ type: "text", text: WellFormed.of(nudge) }] }
     ])
   )
 

@@ -9,6 +9,7 @@ import type { Warnings } from "@outlast/resilience"
 import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
 import { needsPerson } from "../../failure/reasons/CallFailure.ts"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
+import type { Leavable } from "../../failure/reasons/Leavable.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { waitInWords, whatHappened, whatToDo } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
@@ -43,10 +44,14 @@ export class ChainLog {
     return { level: "Warn", text: `Switched from ${from.id} back to ${target.id}, which answers again.` }
   }
 
-  /** Line for images and files that requests to a model omit from now on. */
-  droppedMedia(target: TargetRef, dropped: number): Warnings.Line {
-    const what = dropped === 1 ? "an image or file" : `${dropped} images or files`
-    return { level: "Warn", text: `${target.id} refuses ${what}. The model gets a note instead.` }
+  /** Line for parts that requests to a model omit from now on. */
+  leftOut(target: TargetRef, part: Leavable, dropped: number): Warnings.Line {
+    const files = dropped === 1 ? "an image or file" : `${dropped} images or files`
+    const text =
+      part === "media"
+        ? `${target.id} refuses ${files}. The model gets a note instead.`
+        : `${target.id} refuses thinking or signatures of earlier answers. The request is sent again without them.`
+    return { level: "Warn", text }
   }
 
   /** Line for a failed call. Returns no line when the previous call failed in the same way. */

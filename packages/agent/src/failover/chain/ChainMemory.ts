@@ -21,7 +21,7 @@ import * as Facts from "../decide/OrderFacts.ts"
 import type { ProviderRecords } from "./ProviderHealth.ts"
 import * as Health from "./ProviderHealth.ts"
 import { RetryQueue } from "./RetryQueue.ts"
-import { RefusedMedia } from "./RefusedMedia.ts"
+import { Omissions } from "./Omissions.ts"
 import type { CooldownRule } from "../decide/RecoveryPolicy.ts"
 import type { Sending } from "../decide/Sending.ts"
 
@@ -40,7 +40,7 @@ export class ChainMemory {
   /** Ids of targets that refused to stream. They get plain requests. */
   readonly refusesStreams = new Set<string>()
   /** Images and files that models refused. Requests have notes in their place. */
-  readonly refusedMedia = new RefusedMedia()
+  readonly omissions = new Omissions()
   /** Attempts in flight by call number. A call has at most one. */
   readonly flying = new Map<number, Flying>()
   /** Time of the last content from each target, by target id, in monotonic milliseconds. */

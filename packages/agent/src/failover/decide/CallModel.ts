@@ -3,6 +3,7 @@
  * only types, starting points and a few predicates.
  */
 import type { CallFailure, TargetOut } from "../../failure/reasons/CallFailure.ts"
+import type { Leavable } from "../../failure/reasons/Leavable.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Rungs } from "../../recovery/Truncation.ts"
@@ -74,8 +75,16 @@ export type Event =
   /** Compaction shortened the conversation by about `freed` tokens. */
   | { readonly _tag: "Compacted"; readonly freed: number }
   | { readonly _tag: "CompactionFailed" }
-  /** Number of images and files that are replaced with a note from now on; 0 when the request has none. */
-  | { readonly _tag: "MediaDropped"; readonly dropped: number }
+  /**
+   * `dropped` parts are left out from now on; 0 when the request has none. `left` of the same kind are still sent, and
+   * may be left out next. Default 0.
+   */
+  | {
+      readonly _tag: "LeftOut"
+      readonly part: Leavable
+      readonly dropped: number
+      readonly left?: number | undefined
+    }
   /** The key was refreshed. `renewed` is true when its value changed. */
   | { readonly _tag: "KeyAsked"; readonly renewed: boolean }
   /** A circuit, a health check or a limit on our side refused the attempt before it was sent. */
@@ -172,9 +181,13 @@ export type Action =
       readonly failure: ProviderFailure
       readonly cooldown: undefined
     }
-  /** Replaces the images and files that `target` refuses with a note. The next event is `MediaDropped`. */
+  /**
+   * Leaves out what `target` refuses: images and files become a note, thinking goes without one. The next event is
+   * `LeftOut`.
+   */
   | {
-      readonly _tag: "DropMedia"
+      readonly _tag: "LeaveOut"
+      readonly part: Leavable
       readonly target: TargetRef
       readonly failure: ProviderFailure
       readonly cooldown: undefined
@@ -318,8 +331,8 @@ export interface CallState {
   /** Id of the target that the last compaction was for. */
   readonly compactedAt: string | undefined
   /**
-   * Remedies that the call has used already, each with its target: a refreshed key, a lowered output limit, images
-   * replaced with notes, a probe of a cooling target.
+   * Remedies that the call has used already, each with its target: a refreshed key, a lowered output limit, parts
+   * that were left out, a probe of a cooling target.
    */
   readonly mended: ReadonlySet<string>
   /** The failure that a remedy is in progress for, for example a compaction. */

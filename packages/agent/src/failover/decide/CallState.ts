@@ -28,6 +28,7 @@ import { Duration } from "effect"
 import { Backoff } from "@outlast/resilience"
 import { Format, Timeout } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import { leavable } from "../../failure/reasons/Leavable.ts"
 import { isWrongObject, local } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import * as Nudge from "../../recovery/Nudge.ts"
@@ -100,9 +101,9 @@ export const step = <Class extends string>(
       return event._tag === "Compacted" && event.freed > 0
         ? again(policy, { ...state, overflowed: undefined }, snapshot, draw)
         : mendedInVain(policy, { ...state, compactions: Infinity }, snapshot, draw)
-    case "MediaDropped":
+    case "LeftOut":
       return event.dropped > 0
-        ? again(policy, state, snapshot, draw)
+        ? again(policy, { ...state, mended: mendedBut(state, event) }, snapshot, draw)
         : mendedInVain(policy, state, snapshot, draw)
     case "KeyAsked":
       return event.renewed
@@ -351,7 +352,7 @@ const onFailure = (
   const lowered = withoutRaise(policy, state, event, here, snapshot)
   if (lowered !== undefined) return lowered
   const stops = row.then === "stop"
-  if (stops && !isMediaRefused(failure)) return giveUp(state, failure, undefined)
+  if (stops && leavable(failure.reason).length === 0) return giveUp(state, failure, undefined)
   const leaving = Choice.cooldownFor(row, event, here, snapshot)
   const late = isLate(policy, state, snapshot)
   if (
@@ -472,8 +473,9 @@ const mend = (
   ) {
     return [{ _tag: "RenewKey", target: here, cooldown: undefined }, marked("key")]
   }
-  if (isMediaRefused(failure) && !state.mended.has(`media ${here.id}`)) {
-    return [{ _tag: "DropMedia", target: here, failure, cooldown: undefined }, marked("media")]
+  const part = leavable(failure.reason).find((part) => !state.mended.has(`${part} ${here.id}`))
+  if (part !== undefined) {
+    return [{ _tag: "LeaveOut", part, target: here, failure, cooldown: undefined }, marked(part)]
   }
   if (row.then !== "grow") return undefined
   const limit = OutputLimit.lowered(failure) ?? Infinity
@@ -492,9 +494,13 @@ const mend = (
   return undefined
 }
 
-const isMediaRefused = ({ reason }: ProviderFailure): boolean =>
-  // Stryker disable next-line ConditionalExpression: the first is for the types; other reasons have no `media`.
-  reason._tag === "Format" && reason.media === true
+/** The remedies that the call has used. Leaving parts out is none yet while some of them are left. */
+const mendedBut = (
+  { mended, target }: CallState,
+  { part, left = 0 }: Event & { readonly _tag: "LeftOut" }
+): ReadonlySet<string> =>
+  // Stryker disable next-line OptionalChaining: for the types; the target was asked.
+  left === 0 ? mended : new Set([...mended].filter((remedy) => remedy !== `${part} ${target?.id}`))
 
 /** True when the call should repeat on this target although another key or endpoint of the same model is ready. */
 const preferredToEquivalent = (

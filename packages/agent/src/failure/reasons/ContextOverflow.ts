@@ -15,7 +15,9 @@ export class ContextOverflow extends Schema.TaggedClass<ContextOverflow>(id("Con
     /** The size of the request in tokens, when the provider named it. */
     requested: Schema.optional(Schema.Finite),
     /** The part of `requested` that is reserved for the answer, in tokens, when the provider counted and named it. */
-    output: Schema.optional(Schema.Finite)
+    output: Schema.optional(Schema.Finite),
+    /** True when the body of the request is too large, in bytes. Images and files are the largest part of most bodies. */
+    media: Schema.optionalKey(Schema.Boolean)
   }
 ) {}
 
@@ -25,8 +27,13 @@ export const contextOverflow: ReasonDefinition<ContextOverflow> = {
   happened: ({ reason, status }) =>
     reason.limit === undefined || reason.requested === undefined
       ? `the conversation is larger than the model's window${status}`
-      : `the conversation (${reason.requested} tokens) is larger than the window (${reason.limit} tokens)`,
-  advice: () => "Shorten the conversation, or add a target with a larger window.",
+      : reason.output === undefined
+        ? `the conversation (${reason.requested} tokens) is larger than the window (${reason.limit} tokens)`
+        : `the conversation (${reason.requested - reason.output} tokens) and the output limit (${reason.output} tokens) are larger than the window (${reason.limit} tokens)`,
+  advice: ({ reason }) =>
+    reason.output === undefined
+      ? "Shorten the conversation, or add a target with a larger window."
+      : "Shorten the conversation, lower `OutputLimit`, or add a target with a larger window.",
   notice: "has too small a window",
   nearest: ({ description }) =>
     new AiError.InvalidRequestError({ parameter: "prompt", constraint: "context_length", description }),

@@ -23,7 +23,11 @@ export class Format extends Schema.TaggedClass<Format>(id("Format"))("Format", {
   /** The problem with an answer that should be an object, and its place. Contains no text of the answer. */
   problem: Schema.optional(Schema.String),
   /** True when the provider refuses an image or a file of the request. */
-  media: Schema.optionalKey(Schema.Boolean)
+  media: Schema.optionalKey(Schema.Boolean),
+  /** True when the provider counts all images and files of the request, not only the new ones. */
+  allMedia: Schema.optionalKey(Schema.Boolean),
+  /** True when the provider refuses thinking, a signature or the id of an earlier item. */
+  thinking: Schema.optionalKey(Schema.Boolean)
 }) {}
 
 export const format: ReasonDefinition<Format> = {

@@ -83,7 +83,8 @@ export const families: ReadonlyArray<Rule.Rule> = [
       "(лимит|квот|한도|할당량|límite|limite|cuota|kontingent|上限|制限|vượt quá)"
     ],
     rateLimit,
-    vague
+    vague,
+    ["(images|files|documents|pages|videos)…per (request|prompt|message|conversation)"]
   ),
   family(
     "access",
@@ -105,7 +106,10 @@ export const families: ReadonlyArray<Rule.Rule> = [
     ],
     modelNotFound,
     blamed,
-    ["(response|output|answer|tool|format|parameter|parameters|name is required|memory|language model)"]
+    [
+      "(response|output|answer|tool|format|parameter|parameters|name is required|memory|language model)",
+      "(vision|image|images|multimodal|audio|video|pdf)"
+    ]
   ),
   family(
     "capacity",

@@ -31,7 +31,8 @@ const least = { support: 1, margin: 0.25 }
 const ofAnswer =
   /\b(?:response|answer|output|reply|stream|chunk|completion|choices|pars(?:e|ing)|decod(?:e|ing))\b/
 
-const format = ({ text }: ErrorFacts): FailoverReason => (ofAnswer.test(text) ? badResponse : badRequest)
+const format = (facts: ErrorFacts): FailoverReason =>
+  ofAnswer.test(facts.text) ? badResponse : badRequest(facts)
 
 /** Reason of each label. `unknown` is absent: the rule does not match then. */
 const reasons: Readonly<Record<string, FailoverReason | ((facts: ErrorFacts) => FailoverReason)>> = {

@@ -3,6 +3,7 @@
  */
 import type { ErrorFacts } from "../facts/ErrorFacts.ts"
 import * as R from "../reasons/FailoverReason.ts"
+import * as About from "../facts/About.ts"
 import * as Sizes from "../facts/Sizes.ts"
 
 export const auth = new R.Auth({ permanent: false })
@@ -13,12 +14,15 @@ export const serverError = new R.ServerError()
 export const network = new R.Network()
 export const permanentNetwork = new R.PermanentNetwork()
 export const modelNotFound = new R.ModelNotFound()
-export const badRequest = new R.Format({ side: "request" })
+
+/** A malformed request, with the kinds of its parts that the sentence is about. */
+export const badRequest = (facts: ErrorFacts): R.Format => About.requestOf(facts)
 /** A malformed request. Has the model's output limit if the text says that a longer answer was requested. */
-export const badRequestOrLimit = ({ text, codes }: ErrorFacts): R.Format => {
+export const badRequestOrLimit = (facts: ErrorFacts): R.Format => {
+  const { text, codes } = facts
   const fields = codes.filter((code) => code.startsWith("field/"))
   const outputLimit = Sizes.ofOutput(`${fields.join(" ")} ${text}`)
-  return outputLimit === undefined ? badRequest : new R.Format({ side: "request", outputLimit })
+  return outputLimit === undefined ? badRequest(facts) : new R.Format({ side: "request", outputLimit })
 }
 export const badResponse = new R.Format({ side: "response" })
 export const contentPolicy = new R.ContentPolicy()
@@ -61,5 +65,11 @@ export const rateLimit = ({ text }: ErrorFacts): R.RateLimit =>
   Sizes.isLiftable(text) ? liftable : unliftable
 
 /** An overflow with the window and the size of the request, if the text names them. */
-export const contextOverflow = ({ text }: ErrorFacts): R.ContextOverflow =>
-  new R.ContextOverflow(Sizes.ofWindow(text))
+export const contextOverflow = ({ text, said, status }: ErrorFacts): R.ContextOverflow =>
+  new R.ContextOverflow({
+    ...Sizes.ofWindow(text),
+    ...((said ?? status) === 413 || inBytes.test(text) ? { media: true } : undefined)
+  })
+
+/** Words for the size of a body. The size of a conversation is in tokens. */
+const inBytes = /payload|\bentity\b|\bbody\b|\bbytes\b|\d ?mi?b\b/
