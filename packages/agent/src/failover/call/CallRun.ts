@@ -107,6 +107,11 @@ export class CallRun {
     return this.#context.now()
   }
 
+  /** Monotonic milliseconds without those in which the event loop stood still: the time of limits. */
+  awake(now = this.now()): number {
+    return now - this.#context.lost
+  }
+
   /** True once the headers of the current attempt's response have come. */
   get isHeard(): boolean {
     return this.#outcome.isHeard
