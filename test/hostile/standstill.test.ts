@@ -5,35 +5,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Duration, Effect } from "effect"
 import { Worker } from "node:worker_threads"
-import type { ServerResponse } from "node:http"
 import type { Vendor } from "./Asked.ts"
 import { asked, policy, vendors, ways } from "./Asked.ts"
-import type { Hit } from "./RawServer.ts"
 import * as Replies from "./Replies.ts"
-
-/** What a reply writes, as the thread sends it. */
-const recorded = (vendor: Vendor, isStream: boolean): Recorded => {
-  const out = { type: "", body: "" }
-  const write = (chunk = "") => void (out.body += chunk)
-  const response = {
-    writeHead: (_: number, headers: Record<string, string>) => (out.type = headers["content-type"] ?? ""),
-    flushHeaders: () => {},
-    write,
-    end: write
-  }
-  const hit = { body: { stream: isStream }, url: isStream ? "alt=sse" : "" }
-  // The methods and fields that replies use.
-  Replies.send[vendor]({ text: "The Nile.", end: Replies.ends[vendor].stop, tokens: 4 })(
-    response as unknown as ServerResponse,
-    hit as Hit
-  )
-  return out
-}
-
-interface Recorded {
-  readonly type: string
-  readonly body: string
-}
 
 const paths: { readonly [V in Vendor]: RegExp } = {
   anthropic: /\/messages/,
@@ -46,7 +20,10 @@ const paths: { readonly [V in Vendor]: RegExp } = {
 const everyone = Object.keys(vendors) as ReadonlyArray<Vendor> // Object.keys forgets the names
 
 const replies = everyone.flatMap((vendor) =>
-  [true, false].map((isStream) => ({ path: paths[vendor], isStream, reply: recorded(vendor, isStream) }))
+  [true, false].map((isStream) => {
+    const reply = { text: "The Nile.", end: Replies.ends[vendor].stop, tokens: 4 }
+    return { path: paths[vendor], isStream, reply: Replies.written(Replies.send[vendor](reply), isStream) }
+  })
 )
 
 /** Reports each request, and answers it a moment later: headers and half of the body, then the rest. */

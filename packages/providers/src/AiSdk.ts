@@ -30,6 +30,7 @@ import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import type { Options } from "./aisdk/Target.ts"
 import * as Target from "./aisdk/Target.ts"
 
+export { maxBytes } from "./aisdk/BodyLimit.ts"
 export type { CallSettings, Namespaced, SpecModel } from "./aisdk/Spec.ts"
 export type { CommonOptions, Options } from "./aisdk/Target.ts"
 
@@ -47,7 +48,8 @@ export const model = (options: Options): ProviderModel.TargetSpec => {
  *
  * - Redirects to another origin are not followed: they fail with a `ProviderFailure` of reason `PermanentNetwork`.
  * - A stream of events ends at its last event, and events that the client does not know are skipped.
- * - A request is repeated once when the server had closed its idle connection.
+ * - A response of more than {@link maxBytes} fails, and its connection is closed.
+ * - A request is repeated when the server had closed its idle connection.
  */
 export const fetch: typeof globalThis.fetch = Fetch.make()
 

@@ -1,5 +1,5 @@
 /**
- * A time limit for connecting, and early access to the headers of a response.
+ * The time limits of a request: one for connecting, and none of undici's. Early access to the headers of a response.
  *
  * Clients of providers and `fetch` have no option for such a limit. Node, however, publishes the progress of each
  * request on diagnostics channels (`undici:*`; the `undici` package uses the same). A request belongs to a call when it
@@ -7,6 +7,8 @@
  *
  * - The time runs from the creation of the first request until its headers are written to a socket, new or reused.
  * - After that there is no limit here, for further requests of the same call neither.
+ * - undici gives up after 300 s without headers, and after 300 s without a byte of the body. In a call, only the limits
+ *   of its policy hold: those of undici are lifted, except where the program set them for the request itself.
  * - Headers of a response are passed on when they arrive, before the body.
  * - A `fetch` that does not publish to the channels (another runtime, not undici) is never limited.
  *
@@ -132,6 +134,7 @@ const listen = (): void => {
     const request = requestOf(message)
     if (connection === undefined || request === undefined) return
     connections.set(request, connection)
+    lift(request)
     connection.begin()
   })
   // A socket opened for one request may carry another. Requests are matched by identity, not by context.
@@ -144,6 +147,12 @@ const listen = (): void => {
     const connection = request === undefined ? undefined : connections.get(request)
     connection?.onHeaders?.(headersOf(message))
   })
+}
+
+/** Lifts the limits of the request's connection. Zero means no limit, as in the options of undici. */
+const lift = (request: { headersTimeout?: unknown; bodyTimeout?: unknown }): void => {
+  request.headersTimeout ??= 0
+  request.bodyTimeout ??= 0
 }
 
 /** undici gives raw headers: names and values in turn. */

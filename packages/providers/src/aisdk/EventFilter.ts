@@ -11,14 +11,13 @@
  * - An event that the end of the body cuts is dropped, unless its data is complete and only its blank line is missing.
  * - Bytes are read as Latin-1, one character for each. No text is decoded.
  *
- * Limit: an event of more than `maxEvent` bytes fails, so the filter never buffers more than that.
+ * Limits: an event of more than `maxEvent` bytes fails, so the filter never buffers more than that. A stream fails above
+ * `maxBytes.stream`, and above `maxBytes.event` of comments and dropped events in a row.
  */
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
 import { EventFacts } from "@outlast/agent/failure"
+import { maxBytes, tooLong } from "./BodyLimit.ts"
 import type { StreamProtocol } from "./StreamProtocol.ts"
-
-/** Bytes. Images in one event take some 20 MB. */
-const defaultMaxEvent = 32 * 1024 * 1024
 
 /** Bytes. A longer event is not read as an error. */
 const maxError = 65_536
@@ -36,6 +35,9 @@ export class EventFilter {
   /** Earlier bytes of the current event: the first `#size` of this buffer. */
   #held = Buffer.alloc(0)
   #size = 0
+  /** Bytes that were pushed, in all and since an event passed. */
+  #total = 0
+  #idle = 0
   /** The current event has a complete line. */
   #hasLine = false
   /** True when the current line is not empty. */
@@ -52,7 +54,7 @@ export class EventFilter {
   /** `refused` makes the error to throw for an error in place of a stream, from the text of its event. */
   constructor(
     protocol: StreamProtocol,
-    maxEvent: number = defaultMaxEvent,
+    maxEvent: number = maxBytes.event,
     refused?: (event: string) => Error
   ) {
     this.#protocol = protocol
@@ -64,6 +66,12 @@ export class EventFilter {
   push(bytes: Uint8Array): ReadonlyArray<Uint8Array> {
     this.#out = []
     if (this.isEnded || bytes.length === 0) return this.#out
+    this.#total += bytes.length
+    this.#idle += bytes.length
+    if (this.#total > maxBytes.stream) throw tooLong(`The stream has more than ${maxBytes.stream} bytes.`)
+    if (this.#idle > maxBytes.event + bytes.length) {
+      throw tooLong(`The stream has more than ${maxBytes.event} bytes without an event.`)
+    }
     this.#chunk = bytes
     const text = latin1Slice.call(bytes, 0, bytes.length)
     // Where the current event and line begin in this chunk.
@@ -161,6 +169,7 @@ export class EventFilter {
       this.#complete()
     }
     if (verdict === "skip") return false
+    this.#idle = 0
     this.#refused = undefined
     return true
   }
