@@ -36,7 +36,12 @@ const targets: ReadonlyArray<{ readonly name: string; readonly vendor: Vendor; r
     name: "a fetch of the program over the global one",
     vendor: "chat",
     target: (url) => (info) =>
-      OpenAi.chatModel("gpt-x", { keys, info, baseUrl: `${url}/v1`, fetch: (...request) => fetch(...request) })
+      OpenAi.chatModel("gpt-x", {
+        keys,
+        info,
+        baseUrl: `${url}/v1`,
+        fetch: (...request) => fetch(...request)
+      })
   },
   {
     name: "a custom client with the global fetch",
@@ -65,7 +70,10 @@ const calls = targets.flatMap((each) => ways.map((way) => ({ ...each, way })))
 /** The code of the limit that ends a request outside of any call. */
 const limitOf = (request: () => Promise<unknown>) =>
   Effect.flip(
-    Effect.tryPromise({ try: request, catch: (error) => (error as { readonly cause: { code: string } }).cause.code })
+    Effect.tryPromise({
+      try: request,
+      catch: (error) => (error as { readonly cause: { code: string } }).cause.code
+    })
   )
 
 /** The answer of each call, in two halves: `headers` and `body` end when the limits of the platform have passed. */
@@ -115,7 +123,9 @@ describe("the limits of the platform", () => {
       const seen = (name: string, way: Way, text: string, failures: ReadonlyArray<string>) =>
         `${name}, ${way}: ${text} ${failures.join()}`
       assert.deepStrictEqual(
-        came.map(({ text, failures }, i) => seen(calls[i]?.name ?? "", calls[i]?.way ?? "stream", text, failures)),
+        came.map(({ text, failures }, i) =>
+          seen(calls[i]?.name ?? "", calls[i]?.way ?? "stream", text, failures)
+        ),
         calls.map(({ name, way }) => seen(name, way, "The Nile.", []))
       )
       assert.strictEqual(requests, calls.length)

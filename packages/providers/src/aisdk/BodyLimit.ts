@@ -23,8 +23,10 @@ export const maxBytes = {
   answer: 64 * mebi,
   /** A stream of events. */
   stream: 256 * mebi,
-  /** One event of a stream. Also the bytes between two events, such as comments. */
+  /** One event of a stream. */
   event: 32 * mebi,
+  /** Comments and dropped events of a stream in a row. */
+  comments: 32 * mebi,
   /** The body of an error, which may repeat the request. */
   error: mebi
 } as const
@@ -60,10 +62,13 @@ const counted = (
         const { done, value } = await reader.read()
         if (done) return controller.close()
         size += value.length
-        if (!response.ok && start.length < maxKept) start += Buffer.from(value.subarray(0, maxKept)).toString()
+        if (!response.ok && start.length < maxKept)
+          start += Buffer.from(value.subarray(0, maxKept)).toString()
         if (size <= limit) return controller.enqueue(value)
         reader.cancel().catch(() => {})
-        throw response.ok ? tooLong(`The answer has more than ${limit} bytes.`) : errorOf(response, limit, start)
+        throw response.ok
+          ? tooLong(`The answer has more than ${limit} bytes.`)
+          : new LongError(response, limit, start)
       },
       cancel: (reason) => reader.cancel(reason)
     },
@@ -75,9 +80,16 @@ const counted = (
 export const tooLong = (detail: string): ProviderFailure.ProviderFailure =>
   ProviderFailure.local("answer/size", new FailoverReason.Format({ side: "response" }), undefined, detail)
 
-const errorOf = ({ headers, status: statusCode }: Response, limit: number, start: string): Error =>
-  Object.assign(new Error(`The body of the error has more than ${limit} bytes.`), {
-    statusCode,
-    responseBody: start,
-    responseHeaders: Object.fromEntries(headers)
-  })
+/** An error of a provider whose body is too long, in the form that the classifier reads. */
+export class LongError extends Error {
+  readonly statusCode: number
+  readonly responseBody: string
+  readonly responseHeaders: Readonly<Record<string, string>>
+
+  constructor({ headers, status }: Response, limit: number, start: string) {
+    super(`The body of the error has more than ${limit} bytes.`)
+    this.statusCode = status
+    this.responseBody = start
+    this.responseHeaders = Object.fromEntries(headers)
+  }
+}
