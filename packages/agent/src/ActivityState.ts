@@ -184,6 +184,7 @@ export class ActivityState {
       case "OutputLimitLowered":
       case "CallCompacting":
       case "MediaDropped":
+      case "StaleConnection":
       case "KeyRenewing":
       case "CutAnswerDelivered":
         this.#step(event, { kind: "note", text: noteOf(published), state: "note" })

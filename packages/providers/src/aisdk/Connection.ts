@@ -30,6 +30,8 @@ export interface Call<A> {
   readonly catch: (error: unknown) => ProviderFailure.ProviderFailure
   /** Gets the headers of each response of the call, names in lower case. Default: they are not read. */
   readonly onHeaders?: ((headers: Readonly<Record<string, string>>) => void) | undefined
+  /** Called by {@link repeats}. Default: repeats are not reported. */
+  readonly onRepeated?: (() => void) | undefined
 }
 
 /**
@@ -43,14 +45,14 @@ export const within = <A>(
   limit: Duration.Duration | undefined,
   call: Call<A>
 ): Effect.Effect<A, ProviderFailure.ProviderFailure> => {
-  const { onHeaders } = call
+  const { onHeaders, onRepeated } = call
   if (limit === undefined && onHeaders === undefined) return Effect.tryPromise(call)
   const millis = limit === undefined ? Infinity : Duration.toMillis(limit)
   return Effect.withFiber(({ context }) =>
     Effect.callback<A, ProviderFailure.ProviderFailure>((resume) => {
       listen()
       const controller = new AbortController()
-      const connection = new Connection(context, millis, onHeaders, () => {
+      const connection = new Connection(context, millis, { onHeaders, onRepeated }, () => {
         resume(Effect.fail(late()))
         controller.abort()
       })
@@ -84,24 +86,26 @@ const late = () =>
     undefined
   )
 
+type Listeners = Pick<Call<unknown>, "onHeaders" | "onRepeated">
+
 /** The way of a call to its server: `new`, then `begun` with its first request, then `stands` for good. */
 class Connection {
   readonly #context: Context.Context<never>
   readonly #limit: number
   readonly #late: () => void
-  readonly onHeaders: Call<unknown>["onHeaders"]
+  readonly listeners: Listeners
   #state: "new" | "begun" | "stands" = "new"
   #callOff: (() => void) | undefined
 
   constructor(
     context: Context.Context<never>,
     limit: number,
-    onHeaders: Call<unknown>["onHeaders"],
+    listeners: Listeners,
     late: () => void
   ) {
     this.#context = context
     this.#limit = limit
-    this.onHeaders = onHeaders
+    this.listeners = listeners
     this.#late = late
   }
 
@@ -122,6 +126,9 @@ class Connection {
 
 const connecting = new AsyncLocalStorage<Connection>()
 const connections = new WeakMap<object, Connection>()
+
+/** The request of the current call is sent again. */
+export const repeats = (): void => connecting.getStore()?.listeners.onRepeated?.()
 
 let listening = false
 
@@ -145,7 +152,7 @@ const listen = (): void => {
   subscribe("undici:request:headers", (message) => {
     const request = requestOf(message)
     const connection = request === undefined ? undefined : connections.get(request)
-    connection?.onHeaders?.(headersOf(message))
+    connection?.listeners.onHeaders?.(headersOf(message))
   })
 }
 

@@ -73,6 +73,11 @@ export interface MediaDropped extends OfCall {
   readonly dropped: number
 }
 
+export interface StaleConnection extends OfCall {
+  readonly _tag: "StaleConnection"
+  readonly target: TargetRef
+}
+
 export interface KeyRenewing extends OfCall {
   readonly _tag: "KeyRenewing"
   readonly target: TargetRef
@@ -189,6 +194,7 @@ export type CallEvent =
   | OutputLimitLowered
   | CallCompacting
   | MediaDropped
+  | StaleConnection
   | KeyRenewing
   | CutAnswerDelivered
   | ModelChanged
@@ -328,6 +334,11 @@ export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
       info(
         `  ${target.id} refuses ${dropped === 1 ? "an image or file" : `${dropped} images or files`}: sent as a note`
       ),
+    metrics: []
+  },
+  StaleConnection: {
+    doc: "The server had closed an idle connection. The request, of which no answer came, is sent again within its attempt.",
+    line: ({ target }) => info(`  ${target.id}: an idle connection was closed, the request is sent on another`),
     metrics: []
   },
   KeyRenewing: {

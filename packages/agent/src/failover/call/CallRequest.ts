@@ -42,11 +42,11 @@ export class CallRequest {
     return this.#isAsHad
   }
 
-  /** The request of an attempt. `partial` is the answer so far; `heard` is called with the response's headers. */
+  /** The request of an attempt. `partial` is the answer so far; `listeners` are those of a `ProviderRequest`. */
   of(
     { target, continues, nudge, outputLimit, span }: Attempt,
     partial: string,
-    heard: AttemptRequest["heard"]
+    listeners: Pick<AttemptRequest, "heard" | "repeated">
   ): AttemptRequest {
     const { memory, policy } = this.#context.chain
     const plain = requestOf(this.#options, target, {
@@ -54,7 +54,7 @@ export class CallRequest {
       wording: policy.wording,
       refuses: memory.refusedMedia.test(target.ref),
       limits: policy.limits,
-      heard,
+      ...listeners,
       span
     })
     // An answer of blanks has nothing to continue.

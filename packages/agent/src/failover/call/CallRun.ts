@@ -124,9 +124,15 @@ export class CallRun {
 
   /** Returns the request of an attempt; `partial` is the answer so far. */
   request(attempt: Attempt, partial: string): AttemptRequest {
-    return this.#request.of(attempt, partial, (headers) => {
-      this.#outcome.heard()
-      this.chain.limiter?.learnUnsafe(attempt.target.ref, headers)
+    return this.#request.of(attempt, partial, {
+      heard: (headers) => {
+        this.#outcome.heard()
+        this.chain.limiter?.learnUnsafe(attempt.target.ref, headers)
+      },
+      repeated: () => {
+        const told = this.#report.repeated(attempt)
+        if (told !== undefined) Effect.runForkWith(this.#context.fiber.context)(told)
+      }
     })
   }
 
