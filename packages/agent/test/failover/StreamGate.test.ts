@@ -159,14 +159,14 @@ describe("the visible parts of one attempt", () => {
     const signed: Part = { ...text.delta("c"), metadata: { anthropic: { cited: true } } }
     gate.push([toolCall("call"), text.start(), text.delta("a"), text.delta("b"), signed])
     gate.push([text.delta("d"), source, text.delta("e"), text.delta("f"), text.end()])
-    gate.push([thinking.start(), thinking.delta("x"), thinking.delta("y"), thinking.end()])
+    gate.push([thinking.start(), thinking.delta("x"), thinking.delta("y"), thinking.end("s")])
     const out = gate.push([finish("tool-calls")])
     assert.deepStrictEqual(
       out.flatMap((part) => ("delta" in part ? [part.delta] : part.type === "source" ? ["source"] : [])),
       ["ab", "c", "d", "source", "ef", "xy"]
     )
     assert.deepStrictEqual(
-      out.filter((part) => part.metadata?.["anthropic"] !== undefined),
+      out.filter((part) => part.type === "text-delta" && part.metadata !== undefined),
       [signed]
     )
   })

@@ -97,12 +97,7 @@ class Connection {
   #state: "new" | "begun" | "stands" = "new"
   #callOff: (() => void) | undefined
 
-  constructor(
-    context: Context.Context<never>,
-    limit: number,
-    listeners: Listeners,
-    late: () => void
-  ) {
+  constructor(context: Context.Context<never>, limit: number, listeners: Listeners, late: () => void) {
     this.#context = context
     this.#limit = limit
     this.listeners = listeners

@@ -32,7 +32,8 @@ export const repeated =
         return await sending.run(sent, () => send(input, init))
       } catch (error) {
         const { reused } = sent
-        const isStale = reused !== undefined && reused.usedAt < begun && reused.socket.bytesRead === reused.read
+        const isStale =
+          reused !== undefined && reused.usedAt < begun && reused.socket.bytesRead === reused.read
         if (!isStale || init?.signal?.aborted === true || repeats === maxRepeats) throw error
         Connection.repeats()
       }

@@ -338,7 +338,8 @@ export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
   },
   StaleConnection: {
     doc: "The server had closed an idle connection. The request, of which no answer came, is sent again within its attempt.",
-    line: ({ target }) => info(`  ${target.id}: an idle connection was closed, the request is sent on another`),
+    line: ({ target }) =>
+      info(`  ${target.id}: an idle connection was closed, the request is sent on another`),
     metrics: []
   },
   KeyRenewing: {
