@@ -25,12 +25,12 @@ import type { ProviderModel } from "@outlast/agent"
 import { Options as Check } from "@outlast/resilience"
 import * as Dialects from "./Dialects.ts"
 import type { Provider } from "./Provider.ts"
+import * as BodyLimit from "./aisdk/BodyLimit.ts"
 import * as Fetch from "./aisdk/Fetch.ts"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import type { Options } from "./aisdk/Target.ts"
 import * as Target from "./aisdk/Target.ts"
 
-export { maxBytes } from "./aisdk/BodyLimit.ts"
 export type { CallSettings, Namespaced, SpecModel } from "./aisdk/Spec.ts"
 export type { CommonOptions, Options } from "./aisdk/Target.ts"
 
@@ -52,6 +52,20 @@ export const model = (options: Options): ProviderModel.TargetSpec => {
  * - A request is repeated when the server had closed its idle connection.
  */
 export const fetch: typeof globalThis.fetch = Fetch.make()
+
+/** Bytes of a response after decompression, at most, for every constructor of this package. `BodyLimit` says why. */
+export const maxBytes: {
+  /** A complete answer. */
+  readonly answer: number
+  /** A stream of events. */
+  readonly stream: number
+  /** One event of a stream. */
+  readonly event: number
+  /** Comments and dropped events of a stream in a row. */
+  readonly comments: number
+  /** The body of an error. */
+  readonly error: number
+} = BodyLimit.maxBytes
 
 const module = "AiSdk.model"
 const example = "{ provider, model, create: (key) => model }"
