@@ -16,7 +16,7 @@ import { Backoff, ResilienceEvents, Warnings } from "@outlast/resilience"
 export type Way = "request" | "folded" | "stream"
 export const ways: ReadonlyArray<Way> = ["request", "folded", "stream"]
 
-const keys = [KeySource.value("KEY", Redacted.make("sk-test-0123456789abcdef"))]
+export const keys = [KeySource.value("KEY", Redacted.make("sk-test-0123456789abcdef"))]
 
 type Info = Pick<ModelInfo.ModelInfo, "wholeAnswers">
 

@@ -19,6 +19,18 @@ export const vendors = {
     OpenAiCompatible.model({ name: "local", model: "m", keys, baseUrl: `${url}/v1` })
 } as const
 
+/** The same models, whose requests `fetch` sends. */
+export const through: {
+  readonly [V in keyof typeof vendors]: (url: string, send: typeof fetch) => ProviderModel.TargetSpec
+} = {
+  anthropic: (url, fetch) => Anthropic.model("claude-sonnet-4-5", { keys, fetch, baseUrl: `${url}/v1` }),
+  chat: (url, fetch) => OpenAi.chatModel("gpt-4o", { keys, fetch, baseUrl: `${url}/v1` }),
+  responses: (url, fetch) => OpenAi.model("gpt-4o", { keys, fetch, baseUrl: `${url}/v1` }),
+  google: (url, fetch) => Google.model("gemini-2.5-flash", { keys, fetch, baseUrl: `${url}/v1beta` }),
+  compatible: (url, fetch) =>
+    OpenAiCompatible.model({ name: "local", model: "m", keys, fetch, baseUrl: `${url}/v1` })
+}
+
 export const millis = Duration.millis
 
 /** Milliseconds within which an answer ends if it does not wait for a limit. */

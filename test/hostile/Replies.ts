@@ -165,3 +165,25 @@ export const limitOf = ({ body }: Hit): number | undefined =>
   body.max_completion_tokens ??
   body.max_output_tokens ??
   body.generationConfig?.maxOutputTokens
+
+export interface Written {
+  readonly type: string
+  readonly body: string
+}
+
+/** What a reply writes, for a server that sends it in parts or in a thread of its own. */
+export const written = (send: Send, isStream: boolean): Written => {
+  let type = ""
+  let body = ""
+  const write = (chunk = "") => void (body += chunk)
+  const response = {
+    writeHead: (_: number, headers: Record<string, string>) => (type = headers["content-type"] ?? ""),
+    flushHeaders: () => {},
+    write,
+    end: write
+  }
+  const hit = { body: { stream: isStream }, url: isStream ? "alt=sse" : "" }
+  // All that replies use of a response and of a request.
+  send(response as unknown as ServerResponse, hit as Hit)
+  return { type, body }
+}

@@ -3,7 +3,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import type { ServerResponse } from "node:http"
 import { gzipSync } from "node:zlib"
+import { UndiciFetch } from "@outlast/providers/undici"
+import * as Undici from "undici"
 import * as Calls from "./Calls.ts"
+import * as Replies from "./Replies.ts"
 import * as RawServer from "./RawServer.ts"
 import { chat, claude } from "./RawServer.ts"
 
@@ -207,18 +210,70 @@ describe("an idle connection that the server has closed", () => {
     ["ended", (hit) => hit.socket.end()]
   ] as ReadonlyArray<readonly [string, (hit: RawServer.Hit) => void]>) {
     it.live(
-      `costs one silent repeat and no failure: ${name} (nodejs/undici#3492, nodejs/undici#5450, openclaw/openclaw#97608)`,
+      `costs one repeat and no failure: ${name} (nodejs/undici#3492, nodejs/undici#5450, openclaw/openclaw#97608)`,
       () =>
         Effect.gen(function* () {
           const { closed, server, ...result } = yield* idle(end)
           assert.deepInclude(result, complete)
           assert.strictEqual(closed, 1)
           assert.notInclude(result.events, "AttemptFailed")
+          assert.include(result.events, "StaleConnection")
           assert.strictEqual(server.hits.length, 3)
           assert.deepStrictEqual(server.hits[1]?.body, server.hits[2]?.body)
         })
     )
   }
+
+  for (const vendor of Object.keys(Calls.vendors) as ReadonlyArray<keyof typeof Calls.vendors>) {
+    it.live(`may be one of many: each costs a repeat that is an event, ${vendor}`, () =>
+      Effect.gen(function* () {
+        const idle = 6
+        const used = new Set<number>()
+        const held: Array<() => void> = []
+        const server = yield* RawServer.start((response, hit) => {
+          if (used.has(hit.connection)) return hit.socket.resetAndDestroy()
+          used.add(hit.connection)
+          const reply = { text: "done", end: Replies.ends[vendor].stop, tokens: 1 }
+          held.push(() => Replies.send[vendor](reply)(response, hit))
+          // All first answers at once, so that there are as many connections.
+          if (used.size >= idle) for (const answer of held.splice(0)) answer()
+        })
+        // Takes its connections in turn, so that a repeat meets the next dead one.
+        const dispatcher = new Undici.RoundRobinPool(server.url, { connections: idle, allowH2: false })
+        const call = Calls.stream([Calls.through[vendor](server.url, UndiciFetch.make({ dispatcher }))])
+        yield* Effect.all(
+          Array.from({ length: idle }, () => call),
+          { concurrency: "unbounded" }
+        )
+        yield* Effect.sleep(20)
+        const { events, text } = yield* call
+        assert.strictEqual(text, "done")
+        assert.notInclude(events, "AttemptFailed")
+        const repeats = events.filter((event) => event === "StaleConnection").length
+        assert.isAtLeast(repeats, 2)
+        assert.isAtMost(repeats, idle)
+        assert.strictEqual(server.hits.length, idle + repeats + 1)
+      })
+    )
+  }
+
+  it.live("is repeated no more often than connections were idle, although all later ones die, too", () =>
+    Effect.gen(function* () {
+      const used = new Set<number>()
+      const server = yield* RawServer.start((response, hit) => {
+        if (used.size > 0) return hit.socket.resetAndDestroy()
+        used.add(hit.connection)
+        good(response)
+      })
+      const chain = [Calls.vendors.chat(server.url)] as const
+      yield* Calls.stream(chain)
+      yield* Effect.sleep(20)
+      const { events } = yield* Calls.stream(chain, { policy: { ...Calls.quick, maxAttempts: 1 } })
+      assert.strictEqual(events.filter((event) => event === "StaleConnection").length, 1)
+      assert.include(events, "AttemptFailed")
+      assert.strictEqual(server.hits.length, 3)
+    })
+  )
 
   it.live("is not retried after a byte of the response", () =>
     Effect.gen(function* () {

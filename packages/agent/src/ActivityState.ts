@@ -185,6 +185,7 @@ export class ActivityState {
       case "CallCompacting":
       case "MediaDropped":
       case "ThinkingDropped":
+      case "StaleConnection":
       case "KeyRenewing":
       case "CutAnswerDelivered":
         this.#step(event, { kind: "note", text: noteOf(published), state: "note" })

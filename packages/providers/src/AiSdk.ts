@@ -25,6 +25,7 @@ import type { ProviderModel } from "@outlast/agent"
 import { Options as Check } from "@outlast/resilience"
 import * as Dialects from "./aisdk/Dialects.ts"
 import type { Provider } from "./Provider.ts"
+import * as BodyLimit from "./aisdk/BodyLimit.ts"
 import * as Fetch from "./aisdk/Fetch.ts"
 import * as OptionChecks from "./aisdk/OptionChecks.ts"
 import type { Options } from "./aisdk/Target.ts"
@@ -47,9 +48,24 @@ export const model = (options: Options): ProviderModel.TargetSpec => {
  *
  * - Redirects to another origin are not followed: they fail with a `ProviderFailure` of reason `PermanentNetwork`.
  * - A stream of events ends at its last event, and events that the client does not know are skipped.
- * - A request is repeated once when the server had closed its idle connection.
+ * - A response of more than {@link maxBytes} fails, and its connection is closed.
+ * - A request is repeated when the server had closed its idle connection.
  */
 export const fetch: typeof globalThis.fetch = Fetch.make()
+
+/** Bytes of a response after decompression, at most, for every constructor of this package. `BodyLimit` says why. */
+export const maxBytes: {
+  /** A complete answer. */
+  readonly answer: number
+  /** A stream of events. */
+  readonly stream: number
+  /** One event of a stream. */
+  readonly event: number
+  /** Comments and dropped events of a stream in a row. */
+  readonly comments: number
+  /** The body of an error. */
+  readonly error: number
+} = BodyLimit.maxBytes
 
 const module = "AiSdk.model"
 const example = "{ provider, model, create: (key) => model }"

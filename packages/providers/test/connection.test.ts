@@ -197,27 +197,29 @@ describe.for(Object.entries(kinds))("the limit for connecting, %s", ([, kind]) =
 })
 
 /** In a process of its own: the package `undici`, once imported, takes the place of Node's own. */
-it.effect("receives the request, its sent headers and its answer from the fetch of Node", () =>
-  Effect.gen(function* () {
-    const server = yield* Support.serve((response) => Support.json(response, {}))
-    const program = `
+it.effect(
+  "receives the request with its limits, its sent headers and its answer from the fetch of Node",
+  () =>
+    Effect.gen(function* () {
+      const server = yield* Support.serve((response) => Support.json(response, {}))
+      const program = `
       import { AsyncLocalStorage } from "node:async_hooks"
       import { subscribe } from "node:diagnostics_channel"
       const call = new AsyncLocalStorage()
       const seen = []
       let own
-      subscribe("undici:request:create", ({ request }) => { own = request; seen.push(["create", call.getStore()]) })
+      subscribe("undici:request:create", ({ request }) => { own = request; seen.push(["create", call.getStore(), "headersTimeout" in request, "bodyTimeout" in request]) })
       subscribe("undici:client:sendHeaders", ({ request, socket }) => seen.push(["sent", request === own, typeof socket.bytesRead]))
       subscribe("undici:request:headers", ({ request, response }) => seen.push(["headers", request === own, Array.isArray(response.headers)]))
       await call.run("the call", () => fetch(${JSON.stringify(server.url)}, { method: "POST", body: "{}" }))
       console.log(JSON.stringify(seen))`
-    const { stdout } = yield* Effect.promise(() =>
-      promisify(execFile)(process.execPath, ["--input-type=module", "--eval", program])
-    )
-    assert.deepStrictEqual(JSON.parse(stdout), [
-      ["create", "the call"],
-      ["sent", true, "number"],
-      ["headers", true, true]
-    ])
-  })
+      const { stdout } = yield* Effect.promise(() =>
+        promisify(execFile)(process.execPath, ["--input-type=module", "--eval", program])
+      )
+      assert.deepStrictEqual(JSON.parse(stdout), [
+        ["create", "the call", true, true],
+        ["sent", true, "number"],
+        ["headers", true, true]
+      ])
+    })
 )

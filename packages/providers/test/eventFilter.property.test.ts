@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { ProviderFailure } from "@outlast/agent"
 import { EventFilter } from "#providers/aisdk/EventFilter"
+import { maxBytes } from "#providers/aisdk/BodyLimit"
 import * as StreamProtocol from "#providers/aisdk/StreamProtocol"
 import * as fc from "fast-check"
 import * as Sweeps from "../../../test/sweeps.ts"
@@ -12,8 +13,12 @@ const responses = "https://vendor.example/v1/responses?api-version=1"
 const gemini = "https://vendor.example/v1beta/models/m:streamGenerateContent?alt=sse"
 
 /** The output for these chunks, joined. */
-const passed = (url: string, chunks: ReadonlyArray<Uint8Array>, maxEvent?: number): Buffer => {
-  const filter = new EventFilter(StreamProtocol.of(url), maxEvent)
+const passed = (
+  url: string,
+  chunks: ReadonlyArray<Uint8Array>,
+  maxEvent: number = maxBytes.event
+): Buffer => {
+  const filter = new EventFilter(StreamProtocol.of(url), { ...maxBytes, event: maxEvent })
   const out = chunks.flatMap((chunk) => [...filter.push(chunk)])
   return Buffer.concat(filter.isEnded ? out : [...out, ...filter.end()])
 }
@@ -118,6 +123,36 @@ describe("a filtered stream of events", () => {
     assert.strictEqual(passedText(chat, `${text("a") + finish}data: [DONE]`), text("a") + finish + done)
     assert.strictEqual(passedText(chat, text("a") + text("b").slice(0, -6)), text("a"))
   })
+})
+
+describe("a stream without an end", () => {
+  /** What the filter throws within so many chunks. */
+  const thrownOf = (chunk: string, times: number): unknown => {
+    const filter = new EventFilter(StreamProtocol.of(chat), { event: 100, comments: 1_000, stream: 10_000 })
+    try {
+      for (let n = 0; n < times; n++) filter.push(Buffer.from(chunk))
+      return undefined
+    } catch (error) {
+      return error
+    }
+  }
+  const quiet = ": 34567\n\n\n"
+
+  it("fails at the limit of a stream, although each event is within its own", () => {
+    const event = text("a".repeat(20)) + quiet
+    const most = Math.floor(10_000 / event.length)
+    assert.isUndefined(thrownOf(event, most))
+    assert.deepInclude(thrownOf(event, most + 1), { detail: "The stream has more than 10000 bytes." })
+  })
+
+  for (const chunk of [quiet, "\n".repeat(10), "id: 4567\n\n", "data: \n\n\n\n", "event: x\ndata: y\n\n"]) {
+    it(`fails when nothing else comes: ${JSON.stringify(chunk)}`, () => {
+      assert.isUndefined(thrownOf(chunk, 1_000 / chunk.length))
+      assert.deepInclude(thrownOf(chunk, 1_000 / chunk.length + 2), {
+        detail: "The stream has more than 1000 bytes without an event."
+      })
+    })
+  }
 })
 
 describe("the last event", () => {

@@ -30,6 +30,7 @@ import * as Classifier from "../failure/Classifier.ts"
 import * as WellFormed from "../conversation/WellFormed.ts"
 import { ServerError, Timeout } from "../failure/reasons/FailoverReason.ts"
 import { briefly, local, ProviderFailure } from "../failure/reasons/ProviderFailure.ts"
+import { timed } from "../failover/target/Timed.ts"
 import * as Passing from "./Passing.ts"
 import * as Kind from "../options/Kind.ts"
 import type { RetryPolicy } from "./Toolkit.ts"
@@ -186,11 +187,9 @@ const guardOf = (policy: Policy) => {
     const attempt =
       limit === undefined || !Duration.isFinite(limit)
         ? classified
-        : Effect.timeoutOrElse(classified, {
-            duration: limit,
-            orElse: () =>
-              Effect.fail(local("limit/total", new Timeout({ phase: "total", local: true }), undefined))
-          })
+        : timed(classified, limit, () =>
+            Effect.fail(local("limit/total", new Timeout({ phase: "total", local: true }), undefined))
+          )
     return Effect.mapError(retried(attempt), ({ failure }) =>
       fromFailure(method, failure instanceof ProviderFailure ? failure : refused(failure))
     )

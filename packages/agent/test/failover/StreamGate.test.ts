@@ -131,6 +131,46 @@ describe("the visible parts of one attempt", () => {
     }
   })
 
+  it("40,000 deltas of held calls leave as one for each call, also where two calls come in turn", () => {
+    const gate = opened()
+    const params = (type: "start" | "end", id: string): Part =>
+      type === "start" ? { type: "tool-params-start", id, name: "f" } : { type: "tool-params-end", id }
+    const delta = (id: string, delta: string): Part => ({ type: "tool-params-delta", id, delta })
+    gate.push([params("start", "a"), delta("a", "["), params("start", "b"), delta("b", "[")])
+    for (let n = 0; n < 20_000; n++) gate.push([delta("a", `${n},`), delta("b", `${-n},`)])
+    gate.push([delta("a", "0]"), params("end", "a"), delta("b", "0]"), params("end", "b")])
+    const out = gate.push([toolCall("a"), toolCall("b"), finish("tool-calls")])
+    const deltas = out.flatMap((part) => (part.type === "tool-params-delta" ? [part] : []))
+    assert.deepStrictEqual(
+      deltas.map(({ id }) => id),
+      ["a", "b"]
+    )
+    assert.deepStrictEqual(
+      deltas.map(({ delta }) => (JSON.parse(delta) as ReadonlyArray<number>).slice(19_998)),
+      [
+        [19_998, 19_999, 0],
+        [-19_998, -19_999, 0]
+      ]
+    )
+  })
+
+  it("held texts and thinking are joined where they follow each other, and keep their places and metadata", () => {
+    const gate = opened()
+    const signed: Part = { ...text.delta("c"), metadata: { anthropic: { cited: true } } }
+    gate.push([toolCall("call"), text.start(), text.delta("a"), text.delta("b"), signed])
+    gate.push([text.delta("d"), source, text.delta("e"), text.delta("f"), text.end()])
+    gate.push([thinking.start(), thinking.delta("x"), thinking.delta("y"), thinking.end("s")])
+    const out = gate.push([finish("tool-calls")])
+    assert.deepStrictEqual(
+      out.flatMap((part) => ("delta" in part ? [part.delta] : part.type === "source" ? ["source"] : [])),
+      ["ab", "c", "d", "source", "ef", "xy"]
+    )
+    assert.deepStrictEqual(
+      out.filter((part) => part.type === "text-delta" && part.metadata !== undefined),
+      [signed]
+    )
+  })
+
   it("a tool that the provider runs is visible at once, and commits the attempt", () => {
     const gate = opened()
     const call = toolCall("1", { providerExecuted: true })

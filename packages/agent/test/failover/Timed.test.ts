@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import { Context, Deferred, Duration, Effect, Exit, Fiber } from "effect"
+import { Clock, Context, Deferred, Duration, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { afterEach, vi } from "vitest"
 import * as Alarm from "#agent/failover/target/Alarm"
@@ -146,21 +146,59 @@ it.effect("an infinite limit never ends the effect", () =>
   })
 )
 
-afterEach(() => vi.useRealTimers())
+afterEach(() => {
+  vi.useRealTimers()
+  vi.restoreAllMocks()
+})
 
 it("on the live clock an alarm is one timer, which is cleared when it is called off", () => {
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "setImmediate", "clearImmediate"] })
   const rung: Array<string> = []
   Alarm.set(Context.empty(), 1_000, () => rung.push("first"))
   const callOff = Alarm.set(Context.empty(), 1_000, () => rung.push("second"))
   Alarm.set(Context.empty(), Infinity, () => rung.push("never"))
-  assert.strictEqual(vi.getTimerCount(), 2)
+  // One more, for all alarms, watches the event loop.
+  assert.strictEqual(vi.getTimerCount(), 3)
   vi.advanceTimersByTime(999)
   assert.deepStrictEqual(rung, [])
   callOff()
-  vi.advanceTimersByTime(1)
+  callOff()
+  // A faked turn of the event loop takes a millisecond.
+  vi.advanceTimersByTime(2)
   assert.deepStrictEqual(rung, ["first"])
   assert.strictEqual(vi.getTimerCount(), 0)
+})
+
+it("an alarm can be called off between its time and the reading of what arrived", () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "setImmediate", "clearImmediate"] })
+  const rung: Array<string> = []
+  const callOff = Alarm.set(Context.empty(), 1_000, () => rung.push("late"))
+  setTimeout(callOff, 1_000)
+  vi.advanceTimersByTime(5_000)
+  assert.deepStrictEqual([rung, vi.getTimerCount()], [[], 0])
+})
+
+it("an alarm does not count the time in which the event loop stood still", () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "setImmediate", "clearImmediate"] })
+  let now = 0
+  const clock = Context.get(Context.empty(), Clock.Clock)
+  vi.spyOn(clock, "monotonicTimeNanosUnsafe").mockImplementation(() => BigInt(now) * 1_000_000n)
+  const pass = (millis: number) => {
+    for (let n = 0; n < millis; n++, now++) vi.advanceTimersByTime(1)
+  }
+  const standStill = (millis: number) => {
+    now += millis
+    vi.advanceTimersByTime(millis)
+  }
+  let rungAt: number | undefined
+  Alarm.set(Context.empty(), 1_000, () => (rungAt = now))
+  pass(500)
+  standStill(3_000)
+  pass(300)
+  standStill(600)
+  pass(10_000)
+  assert.isAtLeast(rungAt ?? 0, 4_300)
+  assert.isAtMost(rungAt ?? 0, 4_610)
 })
 
 it("a limit on the live clock interrupts the effect", async () => {

@@ -1,5 +1,5 @@
 /**
- * A time limit for connecting, and early access to the headers of a response.
+ * The time limits of a request: one for connecting, and none of undici's. Early access to the headers of a response.
  *
  * Clients of providers and `fetch` have no option for such a limit. Node, however, publishes the progress of each
  * request on diagnostics channels (`undici:*`; the `undici` package uses the same). A request belongs to a call when it
@@ -7,6 +7,8 @@
  *
  * - The time runs from the creation of the first request until its headers are written to a socket, new or reused.
  * - After that there is no limit here, for further requests of the same call neither.
+ * - undici gives up after 300 s without headers, and after 300 s without a byte of the body. In a call, only the limits
+ *   of its policy hold: those of undici are lifted, except where the program set them for the request itself.
  * - Headers of a response are passed on when they arrive, before the body.
  * - A `fetch` that does not publish to the channels (another runtime, not undici) is never limited.
  *
@@ -28,6 +30,8 @@ export interface Call<A> {
   readonly catch: (error: unknown) => ProviderFailure.ProviderFailure
   /** Gets the headers of each response of the call, names in lower case. Default: they are not read. */
   readonly onHeaders?: ((headers: Readonly<Record<string, string>>) => void) | undefined
+  /** Called by {@link repeats}. Default: repeats are not reported. */
+  readonly onRepeated?: (() => void) | undefined
 }
 
 /**
@@ -41,14 +45,14 @@ export const within = <A>(
   limit: Duration.Duration | undefined,
   call: Call<A>
 ): Effect.Effect<A, ProviderFailure.ProviderFailure> => {
-  const { onHeaders } = call
+  const { onHeaders, onRepeated } = call
   if (limit === undefined && onHeaders === undefined) return Effect.tryPromise(call)
   const millis = limit === undefined ? Infinity : Duration.toMillis(limit)
   return Effect.withFiber(({ context }) =>
     Effect.callback<A, ProviderFailure.ProviderFailure>((resume) => {
       listen()
       const controller = new AbortController()
-      const connection = new Connection(context, millis, onHeaders, () => {
+      const connection = new Connection(context, millis, { onHeaders, onRepeated }, () => {
         resume(Effect.fail(late()))
         controller.abort()
       })
@@ -82,24 +86,21 @@ const late = () =>
     undefined
   )
 
+type Listeners = Pick<Call<unknown>, "onHeaders" | "onRepeated">
+
 /** The way of a call to its server: `new`, then `begun` with its first request, then `stands` for good. */
 class Connection {
   readonly #context: Context.Context<never>
   readonly #limit: number
   readonly #late: () => void
-  readonly onHeaders: Call<unknown>["onHeaders"]
+  readonly listeners: Listeners
   #state: "new" | "begun" | "stands" = "new"
   #callOff: (() => void) | undefined
 
-  constructor(
-    context: Context.Context<never>,
-    limit: number,
-    onHeaders: Call<unknown>["onHeaders"],
-    late: () => void
-  ) {
+  constructor(context: Context.Context<never>, limit: number, listeners: Listeners, late: () => void) {
     this.#context = context
     this.#limit = limit
-    this.onHeaders = onHeaders
+    this.listeners = listeners
     this.#late = late
   }
 
@@ -121,6 +122,9 @@ class Connection {
 const connecting = new AsyncLocalStorage<Connection>()
 const connections = new WeakMap<object, Connection>()
 
+/** The request of the current call is sent again. */
+export const repeats = (): void => connecting.getStore()?.listeners.onRepeated?.()
+
 let listening = false
 
 /** Subscribes once per process, at the first use: the channels report the requests of all programs in it. */
@@ -132,6 +136,7 @@ const listen = (): void => {
     const request = requestOf(message)
     if (connection === undefined || request === undefined) return
     connections.set(request, connection)
+    lift(request)
     connection.begin()
   })
   // A socket opened for one request may carry another. Requests are matched by identity, not by context.
@@ -142,8 +147,14 @@ const listen = (): void => {
   subscribe("undici:request:headers", (message) => {
     const request = requestOf(message)
     const connection = request === undefined ? undefined : connections.get(request)
-    connection?.onHeaders?.(headersOf(message))
+    connection?.listeners.onHeaders?.(headersOf(message))
   })
+}
+
+/** Lifts the limits of the request's connection. Zero means no limit, as in the options of undici. */
+const lift = (request: { headersTimeout?: unknown; bodyTimeout?: unknown }): void => {
+  request.headersTimeout ??= 0
+  request.bodyTimeout ??= 0
 }
 
 /** undici gives raw headers: names and values in turn. */

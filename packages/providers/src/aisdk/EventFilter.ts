@@ -11,17 +11,18 @@
  * - An event that the end of the body cuts is dropped, unless its data is complete and only its blank line is missing.
  * - Bytes are read as Latin-1, one character for each. No text is decoded.
  *
- * Limit: an event of more than `maxEvent` bytes fails, so the filter never buffers more than that.
+ * Limits: an event above its limit fails, so the filter never buffers more than that. So do comments and dropped events in
+ * a row, and the stream as a whole.
  */
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
 import { EventFacts } from "@outlast/agent/failure"
+import { maxBytes, tooLong } from "./BodyLimit.ts"
 import type { StreamProtocol } from "./StreamProtocol.ts"
-
-/** Bytes. Images in one event take some 20 MB. */
-const defaultMaxEvent = 32 * 1024 * 1024
 
 /** Bytes. A longer event is not read as an error. */
 const maxError = 65_536
+
+type Limits = { readonly [Name in "event" | "comments" | "stream"]: number }
 
 export class EventFilter {
   /** The answer is complete, although its last event may still be missing. */
@@ -30,12 +31,15 @@ export class EventFilter {
   isEnded = false
 
   readonly #protocol: StreamProtocol
-  readonly #maxEvent: number
+  readonly #limits: Limits
   /** Set until an event has passed. */
   #refused: ((event: string) => Error) | undefined
   /** Earlier bytes of the current event: the first `#size` of this buffer. */
   #held = Buffer.alloc(0)
   #size = 0
+  /** Bytes that were pushed, in all and since an event passed. */
+  #total = 0
+  #idle = 0
   /** The current event has a complete line. */
   #hasLine = false
   /** True when the current line is not empty. */
@@ -50,13 +54,9 @@ export class EventFilter {
   #to = 0
 
   /** `refused` makes the error to throw for an error in place of a stream, from the text of its event. */
-  constructor(
-    protocol: StreamProtocol,
-    maxEvent: number = defaultMaxEvent,
-    refused?: (event: string) => Error
-  ) {
+  constructor(protocol: StreamProtocol, limits: Limits = maxBytes, refused?: (event: string) => Error) {
     this.#protocol = protocol
-    this.#maxEvent = maxEvent
+    this.#limits = limits
     this.#refused = refused
   }
 
@@ -64,6 +64,13 @@ export class EventFilter {
   push(bytes: Uint8Array): ReadonlyArray<Uint8Array> {
     this.#out = []
     if (this.isEnded || bytes.length === 0) return this.#out
+    this.#total += bytes.length
+    this.#idle += bytes.length
+    const { comments, stream } = this.#limits
+    if (this.#total > stream) throw tooLong(`The stream has more than ${stream} bytes.`)
+    if (this.#idle > comments + bytes.length) {
+      throw tooLong(`The stream has more than ${comments} bytes without an event.`)
+    }
     this.#chunk = bytes
     const text = latin1Slice.call(bytes, 0, bytes.length)
     // Where the current event and line begin in this chunk.
@@ -125,7 +132,7 @@ export class EventFilter {
    * Handles an event at its blank line. `text` is its part in the chunk, from `start`; the next event begins at `next`.
    */
   #event(text: string, start: number, next: number, hasCr: boolean): void {
-    if (this.#size + text.length > this.#maxEvent) throw tooLarge(this.#maxEvent)
+    if (this.#size + text.length > this.#limits.event) throw tooLarge(this.#limits.event)
     const isInside = this.#size === 0
     const event = this.#taken(text)
     const hasMark = this.#isFirst && event.startsWith(byteOrderMark)
@@ -161,6 +168,7 @@ export class EventFilter {
       this.#complete()
     }
     if (verdict === "skip") return false
+    this.#idle = 0
     this.#refused = undefined
     return true
   }
@@ -174,7 +182,7 @@ export class EventFilter {
 
   #hold(rest: Uint8Array): void {
     const size = this.#size + rest.length
-    if (size > this.#maxEvent) throw tooLarge(this.#maxEvent)
+    if (size > this.#limits.event) throw tooLarge(this.#limits.event)
     if (size > this.#held.length) {
       const larger = Buffer.allocUnsafe(Math.max(size * 2, 1_024))
       this.#held.copy(larger, 0, 0, this.#size)

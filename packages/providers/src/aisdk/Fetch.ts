@@ -1,7 +1,7 @@
 /**
  * A `fetch` that follows redirects within the same origin only, ends streams of events at their last event
- * (`StreamEnd`), repeats a request whose idle connection the server had closed (`StaleSocket`), and throws errors that
- * come with a status of success (`DisguisedError`).
+ * (`StreamEnd`), limits the bytes of a response (`BodyLimit`), repeats a request whose idle connection the server had
+ * closed (`StaleSocket`), and throws errors that come with a status of success (`DisguisedError`).
  *
  * The `fetch` of a runtime follows redirects anywhere, with the whole prompt and with every header except
  * `authorization`: `x-api-key` and `x-goog-api-key` would reach any host that a server or a proxy names. Here a
@@ -17,6 +17,7 @@
  */
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
 import { Redaction } from "@outlast/agent/failure"
+import * as BodyLimit from "./BodyLimit.ts"
 import * as DisguisedError from "./DisguisedError.ts"
 import * as StaleSocket from "./StaleSocket.ts"
 import * as StreamEnd from "./StreamEnd.ts"
@@ -34,10 +35,9 @@ export const make = (send: Fetch = (input, init) => globalThis.fetch(input, init
     // Most responses are no redirects, and no wait follows.
     const response = follows && isRedirect(first) ? await followed(repeated, first, input, init) : first
     const url = input instanceof Request ? input.url : String(input)
-    const read = DisguisedError.mayBe(response, url, init)
-      ? await DisguisedError.revealed(response)
-      : response
-    return StreamEnd.ended(read, url, init)
+    if (StreamEnd.isStream(response, url, init)) return StreamEnd.ended(response, url)
+    const whole = BodyLimit.limited(response)
+    return DisguisedError.mayBe(whole, url, init) ? DisguisedError.revealed(whole) : whole
   }
 }
 

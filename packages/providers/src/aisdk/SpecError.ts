@@ -8,6 +8,7 @@
 import { Classifier, FailoverReason, ProviderFailure } from "@outlast/agent"
 import { Redaction } from "@outlast/agent/failure"
 import { Predicate } from "effect"
+import { LongError } from "./BodyLimit.ts"
 import { isErrorBody } from "./DisguisedError.ts"
 
 const local = (
@@ -113,8 +114,10 @@ const maxMatched = 240
 
 /** The failure for any value that a client threw, or put into a stream as an error. */
 export const failureOf = (error: unknown, options: Classifier.Options): ProviderFailure.ProviderFailure => {
-  const ours = ownFailure(error)
-  if (ours !== undefined) return clean(ours, options.secrets)
+  const ours = ownError(error)
+  if (ours instanceof ProviderFailure.ProviderFailure) return clean(ours, options.secrets)
+  // The client explains only that it could not read the body.
+  if (ours !== undefined) return Classifier.failureOf(ours, options)
   const name = nameOf(error)
   // The OpenAI-compatible client reports the end of a cut stream this way. The error carries no data.
   if (
@@ -130,10 +133,15 @@ export const failureOf = (error: unknown, options: Classifier.Options): Provider
   return clientError(error) ?? Classifier.failureOf(asSaid(error), options)
 }
 
-/** The failure that `Fetch` threw, inside the errors that clients wrap around it. */
-const ownFailure = (error: unknown): ProviderFailure.ProviderFailure | undefined => {
+type OwnError = ProviderFailure.ProviderFailure | LongError
+
+const isOwn = (error: unknown): error is OwnError =>
+  error instanceof ProviderFailure.ProviderFailure || error instanceof LongError
+
+/** The error that `Fetch` threw, inside the errors that clients wrap around it. */
+const ownError = (error: unknown): OwnError | undefined => {
   for (let at = error, depth = 0; depth < maxCauses; depth++) {
-    if (at instanceof ProviderFailure.ProviderFailure) return at
+    if (isOwn(at)) return at
     if (!Predicate.hasProperty(at, "cause")) return undefined
     at = at.cause
   }

@@ -97,7 +97,12 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
       return { client, call: callOptions(request, client, signal, options, ofCall) }
     }
     const sent = <A>(call: (signal: AbortSignal) => Promise<A>) =>
-      Connection.within(request.limits?.connect, { try: call, catch: thrown, onHeaders })
+      Connection.within(request.limits?.connect, {
+        try: call,
+        catch: thrown,
+        onHeaders,
+        onRepeated: request.repeated
+      })
     return { failureOf, handedOn, ofCall, prepare, sent }
   }
 

@@ -19,12 +19,17 @@ import * as StreamProtocol from "./StreamProtocol.ts"
 /** Milliseconds that the server has to end the body after a complete answer. */
 const restWithin = 1_000
 
-/** The response to `request` at `url`, with a body that ends at its last event. */
-export const ended = (response: Response, url: string, request: RequestInit | undefined): Response => {
-  const { body, headers, ok, status, statusText } = response
-  if (!ok || typeof body?.getReader !== "function" || !isEvents(headers, url, request)) {
-    return response
-  }
+/** True for the response to `request` at `url` that is a stream of events. */
+export const isStream = (
+  { body, headers, ok }: Response,
+  url: string,
+  request: RequestInit | undefined
+): boolean => ok && typeof body?.getReader === "function" && isEvents(headers, url, request)
+
+/** A response that {@link isStream}, with a body that ends at its last event. */
+export const ended = (response: Response, url: string): Response => {
+  const { body, headers, status, statusText } = response
+  if (body === null) return response
   const filter = new EventFilter(StreamProtocol.of(url), undefined, (event) =>
     DisguisedError.make(event, response)
   )

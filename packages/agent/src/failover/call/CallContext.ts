@@ -14,6 +14,7 @@ import type { Snapshot } from "../decide/CallState.ts"
 import * as Order from "../decide/Order.ts"
 import * as Facts from "../decide/OrderFacts.ts"
 import * as OutputLimit from "../decide/OutputLimit.ts"
+import * as EventLoop from "../target/EventLoop.ts"
 import * as ConversationKey from "./ConversationKey.ts"
 
 export class CallContext {
@@ -35,6 +36,7 @@ export class CallContext {
   readonly conversation: string | undefined
   /** The targets of the chain, preferred ones first. */
   readonly targets: ReadonlyArray<Target>
+  readonly #isLive: boolean
   readonly #random: Context.Service.Shape<typeof Random.Random>
 
   constructor(
@@ -48,6 +50,7 @@ export class CallContext {
     this.streams = streams
     this.fiber = fiber
     this.clock = fiber.getRef(Clock.Clock)
+    this.#isLive = EventLoop.isLive(this.clock)
     this.#random = fiber.getRef(Random.Random)
     const deadline = fiber.getRef(Deadline.Deadline)
     this.deadline = deadline === undefined ? Infinity : Number(deadline) / 1_000_000
@@ -72,6 +75,11 @@ export class CallContext {
   /** Monotonic milliseconds. */
   now(): number {
     return Number(this.clock.monotonicTimeNanosUnsafe()) / 1_000_000
+  }
+
+  /** Milliseconds in which the event loop stood still so far. No time limit of a provider counts them. */
+  get lost(): number {
+    return this.#isLive ? EventLoop.lost() : 0
   }
 
   /** A random number in [0, 1). */

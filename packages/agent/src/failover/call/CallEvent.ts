@@ -80,6 +80,11 @@ export interface ThinkingDropped extends OfCall {
   readonly dropped: number
 }
 
+export interface StaleConnection extends OfCall {
+  readonly _tag: "StaleConnection"
+  readonly target: TargetRef
+}
+
 export interface KeyRenewing extends OfCall {
   readonly _tag: "KeyRenewing"
   readonly target: TargetRef
@@ -197,6 +202,7 @@ export type CallEvent =
   | CallCompacting
   | MediaDropped
   | ThinkingDropped
+  | StaleConnection
   | KeyRenewing
   | CutAnswerDelivered
   | ModelChanged
@@ -341,6 +347,12 @@ export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
   ThinkingDropped: {
     doc: "The model refused thinking, signatures or item ids of earlier answers. The conversation is sent without them, in this call and in later ones.",
     line: ({ target }) => info(`  ${target.id} refuses thinking of earlier answers: left out`),
+    metrics: []
+  },
+  StaleConnection: {
+    doc: "The server had closed an idle connection. The request, of which no answer came, is sent again within its attempt.",
+    line: ({ target }) =>
+      info(`  ${target.id}: an idle connection was closed, the request is sent on another`),
     metrics: []
   },
   KeyRenewing: {

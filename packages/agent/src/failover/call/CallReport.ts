@@ -193,6 +193,11 @@ export class CallReport {
     return inTurn(written(line), this.#publish({ _tag, ...this.#numbers(), target, dropped }))
   }
 
+  /** The request is sent again, because its idle connection was closed. */
+  repeated({ target }: Attempt): Told {
+    return this.#publish({ _tag: "StaleConnection", ...this.#numbers(), target: target.ref })
+  }
+
   /** How the text of an attempt was joined to what had been shown. */
   joined({ target }: Attempt, { removed, kept, doubt }: Verdict): Told {
     if (doubt === undefined && removed === 0) return undefined

@@ -49,11 +49,11 @@ export class CallRequest {
     return this.#isAsHad
   }
 
-  /** The request of an attempt. `partial` is the answer so far; `heard` is called with the response's headers. */
+  /** The request of an attempt. `partial` is the answer so far; `listeners` are those of a `ProviderRequest`. */
   of(
     { target, continues, nudge, outputLimit, span }: Attempt,
     partial: string,
-    heard: AttemptRequest["heard"]
+    listeners: Pick<AttemptRequest, "heard" | "repeated">
   ): AttemptRequest {
     const { policy } = this.#context.chain
     const omitted = this.#omittedAt(target.ref)
@@ -63,7 +63,7 @@ export class CallRequest {
       refuses: omitted === undefined ? undefined : Omissions.refuses(omitted),
       omitsThinking: omitted?.thinking,
       limits: policy.limits,
-      heard,
+      ...listeners,
       span
     })
     // An answer of blanks has nothing to continue.

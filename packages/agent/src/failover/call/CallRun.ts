@@ -107,6 +107,11 @@ export class CallRun {
     return this.#context.now()
   }
 
+  /** Monotonic milliseconds without those in which the event loop stood still: the time of limits. */
+  awake(now = this.now()): number {
+    return now - this.#context.lost
+  }
+
   /** True once the headers of the current attempt's response have come. */
   get isHeard(): boolean {
     return this.#outcome.isHeard
@@ -119,9 +124,15 @@ export class CallRun {
 
   /** Returns the request of an attempt; `partial` is the answer so far. */
   request(attempt: Attempt, partial: string): AttemptRequest {
-    return this.#request.of(attempt, partial, (headers) => {
-      this.#outcome.heard()
-      this.chain.limiter?.learnUnsafe(attempt.target.ref, headers)
+    return this.#request.of(attempt, partial, {
+      heard: (headers) => {
+        this.#outcome.heard()
+        this.chain.limiter?.learnUnsafe(attempt.target.ref, headers)
+      },
+      repeated: () => {
+        const told = this.#report.repeated(attempt)
+        if (told !== undefined) Effect.runForkWith(this.#context.fiber.context)(told)
+      }
     })
   }
 

@@ -193,7 +193,7 @@ class Opened {
   readonly #context: Context.Context<never>
   /** Calls the alarm off, while one is set. */
   #callOff: (() => void) | undefined
-  /** When the current wait for the provider began, in monotonic milliseconds. */
+  /** When the current wait for the provider began, by `CallRun.awake`. */
   #waitingSince: number | undefined
   #begun = false
   /** Milliseconds waited for the provider since it last sent something. */
@@ -260,7 +260,7 @@ class Opened {
       this.#callOff = undefined
       // Parts that arrived in time are about to be read.
       if (this.#waitingSince === undefined || Queue.sizeUnsafe(this.#ready) > 0) return
-      const left = this.#left - (this.#run.now() - this.#waitingSince)
+      const left = this.#left - (this.#run.awake() - this.#waitingSince)
       if (left > 0) this.#arm(left)
       else Queue.failCauseUnsafe(this.#ready, Cause.fail(this.#late))
     })
@@ -291,7 +291,8 @@ class Opened {
     received: (out: ReadonlyArray<Part>) => PullOf<E>,
     failed: (failure: ProviderFailure) => PullOf<E>
   ): PullOf<E> {
-    const waitedFrom = this.#run.now()
+    const now = this.#run.now()
+    const waitedFrom = this.#run.awake(now)
     const { ref } = this.attempt.target
     // Parts that have already arrived need no time limit.
     if (Queue.sizeUnsafe(this.#ready) === 0) {
@@ -301,7 +302,7 @@ class Opened {
     return Queue.takeAll(this.#ready).pipe(
       Effect.matchEffect({
         onSuccess: (arrays) => {
-          const out = this.#read(arrays.length === 1 ? arrays[0] : arrays.flat(), waitedFrom)
+          const out = this.#read(arrays.length === 1 ? arrays[0] : arrays.flat(), now, waitedFrom)
           // An attempt that has ended is not slow any more.
           if (!this.#tooSlow || this.#gate.end !== undefined) return received(out)
           const slow = local("limit/slow", new Timeout({ phase: "idle", local: true }), ref)
@@ -313,17 +314,18 @@ class Opened {
     )
   }
 
-  #read(parts: ReadonlyArray<Part>, waitedFrom: number): ReadonlyArray<Part> {
+  /** `since` is when the wait for these parts began, and `waitedFrom` is the same by `CallRun.awake`. */
+  #read(parts: ReadonlyArray<Part>, since: number, waitedFrom: number): ReadonlyArray<Part> {
     this.#waitingSince = undefined
     const out = this.#gate.push(parts)
     if (this.#slow !== undefined) this.#pace(this.#slow, parts, waitedFrom)
     if (this.#gate.alive) {
-      this.#run.progressed(this.#begun ? waitedFrom : this.#run.now())
+      this.#run.progressed(this.#begun ? since : this.#run.now())
       // The limit between tokens may be the shorter one.
       if (!this.#begun) this.#disarm()
       this.#begun = true
       this.#silent = 0
-    } else this.#silent += this.#run.now() - waitedFrom
+    } else this.#silent += this.#run.awake() - waitedFrom
     return out
   }
 
@@ -331,7 +333,7 @@ class Opened {
   #pace({ charactersPerSecond, over }: SlowStream, parts: ReadonlyArray<Part>, waitedFrom: number): void {
     if (!this.#begun) return
     const span = Duration.toMillis(over)
-    this.#waited += this.#run.now() - waitedFrom
+    this.#waited += this.#run.awake() - waitedFrom
     for (const part of parts) if ("delta" in part) this.#characters += part.delta.length
     if (this.#waited < span) return
     this.#tooSlow = this.#characters < (charactersPerSecond * this.#waited) / 1_000

@@ -33,6 +33,7 @@ import type { AnswerEnd } from "../decide/AnswerEnd.ts"
 import type { Commit } from "../decide/CallState.ts"
 import type { MidStream } from "../decide/RecoveryPolicy.ts"
 import { isProgress } from "./Fold.ts"
+import { HeldParts } from "./HeldParts.ts"
 import { ShownText } from "./ShownText.ts"
 import { carrier } from "./Surface.ts"
 import { sum, unknown } from "../../conversation/Usage.ts"
@@ -87,8 +88,8 @@ export class StreamGate {
   #isWhole = false
   /** Parts before the first content (metadata, starts of blocks), held back until content comes. */
   #preamble: Array<Part> = []
-  /** Parts from the first tool call on, held back until the finish part. */
-  #tail: Array<Part> = []
+  /** Parts from the first tool call on, held back until the finish part. Their deltas are joined. */
+  readonly #tail = new HeldParts()
   /**
    * Text blocks that are open for the consumer, now and when the attempt began, each with its end once that has
    * come: it is held, because a later attempt may write on in the block.
@@ -180,7 +181,7 @@ export class StreamGate {
     this.#toContinue = this.#textsBefore.at(-1)
     this.#thinking = new Map()
     this.#preamble = []
-    this.#tail = []
+    this.#tail.clear()
     this.#ids = new Map()
     this.#seam = this.text.trim() === "" ? undefined : Seam.make(this.text)
     this.#atSeam = undefined
@@ -227,7 +228,7 @@ export class StreamGate {
       this.#texts = new Map(this.#textsBefore.map((id) => [id, undefined]))
     }
     // A call of the program is not run; the rest of what was held behind it is part of the answer.
-    for (const part of cut === undefined ? [] : this.#tail) {
+    for (const part of cut === undefined ? [] : this.#tail.all) {
       if (isBlock(part)) this.#show(part, out)
       else if (isProviders(part) || !part.type.startsWith("tool-")) out.push(part)
     }
@@ -308,7 +309,7 @@ export class StreamGate {
       this.#ended = { _tag: "Failed", part, problem: undefined }
     } else if (part.type === "finish") {
       this.#finished(part, out)
-    } else if (this.#tail.length > 0 || isForProgram(part)) {
+    } else if (this.#tail.all.length > 0 || isForProgram(part)) {
       // Nothing may overtake a call that is held, and the text before it is over.
       this.#endSeam(out)
       this.#endObject(out)
@@ -396,12 +397,12 @@ export class StreamGate {
   #finished(finish: Response.FinishPartEncoded, out: Array<Part>): void {
     if (finish.reason === "length") {
       this.#endSeam(out)
-      this.#ended = { _tag: "Cut", finish, inToolCall: this.#tail.some(isForProgram) }
+      this.#ended = { _tag: "Cut", finish, inToolCall: this.#tail.all.some(isForProgram) }
       return
     }
     // A call was begun and never made: the answer is cut, whatever its end says. One that was refused may be.
-    const begun = this.#tail.filter((part) => part.type === "tool-params-start" && !isProviders(part))
-    const made = this.#tail.filter((part) => part.type === "tool-call")
+    const begun = this.#tail.all.filter((part) => part.type === "tool-params-start" && !isProviders(part))
+    const made = this.#tail.all.filter((part) => part.type === "tool-call")
     if (begun.length > made.length && finish.reason !== "content-filter") {
       this.#ended = { _tag: "Failed", part: finish, problem: undefined }
       return
@@ -413,11 +414,11 @@ export class StreamGate {
     }
     this.#isWhole = true
     // A block that ended before a call ends before it for the consumer, too.
-    if (this.#tail.length > 0) {
+    if (this.#tail.all.length > 0) {
       this.#endThinking(out)
       this.#endTexts(out)
     }
-    for (const part of this.#tail) {
+    for (const part of this.#tail.all) {
       if (isBlock(part)) this.#show(part, out)
       else {
         this.#endSeam(out)

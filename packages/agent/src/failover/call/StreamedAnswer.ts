@@ -38,7 +38,7 @@ export class StreamedAnswer {
   readonly #firstToken: number
   readonly #idle: number
   #parts: Array<StreamPart> = []
-  /** When the last content came, in monotonic milliseconds. */
+  /** When the last content came, by `CallRun.awake`, as all times here. */
   #progressAt: number | undefined
 
   constructor(run: CallRun, target: Target, request: AttemptRequest.AttemptRequest) {
@@ -75,7 +75,7 @@ export class StreamedAnswer {
     const { id } = this.#target.ref
     return Effect.catch(
       Effect.suspend(() => {
-        const startedAt = this.#run.now()
+        const startedAt = this.#run.awake()
         return limited(
           this.#read,
           () => this.#left(startedAt),
@@ -123,8 +123,9 @@ export class StreamedAnswer {
       isProgress ||= Fold.isProgress(part)
     }
     if (isProgress) {
-      this.#progressAt = this.#run.now()
-      this.#run.progressed(this.#progressAt)
+      const now = this.#run.now()
+      this.#progressAt = this.#run.awake(now)
+      this.#run.progressed(now)
     }
     return undefined
   }
@@ -137,7 +138,7 @@ export class StreamedAnswer {
     return Effect.fail(local("stream/cut-arguments", new Network(), this.#target.ref, detail))
   }
 
-  /** When the limit of the whole answer is over, in monotonic milliseconds. */
+  /** When the limit of the whole answer is over. */
   #end(startedAt: number): number {
     return startedAt + Duration.toMillis(this.#run.chain.policy.limits.total)
   }
@@ -152,7 +153,7 @@ export class StreamedAnswer {
    * the limit for the first token by the one between tokens, which may be the shorter one.
    */
   #left(startedAt: number): number {
-    const left = Math.min(this.#next(startedAt), this.#end(startedAt)) - this.#run.now()
+    const left = Math.min(this.#next(startedAt), this.#end(startedAt)) - this.#run.awake()
     return Math.min(left, this.#idle)
   }
 

@@ -27,6 +27,11 @@ export interface ProviderRequest extends LanguageModel.ProviderOptions {
    * Default: headers are ignored.
    */
   readonly heard?: ((headers: unknown) => void) | undefined
+  /**
+   * Called when the model sends the request again within this attempt, because the server had closed an idle connection
+   * without a byte of an answer. Default: repeats are not reported.
+   */
+  readonly repeated?: (() => void) | undefined
 }
 
 /** Time limits that only the model can keep. */
