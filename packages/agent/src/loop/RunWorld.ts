@@ -14,7 +14,9 @@ import type { Memory } from "../compaction/Memory.ts"
 import type { CallFailure } from "../failure/reasons/CallFailure.ts"
 import { failureOf } from "../failure/reasons/CallFailed.ts"
 import * as Classifier from "../failure/Classifier.ts"
+import { RunCompact } from "../failover/call/CallContext.ts"
 import { texts } from "../failover/call/Conversation.ts"
+import type { Compact } from "../failover/chain/Chain.ts"
 import { CallNotes } from "../failover/decide/CallNotes.ts"
 import * as OutputLimit from "../failover/decide/OutputLimit.ts"
 import * as GuardedTool from "../guard/GuardedTool.ts"
@@ -159,12 +161,24 @@ export class RunWorld {
     limit.notes = new CallNotes()
     return surface.ask(nudged, offered).pipe(
       Effect.provideService(OutputLimit.RunLimit, limit),
+      Effect.provideService(RunCompact, this.#compactOf(here)),
       withModel,
       Effect.matchEffect({
         onFailure: (error) => this.#failed(here, prompt, error),
         onSuccess: (parts) => this.#answered(nudged, parts)
       })
     )
+  }
+
+  /** Shortens the conversation of a call whose answer fills the window. */
+  #compactOf({ state }: Here): Compact | undefined {
+    const { compacting } = this.#parts
+    if (compacting === undefined) return undefined
+    return (prompt, failure) =>
+      compacting.shrink(prompt, failure, lastOf(state)).pipe(
+        Effect.map((fitted) => fitted?.prompt ?? prompt),
+        Effect.provideService(RunCompact, undefined)
+      )
   }
 
   #failed(

@@ -17,6 +17,7 @@
  * ```
  */
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
+import type { ProviderModel } from "@outlast/agent"
 import { Alarm } from "@outlast/agent/failover"
 import type { Context } from "effect"
 import { Duration, Effect } from "effect"
@@ -28,6 +29,8 @@ export interface Call<A> {
   readonly catch: (error: unknown) => ProviderFailure.ProviderFailure
   /** Gets the headers of each response of the call, names in lower case. Default: they are not read. */
   readonly onHeaders?: ((headers: Readonly<Record<string, string>>) => void) | undefined
+  /** Hears of each field of the answer that was changed so that the client reads it. */
+  readonly onRepair?: ((repair: ProviderModel.Repair) => void) | undefined
 }
 
 /**
@@ -48,7 +51,7 @@ export const within = <A>(
     Effect.callback<A, ProviderFailure.ProviderFailure>((resume) => {
       listen()
       const controller = new AbortController()
-      const connection = new Connection(context, millis, onHeaders, () => {
+      const connection = new Connection(context, millis, call, () => {
         resume(Effect.fail(late()))
         controller.abort()
       })
@@ -88,18 +91,20 @@ class Connection {
   readonly #limit: number
   readonly #late: () => void
   readonly onHeaders: Call<unknown>["onHeaders"]
+  readonly onRepair: Call<unknown>["onRepair"]
   #state: "new" | "begun" | "stands" = "new"
   #callOff: (() => void) | undefined
 
   constructor(
     context: Context.Context<never>,
     limit: number,
-    onHeaders: Call<unknown>["onHeaders"],
+    { onHeaders, onRepair }: Pick<Call<unknown>, "onHeaders" | "onRepair">,
     late: () => void
   ) {
     this.#context = context
     this.#limit = limit
     this.onHeaders = onHeaders
+    this.onRepair = onRepair
     this.#late = late
   }
 
@@ -119,6 +124,12 @@ class Connection {
 }
 
 const connecting = new AsyncLocalStorage<Connection>()
+
+/** Who hears of repairs in the answer to a request of the current call. */
+export const repairs = (): ((repair: ProviderModel.Repair) => void) => {
+  const connection = connecting.getStore()
+  return (repair) => connection?.onRepair?.(repair)
+}
 const connections = new WeakMap<object, Connection>()
 
 let listening = false

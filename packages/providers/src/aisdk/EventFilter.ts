@@ -15,6 +15,8 @@
  */
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
 import { EventFacts } from "@outlast/agent/failure"
+import type { AnswerForm } from "./form/AnswerForm.ts"
+import * as Form from "./form/AnswerForm.ts"
 import type { StreamProtocol } from "./StreamProtocol.ts"
 
 /** Bytes. Images in one event take some 20 MB. */
@@ -30,6 +32,7 @@ export class EventFilter {
   isEnded = false
 
   readonly #protocol: StreamProtocol
+  readonly #form: AnswerForm
   readonly #maxEvent: number
   /** Set until an event has passed. */
   #refused: ((event: string) => Error) | undefined
@@ -53,9 +56,11 @@ export class EventFilter {
   constructor(
     protocol: StreamProtocol,
     maxEvent: number = defaultMaxEvent,
-    refused?: (event: string) => Error
+    refused?: (event: string) => Error,
+    form: AnswerForm = Form.none
   ) {
     this.#protocol = protocol
+    this.#form = form
     this.#maxEvent = maxEvent
     this.#refused = refused
   }
@@ -133,7 +138,14 @@ export class EventFilter {
     if (!isInside || hasCr || hasMark) {
       this.#flush()
       this.#rewritten(normalized(hasMark ? event.slice(byteOrderMark.length) : event))
-    } else if (this.#passes(event)) {
+    } else {
+      const passed = this.#passed(event)
+      if (passed === undefined) return
+      if (passed !== event) {
+        this.#flush()
+        this.#out.push(Buffer.from(`${passed}\n`, "latin1"))
+        return
+      }
       if (start !== this.#to) {
         this.#flush()
         this.#from = start
@@ -143,26 +155,30 @@ export class EventFilter {
   }
 
   #rewritten(event: string): void {
-    if (this.#passes(event)) this.#out.push(Buffer.from(`${event}\n`, "latin1"))
+    const passed = this.#passed(event)
+    if (passed !== undefined) this.#out.push(Buffer.from(`${passed}\n`, "latin1"))
   }
 
-  /** True when the event passes. Expects lines that end in LF. */
-  #passes(event: string): boolean {
-    const { name, data } = fieldsOf(event)
-    if (data === undefined) return false
+  /** The event, in the form that the client reads; `undefined` if it does not pass. Expects lines that end in LF. */
+  #passed(event: string): string | undefined {
+    const { name, data: given } = fieldsOf(event)
+    if (given === undefined) return undefined
     if (this.#refused !== undefined && event.length <= maxError) {
       const text = Buffer.from(event, "latin1").toString()
       if (EventFacts.partsOf(text).some(({ isError }) => isError)) throw this.#refused(text)
     }
+    const data = this.#form.event(given)
+    if (data === undefined) return undefined
     const verdict = this.#protocol.judge(name, data)
     if (verdict === "complete") this.isComplete = true
     if (verdict === "last") {
       this.isEnded = true
       this.#complete()
     }
-    if (verdict === "skip") return false
+    if (verdict === "skip") return undefined
     this.#refused = undefined
-    return true
+    if (data === given) return event
+    return `${name === "" ? "" : `event: ${name}\n`}data: ${data}\n`
   }
 
   /** Outputs the current run of events. */

@@ -1,7 +1,8 @@
 /**
  * A `fetch` that follows redirects within the same origin only, ends streams of events at their last event
- * (`StreamEnd`), repeats a request whose idle connection the server had closed (`StaleSocket`), and throws errors that
- * come with a status of success (`DisguisedError`).
+ * (`StreamEnd`), repeats a request whose idle connection the server had closed (`StaleSocket`), throws errors that
+ * come with a status of success (`DisguisedError`), and brings answers into the form that the clients read
+ * (`AnswerForm`).
  *
  * The `fetch` of a runtime follows redirects anywhere, with the whole prompt and with every header except
  * `authorization`: `x-api-key` and `x-goog-api-key` would reach any host that a server or a proxy names. Here a
@@ -17,7 +18,10 @@
  */
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
 import { Redaction } from "@outlast/agent/failure"
+import * as Connection from "./Connection.ts"
 import * as DisguisedError from "./DisguisedError.ts"
+import * as AnswerForm from "./form/AnswerForm.ts"
+import * as WholeBody from "./form/WholeBody.ts"
 import * as StaleSocket from "./StaleSocket.ts"
 import * as StreamEnd from "./StreamEnd.ts"
 
@@ -37,7 +41,8 @@ export const make = (send: Fetch = (input, init) => globalThis.fetch(input, init
     const read = DisguisedError.mayBe(response, url, init)
       ? await DisguisedError.revealed(response)
       : response
-    return StreamEnd.ended(read, url, init)
+    const form = AnswerForm.of(url, init?.body, Connection.repairs())
+    return WholeBody.formed(StreamEnd.ended(read, url, init, form), url, init, form)
   }
 }
 

@@ -79,6 +79,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
       isHeard = true
       hear(request, headers)
     }
+    const onRepair = (repair: ProviderModel.Repair) => request.repaired?.(repair)
     /** Passes on the headers of a client whose `fetch` did not report them earlier. */
     const handedOn = (headers: unknown) => {
       if (!isHeard) hear(request, headers)
@@ -95,13 +96,13 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
       return { client, call: callOptions(request, client, signal, options, ofCall) }
     }
     const sent = <A>(call: (signal: AbortSignal) => Promise<A>) =>
-      Connection.within(request.limits?.connect, { try: call, catch: thrown, onHeaders })
-    return { failureOf, handedOn, ofCall, prepare, sent }
+      Connection.within(request.limits?.connect, { try: call, catch: thrown, onHeaders, onRepair })
+    return { failureOf, handedOn, ofCall, prepare, sent, onRepair }
   }
 
   const generateText = (request: ProviderModel.ProviderRequest) =>
     Effect.withFiber((fiber) => {
-      const { failureOf, handedOn, ofCall, prepare, sent } = attempt(request, fiber)
+      const { failureOf, handedOn, ofCall, prepare, sent, onRepair } = attempt(request, fiber)
       return Effect.flatMap(
         sent(async (signal) => {
           const { client, call } = prepare(signal)
@@ -109,7 +110,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
           handedOn(result.response?.headers)
           // A client that ignores the signal may answer while another attempt is in flight.
           if (!signal.aborted) ofCall?.answer(result)
-          const answer = Answer.whole(result, call.responseFormat?.type === "json", ofCall)
+          const answer = Answer.whole(result, call.responseFormat?.type === "json", ofCall, onRepair)
           // Google's client reads any JSON as an answer, so an error arrives as an empty answer.
           const body = result.response?.body
           return answer instanceof ProviderFailure.ProviderFailure && AnswerFacts.isErrorPart(body)
@@ -126,12 +127,12 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
   const streamText = (request: ProviderModel.ProviderRequest) =>
     Stream.unwrap(
       Effect.gen(function* () {
-        const { failureOf, handedOn, ofCall, prepare, sent } = yield* Effect.withFiber((fiber) =>
+        const { failureOf, handedOn, ofCall, prepare, sent, onRepair } = yield* Effect.withFiber((fiber) =>
           Effect.succeed(attempt(request, fiber))
         )
         // A new signal: that of the effect which opens the stream ends too early.
         const controller = new AbortController()
-        const reader = Answer.reader(failureOf, request.responseFormat.type === "json", ofCall)
+        const reader = Answer.reader(failureOf, request.responseFormat.type === "json", ofCall, onRepair)
         let opened: Source | undefined
         const abort = Effect.sync(() => {
           if (opened !== undefined) cancel(opened)

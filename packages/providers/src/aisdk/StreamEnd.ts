@@ -14,20 +14,25 @@
  */
 import * as DisguisedError from "./DisguisedError.ts"
 import { EventFilter } from "./EventFilter.ts"
+import type { AnswerForm } from "./form/AnswerForm.ts"
 import * as StreamProtocol from "./StreamProtocol.ts"
 
 /** Milliseconds that the server has to end the body after a complete answer. */
 const restWithin = 1_000
 
-/** The response to `request` at `url`, with a body that ends at its last event. */
-export const ended = (response: Response, url: string, request: RequestInit | undefined): Response => {
+/** The response to `request` at `url`, with a body that ends at its last event. Each event takes the `form`. */
+export const ended = (
+  response: Response,
+  url: string,
+  request: RequestInit | undefined,
+  form?: AnswerForm
+): Response => {
   const { body, headers, ok, status, statusText } = response
   if (!ok || typeof body?.getReader !== "function" || !isEvents(headers, url, request)) {
     return response
   }
-  const filter = new EventFilter(StreamProtocol.of(url), undefined, (event) =>
-    DisguisedError.make(event, response)
-  )
+  const refused = (event: string) => DisguisedError.make(event, response)
+  const filter = new EventFilter(StreamProtocol.of(url), undefined, refused, form)
   return new Response(filtered(body, filter), { headers, status, statusText })
 }
 

@@ -37,7 +37,7 @@ export interface AttemptRequest extends ProviderRequest {
 export const requestOf = (
   options: LanguageModel.ProviderOptions,
   { ref, key, info, model }: Target,
-  { outputLimit, wording, refuses, limits, heard, span }: Asked
+  { outputLimit, wording, refuses, limits, heard, repaired, span }: Asked
 ): AttemptRequest => {
   const { prompt, tools, toolChoice } = options
   const dialect = model.info.dialect ?? Dialect.defaults
@@ -56,6 +56,7 @@ export const requestOf = (
     maxOutputTokens: OutputLimit.within(outputLimit, info),
     limits,
     heard,
+    repaired,
     span: span ?? options.span,
     attemptSpan: span
   }
@@ -73,7 +74,7 @@ const cacheOf = (target: TargetRef): PrefixCache => {
 }
 
 /** Settings of an attempt, in addition to the options of its call. */
-export interface Asked extends Pick<ProviderRequest, "limits" | "heard"> {
+export interface Asked extends Pick<ProviderRequest, "limits" | "heard" | "repaired"> {
   /** Tokens; lowered to what the target can do. */
   readonly outputLimit: number | undefined
   readonly wording?: Wording | undefined

@@ -42,11 +42,11 @@ export class CallRequest {
     return this.#isAsHad
   }
 
-  /** The request of an attempt. `partial` is the answer so far; `heard` is called with the response's headers. */
+  /** The request of an attempt. `partial` is the answer so far. */
   of(
     { target, continues, nudge, outputLimit, span }: Attempt,
     partial: string,
-    heard: AttemptRequest["heard"]
+    { heard, repaired }: Pick<AttemptRequest, "heard" | "repaired">
   ): AttemptRequest {
     const { memory, policy } = this.#context.chain
     const plain = requestOf(this.#options, target, {
@@ -55,6 +55,7 @@ export class CallRequest {
       refuses: memory.refusedMedia.test(target.ref),
       limits: policy.limits,
       heard,
+      repaired,
       span
     })
     // An answer of blanks has nothing to continue.
@@ -71,7 +72,8 @@ export class CallRequest {
 
   /** Shortens the conversation, which did not fit. */
   compact(failure: ProviderFailure): Effect.Effect<Event> {
-    const { compact, policy } = this.#context.chain
+    const { policy } = this.#context.chain
+    const compact = this.#context.chain.compact ?? this.#context.runCompact
     const before = this.#options.prompt
     if (compact === undefined) return compactionFailed
     const late = () => Effect.fail("too slow")

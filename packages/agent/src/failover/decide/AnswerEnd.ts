@@ -5,8 +5,10 @@
  *   The policy treats it like a refused request.
  * - No content and no output tokens, or only thinking, is `Format` (response). An answer may be empty after tool
  *   results and when it continues another answer.
+ * - No content after a finish that announces tool calls is `Format` (response): the calls are in a form that is unknown
+ *   here.
  *
- * An empty answer that used output tokens passes: the model had nothing to say.
+ * Any other empty answer that used output tokens passes: the model had nothing to say.
  */
 import { Context } from "effect"
 import type { Response } from "effect/ai"
@@ -72,6 +74,8 @@ export class AnswerEnd {
    */
   problem({ reason, usage }: Response.FinishPartEncoded): ProviderFailure | undefined {
     if (reason === "content-filter") return local(refused, new ContentPolicy(), undefined)
+    if (reason === "tool-calls" && !this.#hasContent)
+      return local("answer/no-call", badResponse, undefined, "The answer announces a tool call and has none.")
     if (this.#hasContent || this.#mayBeEmpty || isJudgedElsewhere.has(reason)) return undefined
     const { total = 0, reasoning = 0 } = usage.outputTokens
     const isThinking = this.#hasThinking || reasoning > 0

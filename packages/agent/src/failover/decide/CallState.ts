@@ -47,7 +47,7 @@ import { isContinuing, wasCut } from "./CallModel.ts"
 import type { Cooldown } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
 import { giveUp, onCut, withoutRaise } from "./CutAnswer.ts"
-import { midStreamOf } from "./MidStream.ts"
+import { isRefusedText, midStreamAfter } from "./MidStream.ts"
 import * as OutputLimit from "./OutputLimit.ts"
 import type { RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
 import { rowOf } from "./RecoveryPolicy.ts"
@@ -251,7 +251,7 @@ const afterFailure = (
   snapshot: Snapshot,
   draw: number
 ): CallState => {
-  const { failure, commit } = event
+  const { failure, commit, keptText } = event
   const { retryAfter } = failure
   // Stryker disable next-line StringLiteral: as above.
   const id = state.target?.id ?? ""
@@ -265,7 +265,8 @@ const afterFailure = (
   classes.set(of, (classes.get(of) ?? 0) + 1)
   const seen = state.seen || commit === "text"
   const row = rowOf(policy, failure)
-  const mode = midStreamOf(policy, row, state)
+  const mode = midStreamAfter(policy, row, state, event)
+  const isKept = keptText !== undefined
   // A named wait of zero is not a wait. The repeat then counts like one of our own.
   const isNamed = retryAfter !== undefined && !Duration.isZero(retryAfter)
   const next: CallState = {
@@ -277,10 +278,13 @@ const afterFailure = (
       cost: state.ledger.cost + event.cost,
       tokens: state.ledger.tokens + event.tokens
     },
-    partial: state.partial || commit === "text",
+    partial: state.partial || commit === "text" || (keptText === true && !state.call.structured),
     seen,
-    // Keep an answer that the output limit cut. A new one would be cut again.
-    anew: state.anew || (seen && !state.cut && mode === "restart"),
+    cut: state.cut || isKept,
+    hasText: state.hasText || keptText === true,
+    raise: isKept ? undefined : state.raise,
+    // Keep an answer that a limit cut. A new one would be cut again. A refusal is never kept.
+    anew: state.anew || (seen && ((!state.cut && !isKept) || isRefusedText(event)) && mode === "restart"),
     lastFailure: failure,
     failedAfter: event.elapsed,
     // Failures of other targets do not count as consecutive failures of this one.
@@ -356,7 +360,7 @@ const onFailure = (
   const late = isLate(policy, state, snapshot)
   if (
     commit === "tool" ||
-    (state.seen && midStreamOf(policy, row, state) === "fail") ||
+    (state.seen && midStreamAfter(policy, row, state, event) === "fail") ||
     mustEnd(policy, state) ||
     (late && !mayAskAnother(policy, state, event, snapshot)) ||
     Choice.failedTargets(state, policy.classOf(failure)) >= (row.targets ?? Infinity)
