@@ -22,6 +22,7 @@ import * as OutputLimit from "../failover/decide/OutputLimit.ts"
 import * as GuardedTool from "../guard/GuardedTool.ts"
 import * as LoopDetector from "../guard/LoopDetector.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
+import { isRefused } from "./AgentFailed.ts"
 import type { Compacting, Last } from "./Compacting.ts"
 import type { Hooks } from "./Hooks.ts"
 import * as Hook from "./Hooks.ts"
@@ -187,13 +188,15 @@ export class RunWorld {
     error: AiError.AiError
   ): Effect.Effect<Event.Of<"AskFailed">> {
     const { surface, compacting, limit } = this.#parts
-    return Effect.gen(function* () {
+    return Effect.gen({ self: this }, function* () {
       const reason = yield* toFailure(error, prompt)
+      const partial = isRefused(reason) ? [] : this.partial
       const mayShrink =
         compacting !== undefined &&
         !surface.hasShown() &&
         !(yield* compacting.leavesToChain(reason, lastOf(state)))
-      return { _tag: "AskFailed", reason, mayShrink, ...notesOf(limit.notes) }
+      const shown = partial.length === 0 ? {} : { partial }
+      return { _tag: "AskFailed", reason, mayShrink, ...shown, ...notesOf(limit.notes) }
     })
   }
 

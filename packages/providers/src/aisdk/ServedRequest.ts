@@ -48,9 +48,10 @@ export const make = (options: LanguageModelV4CallOptions): Request => {
       toolCallValidation: "deferred"
     },
     object:
-      format?.schema === undefined
+      format === undefined
         ? undefined
-        : { name: format.name ?? "response", schema: objectSchema(format.schema, format.description) },
+        : // Without a schema any JSON is right.
+          { name: format.name ?? "response", schema: objectSchema(format.schema ?? {}, format.description) },
     maxOutputTokens: options.maxOutputTokens,
     warnings: warningsOf(options)
   }

@@ -275,7 +275,10 @@ const callOptions = (
   ofCall: ClientCall.ClientCall | undefined
 ): Spec.CallOptions => {
   const asked = ofCall?.options
-  const format = request.responseFormat.type === "json" ? Tools.jsonFormat(request.responseFormat) : undefined
+  const format =
+    request.responseFormat.type === "json" && !isSchemaless(asked)
+      ? Tools.jsonFormat(request.responseFormat)
+      : undefined
   const prompt = Prompts.encode(request.prompt, {
     version: client.specificationVersion,
     toolFiles: wire.toolFiles

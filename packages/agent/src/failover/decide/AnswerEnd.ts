@@ -14,7 +14,7 @@ import { Context } from "effect"
 import type { Response } from "effect/ai"
 import { ContentPolicy, Format } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
-import { local } from "../../failure/reasons/ProviderFailure.ts"
+import { local, noCall } from "../../failure/reasons/ProviderFailure.ts"
 
 /**
  * Decides how a call ends when the provider refused its last answer. `fail` fails the call. `deliver` returns the
@@ -75,7 +75,7 @@ export class AnswerEnd {
   problem({ reason, usage }: Response.FinishPartEncoded): ProviderFailure | undefined {
     if (reason === "content-filter") return local(refused, new ContentPolicy(), undefined)
     if (reason === "tool-calls" && !this.#hasContent)
-      return local("answer/no-call", badResponse, undefined, "The answer announces a tool call and has none.")
+      return local(noCall, announced, undefined)
     if (this.#hasContent || this.#mayBeEmpty || isJudgedElsewhere.has(reason)) return undefined
     const { total = 0, reasoning = 0 } = usage.outputTokens
     const isThinking = this.#hasThinking || reasoning > 0
@@ -88,3 +88,4 @@ export class AnswerEnd {
 const isJudgedElsewhere: ReadonlySet<Response.FinishReason> = new Set(["length", "error", "pause"])
 
 const badResponse = new Format({ side: "response" })
+const announced = new Format({ side: "response", problem: "is missing in the answer that announces it" })

@@ -28,7 +28,7 @@ import { Duration } from "effect"
 import { Backoff } from "@outlast/resilience"
 import { Format, Timeout } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
-import { isWrongObject, local } from "../../failure/reasons/ProviderFailure.ts"
+import { badCalls, badObjects, local } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import * as Nudge from "../../recovery/Nudge.ts"
 import {
@@ -680,17 +680,21 @@ const send = (
   if (isContinuing(next)) {
     // An answer that the limit cut has no failure.
     const cause = wasCut(state) ? undefined : failure
-    const nudge = cause === undefined ? policy.nudges.cut : policy.nudges.interrupted
+    const { cut, interrupted } = policy.nudges
+    const nudge = cause === undefined ? cut : (betterSample(policy, cause) ?? interrupted)
     const words = Nudge.textOf(nudge, cause, attempts)
     return [
       { _tag: "Continue", from, failure: cause, ...common, rewind: false, nudge: words, raisedTo: undefined },
       next
     ]
   }
-  const asks =
-    row?.nudge ?? (failure !== undefined && isWrongObject(failure) ? policy.nudges.wrongObject : undefined)
+  const asks = row?.nudge ?? (failure === undefined ? undefined : betterSample(policy, failure))
   const nudge = asks === undefined ? undefined : Nudge.textOf(asks, failure, attempts)
   return from.id === target.id || failure === undefined
     ? [{ _tag: "Attempt", ...common, rewind, nudge }, next]
     : [{ _tag: "Switch", from, failure, ...common, rewind, nudge }, next]
 }
+
+/** The nudge that asks for a better sample, after a bad one. */
+const betterSample = ({ nudges }: Policy, { evidence: { rule } }: ProviderFailure): Nudge.Nudge | undefined =>
+  badCalls.has(rule) ? nudges.wrongCall : badObjects.has(rule) ? nudges.wrongObject : undefined
