@@ -74,8 +74,7 @@ export class AnswerEnd {
    */
   problem({ reason, usage }: Response.FinishPartEncoded): ProviderFailure | undefined {
     if (reason === "content-filter") return local(refused, new ContentPolicy(), undefined)
-    if (reason === "tool-calls" && !this.#hasContent)
-      return local(noCall, announced, undefined)
+    if (reason === "tool-calls" && !this.#hasContent) return local(noCall, announced, undefined)
     if (this.#hasContent || this.#mayBeEmpty || isJudgedElsewhere.has(reason)) return undefined
     const { total = 0, reasoning = 0 } = usage.outputTokens
     const isThinking = this.#hasThinking || reasoning > 0

@@ -67,7 +67,8 @@ export const format: ReasonDefinition<Format> = {
   advice: ({ reason, rule }) => {
     if (rule === cutObject) return "Raise the output limit, or ask for less."
     if (reason.outputLimit !== undefined) return `Set \`OutputLimit\` to ${reason.outputLimit} or less.`
-    if (badCalls.has(rule)) return "Make the tool's parameters simpler, or add a target that calls tools well."
+    if (badCalls.has(rule))
+      return "Make the tool's parameters simpler, or add a target that calls tools well."
     if (badObjects.has(rule)) return "Make the schema simpler, or add a target that keeps to schemas."
     return reason.side === "request"
       ? "Repeating cannot help: correct the request."

@@ -260,9 +260,8 @@ export const codes: ReadonlyArray<Rule.Rule> = [
     id: "text/generated-call",
     why: "The server could not parse the tool call that the model wrote (Ollama, llama.cpp, Bedrock).",
     phrases: [
-      "(error|failed) (parsing|to parse) (tool|function) (call|calls|arguments)",
-      "(error|failed) (parsing|to parse) (tool|function) call arguments",
-      "model produced invalid sequence as part of (tooluse|tool use)"
+      "(error|failed) (parsing|to parse) (tool|function) (call|calls)",
+      "invalid sequence as part of tooluse"
     ],
     reason: badCall
   }),

@@ -9,7 +9,6 @@ export const mayDiffer = (data: string): boolean => marks.test(data)
 export class Messages {
   readonly #note: Note
   readonly #seen = new Set<string>()
-  #started = false
 
   constructor(note: Note) {
     this.#note = note
@@ -27,12 +26,6 @@ export class Messages {
     const { message, content_block: block } = event
     switch (event["type"]) {
       case "message_start":
-        // The message has begun already: its blocks go on.
-        if (this.#started) {
-          this.#note("duplicate")
-          return false
-        }
-        this.#started = true
         if (isFields(message)) counts(message, "usage", this.#note, ["input_tokens"])
         return true
       case "message_delta":

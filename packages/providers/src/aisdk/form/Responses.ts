@@ -1,6 +1,7 @@
 /** Answers of OpenAI's Responses and the servers that imitate it: see `AnswerForm`. */
 import type { Fields, Note } from "./Fields.ts"
 import { argumentsText, counts, isFields, objects } from "./Fields.ts"
+import * as Failures from "../SpecError.ts"
 import * as Items from "./ResponsesItems.ts"
 
 const marks =
@@ -16,6 +17,9 @@ export class Responses {
   readonly #offers: (name: string) => boolean
   /** Items that were announced or ended, by event and id. */
   readonly #seen = new Set<string>()
+  /** An item was left out, and one with content was not. */
+  #isUnknown = false
+  #isKnown = false
   /** An item is incomplete. */
   #isCut = false
 
@@ -28,9 +32,9 @@ export class Responses {
     this.#end(body)
     if (!Array.isArray(body["output"])) return
     const items = objects(body["output"]).filter((item, index) => this.#item(item, `${index}`, "done"))
-    // An answer of unknown items only stays as it is: it is no answer that anyone could read.
-    if (items.length > 0 || body["output"].length === 0) body["output"] = items
+    body["output"] = items
     this.#cut(body)
+    this.#check()
   }
 
   event(event: Fields): boolean {
@@ -52,6 +56,7 @@ export class Responses {
         if (isFields(response)) {
           this.#end(response)
           this.#cut(response)
+          if (event["type"] === "response.completed") this.#check()
         }
         return true
     }
@@ -92,8 +97,20 @@ export class Responses {
     response["incomplete_details"] = { reason: "incomplete" }
   }
 
+  /** Throws for an answer that has nothing but items that nobody here knows. */
+  #check(): void {
+    if (this.#isUnknown && !this.#isKnown) throw Failures.unreadable()
+  }
+
   /** False for an item to leave out. */
   #item(item: Fields, index: string, event: string): boolean {
+    const isKept = this.#isItem(item, index, event)
+    if (!isKept) this.#isUnknown = true
+    else if (item["type"] !== "reasoning") this.#isKnown = true
+    return isKept
+  }
+
+  #isItem(item: Fields, index: string, event: string): boolean {
     const { id, type } = item
     const key = `${event} ${String(type)} ${typeof id === "string" && id !== "" ? id : index}`
     if (this.#seen.has(key)) {
