@@ -654,9 +654,9 @@ describe("a refusal after text", () => {
                 : LanguageModel.streamText({ prompt: "How?" })
           )
           assert.notInclude(JSON.stringify(other.hits.map(({ body }) => body)), sorry)
-          // A consumer that cannot take text back gets the refusal.
-          if (surface === "effect") assert.strictEqual(other.hits.length, 0)
-          else assert.strictEqual(text, "Good.", surface)
+          // A consumer that cannot take text back gets the answer behind it.
+          assert.strictEqual(text, surface === "effect" ? `${sorry}Good.` : "Good.", surface)
+          assert.strictEqual(other.hits.length, 1)
         }
       })
     )
@@ -713,4 +713,120 @@ describe("absurd usage", () => {
       })
     )
   }
+})
+
+// -----------------------------------------------------------------------------
+// Failed tools of the provider
+// -----------------------------------------------------------------------------
+
+/** A tool that the provider runs, with schemas that know no failure. */
+const Search = Tool.providerDefined({
+  id: "anthropic.web_search_20250305",
+  customName: "web_search",
+  providerName: "web_search",
+  parameters: Schema.Struct({ query: Schema.String }),
+  success: Schema.Array(Schema.Unknown)
+})
+
+const searching = (input: object, code: string) => {
+  const use = { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input }
+  const result = {
+    type: "web_search_tool_result",
+    tool_use_id: "srvtoolu_1",
+    content: { type: "web_search_tool_result_error", error_code: code }
+  }
+  return either(
+    {
+      ...claude.start.message,
+      content: [use, result, { type: "text", text: "Not found." }],
+      stop_reason: "end_turn"
+    },
+    [
+      claude.start,
+      claude.block(0, { ...use, input: {} }),
+      claude.json(0, JSON.stringify(input)),
+      claude.stop(0),
+      claude.block(1, result),
+      claude.stop(1),
+      claude.block(2),
+      claude.text(2, "Not found."),
+      claude.stop(2),
+      claude.delta("end_turn"),
+      claude.end
+    ]
+  )
+}
+
+describe("a tool of the provider that fails inside a good answer", () => {
+  for (const [code, input] of [
+    ["max_uses_exceeded", { query: "rivers" }],
+    ["unavailable", { query: "rivers" }],
+    ["invalid_tool_input", { q: 1 }]
+  ] as const) {
+    for (const way of ways) {
+      it.live(`leaves the answer readable, and says that it failed: ${code}, ${way}`, () =>
+        Effect.gen(function* () {
+          const server = yield* serving(searching(input, code))
+          const info = way === "request" ? ({ wholeAnswers: "request" } as const) : {}
+          const toolkit = Toolkit.make(Search(undefined as never)) as unknown as Toolkit.Toolkit<{}>
+          const options = { prompt: "Search.", toolkit }
+          const asking: Effect.Effect<ReadonlyArray<unknown>, unknown, LanguageModel.LanguageModel> = way ===
+          "stream"
+            ? Stream.runCollect(LanguageModel.streamText(options))
+            : Effect.map(LanguageModel.generateText(options), ({ content }) => content)
+          const given = yield* asking.pipe(
+            Effect.provide(
+              Failover.layer([vendors.anthropic(server.url)(info)], { policy }).pipe(
+                Layer.provideMerge(Warnings.layerOff)
+              )
+            ),
+            Effect.orDie
+          )
+          const parts = given as ReadonlyArray<any>
+          const text = parts
+            .map((part) => part.text ?? (part.type === "text-delta" ? part.delta : ""))
+            .join("")
+          const result = parts.find((part) => part.type === "tool-result")
+          assert.strictEqual(text, "Not found.")
+          assert.isTrue(result?.isFailure)
+          assert.include(JSON.stringify(result?.result), code)
+          assert.strictEqual(server.hits.length, 1)
+        })
+      )
+    }
+  }
+})
+
+// -----------------------------------------------------------------------------
+// Text before a failure
+// -----------------------------------------------------------------------------
+
+describe("a run that fails after it has shown text", () => {
+  it.live("has that text in the transcript of its error, unless it was refused", () =>
+    Effect.gen(function* () {
+      for (const [end, isKept] of [
+        ["cut", true],
+        ["refusal", false]
+      ] as const) {
+        const server = yield* RawServer.start((response, hit, n) => {
+          if (n > 0)
+            return RawServer.json(response, 400, { error: { type: "invalid_request_error", message: "no" } })
+          if (end === "refusal")
+            return Replies.send.anthropic({ text: "Shown text.", end, tokens: 3 })(response, hit)
+          RawServer.events(response, [claude.start, claude.block(0), claude.text(0, "Shown text.")], true)
+          setTimeout(() => response.socket?.resetAndDestroy(), 20)
+        })
+        const layer = Failover.layer([vendors.anthropic(server.url)({})], { policy }).pipe(
+          Layer.provideMerge(Warnings.layerOff)
+        )
+        const error = yield* Effect.flip(Stream.runDrain(Agent.stream({ prompt: "Go." }))).pipe(
+          Effect.provide(layer)
+        )
+        assert.strictEqual(error._tag, "AgentFailed")
+        const last = error.transcript.prompt.content.at(-1)
+        assert.strictEqual(last?.role, isKept ? "assistant" : "user", end)
+        if (isKept) assert.include(JSON.stringify(last), "Shown text.")
+      }
+    })
+  )
 })

@@ -156,7 +156,7 @@ export const streamText = <E>(
               shownOr(gate.deliverCut(author.answered, costUsd))
             )
           }
-          const void_ = next.rewind ? gate.rewind() : []
+          const void_ = next.rewind ? gate.rewind() : next.apart ? gate.close() : []
           if (next.rewind) isGiven = false
           const said = [...void_, ...news()]
           return Effect.flatMap(open(next), (begun) => {

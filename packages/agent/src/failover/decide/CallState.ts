@@ -664,7 +664,7 @@ const send = (
 ): readonly [Extract<Action, { readonly _tag: "Attempt" | "Switch" | "Continue" }>, CallState] => {
   const { left: from, lastFailure: failure } = state
   const row = failure === undefined ? undefined : rowOf(policy, failure)
-  const rewind = state.anew && state.seen
+  const rewind = state.anew && state.seen && state.call.rewindable
   const next = sent(state, target, delay)
   const probe = Cool.outOf(snapshot.cooldowns, target, snapshot.now + delay) !== undefined
   const common: Sent = {

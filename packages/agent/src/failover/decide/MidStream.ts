@@ -18,9 +18,9 @@ type Policy = RecoveryPolicy<string>
  * `continue` if one does, else `fail`.
  */
 export const midStreamAtMost = (policy: Policy, call: CallState["call"]): MidStream => {
-  // A refusal that another model may answer is taken back.
-  if (call.rewindable && rowOf(policy, refusal).then !== "stop") return "restart"
   let most = midStreamOf(policy, undefined, { call })
+  // A refusal that another model may answer is taken back.
+  if (call.rewindable && most !== "fail" && rowOf(policy, refusal).then !== "stop") return "restart"
   for (const name in policy.rows) {
     const mode = midStreamOf(policy, policy.rows[name], { call })
     if (mode === "restart" || most === "fail") most = mode
@@ -45,13 +45,16 @@ const refusal = local("", new ContentPolicy(), undefined)
 export const isRefusedText = ({ failure, commit }: Failed): boolean =>
   commit === "text" && failure.reason._tag === "ContentPolicy"
 
-/** As {@link midStreamOf}, after this failure. */
+/**
+ * As {@link midStreamOf}, after this failure. A refusal makes the next answer begin anew, also where the consumer cannot
+ * take back what it has seen: then the answer follows in a block of its own.
+ */
 export const midStreamAfter = (
   policy: Policy,
   row: Row | undefined,
   state: Pick<CallState, "call">,
   event: Failed
 ): MidStream => {
-  if (!isRefusedText(event)) return midStreamOf(policy, row, state)
-  return state.call.rewindable ? "restart" : "fail"
+  const mode = midStreamOf(policy, row, state)
+  return isRefusedText(event) && mode !== "fail" ? "restart" : mode
 }
