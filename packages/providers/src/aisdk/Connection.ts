@@ -125,11 +125,8 @@ class Connection {
 
 const connecting = new AsyncLocalStorage<Connection>()
 
-/** Who hears of repairs in the answer to a request of the current call. */
-export const repairs = (): ((repair: ProviderModel.Repair) => void) => {
-  const connection = connecting.getStore()
-  return (repair) => connection?.onRepair?.(repair)
-}
+/** Who hears of repairs in the answer to a request of the current call; `undefined` outside of a call. */
+export const repairs = (): Call<unknown>["onRepair"] => connecting.getStore()?.onRepair
 const connections = new WeakMap<object, Connection>()
 
 let listening = false

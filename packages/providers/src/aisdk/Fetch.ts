@@ -41,7 +41,9 @@ export const make = (send: Fetch = (input, init) => globalThis.fetch(input, init
     const read = DisguisedError.mayBe(response, url, init)
       ? await DisguisedError.revealed(response)
       : response
-    const form = AnswerForm.of(url, init?.body, Connection.repairs())
+    const onRepair = Connection.repairs()
+    // No answer is changed where nobody hears of it.
+    const form = onRepair === undefined ? undefined : AnswerForm.of(url, init?.body, onRepair)
     return WholeBody.formed(StreamEnd.ended(read, url, init, form), url, init, form)
   }
 }
