@@ -167,7 +167,7 @@ describe("an object that a server sends", () => {
       assert.strictEqual(error.text, "Bergen, I think.")
       assert.deepInclude(error.response, { id: "chatcmpl-1", modelId: "m" })
       assert.deepInclude(error.usage, { inputTokens: 5, outputTokens: 7 })
-      assert.lengthOf(server.hits, 2)
+      assert.lengthOf(server.hits, 3)
       const { object } = yield* Effect.promise(() =>
         generateObject({ model, ...asked, experimental_repairText: async () => good })
       )

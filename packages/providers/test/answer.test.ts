@@ -129,7 +129,7 @@ describe("an answer of a client", () => {
   for (const [raw, rule] of [
     [undefined, "client/nothing"],
     ["OTHER", "client/nothing"],
-    ["UNEXPECTED_TOOL_CALL", "stream/finish-error"]
+    ["UNEXPECTED_TOOL_CALL", "answer/bad-call"]
   ] as const) {
     it.effect(`is a failure when it finishes as other and is empty: ${raw}`, () =>
       Effect.gen(function* () {

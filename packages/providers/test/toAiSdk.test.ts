@@ -573,7 +573,7 @@ describe("objects", () => {
       const error = yield* rejected(() => generateObject({ model, prompt: "When?", schema }))
       assert(NoObjectGeneratedError.isInstance(error))
       assert.strictEqual(error.text, "On Tuesday.")
-      assert.lengthOf(yield* server.requests, 2)
+      assert.lengthOf(yield* server.requests, 3)
     })
   )
 

@@ -8,7 +8,7 @@ export type Usage = Response.FinishPartEncoded["usage"]
 /** Adds the tokens of two attempts. A count that both lack stays unknown. */
 export const sum = (a: Usage | undefined, b: Usage): Usage => {
   const add = (x: number | undefined, y: number | undefined) =>
-    x === undefined || y === undefined ? (x ?? y) : x + y
+    x === undefined || y === undefined ? (x ?? y) : Math.min(x + y, Number.MAX_SAFE_INTEGER)
   const { inputTokens: i, outputTokens: o } = b
   return {
     inputTokens: {

@@ -152,6 +152,8 @@ export const AskFailed = Schema.TaggedStruct("AskFailed", {
   reason: Schema.Union([ProviderFailure, AllTargetsOut]),
   /** True when the call can be repeated with a smaller conversation: nothing was shown, and the chain did not compact. */
   mayShrink: Schema.Boolean,
+  /** The part of the answer that the consumer has seen, unless it was refused. */
+  partial: Schema.optional(Schema.Array(Prompt.Message)),
   notes: Schema.optional(CallNotes),
   ...took
 })

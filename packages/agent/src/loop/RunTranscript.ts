@@ -71,6 +71,10 @@ const withEvent = (before: RunTranscript, state: RunState, event: RunEvent): Run
         text: textOf(event.messages)
       }
     }
+    case "AskFailed":
+      return event.partial === undefined
+        ? before
+        : { ...before, messages: [...before.messages, ...event.partial] }
     case "ToolsFinished": {
       const { results } = event
       let { blocked } = before

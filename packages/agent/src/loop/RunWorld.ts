@@ -14,12 +14,15 @@ import type { Memory } from "../compaction/Memory.ts"
 import type { CallFailure } from "../failure/reasons/CallFailure.ts"
 import { failureOf } from "../failure/reasons/CallFailed.ts"
 import * as Classifier from "../failure/Classifier.ts"
+import { RunCompact } from "../failover/call/CallContext.ts"
 import { texts } from "../failover/call/Conversation.ts"
+import type { Compact } from "../failover/chain/Chain.ts"
 import { CallNotes } from "../failover/decide/CallNotes.ts"
 import * as OutputLimit from "../failover/decide/OutputLimit.ts"
 import * as GuardedTool from "../guard/GuardedTool.ts"
 import * as LoopDetector from "../guard/LoopDetector.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
+import { isRefused } from "./AgentFailed.ts"
 import type { Compacting, Last } from "./Compacting.ts"
 import type { Hooks } from "./Hooks.ts"
 import * as Hook from "./Hooks.ts"
@@ -159,6 +162,7 @@ export class RunWorld {
     limit.notes = new CallNotes()
     return surface.ask(nudged, offered).pipe(
       Effect.provideService(OutputLimit.RunLimit, limit),
+      Effect.provideService(RunCompact, this.#compactOf(here)),
       withModel,
       Effect.matchEffect({
         onFailure: (error) => this.#failed(here, prompt, error),
@@ -167,19 +171,32 @@ export class RunWorld {
     )
   }
 
+  /** Shortens the conversation of a call whose answer fills the window. */
+  #compactOf({ state }: Here): Compact | undefined {
+    const { compacting } = this.#parts
+    if (compacting === undefined) return undefined
+    return (prompt, failure) =>
+      compacting.shrink(prompt, failure, lastOf(state)).pipe(
+        Effect.map((fitted) => fitted?.prompt ?? prompt),
+        Effect.provideService(RunCompact, undefined)
+      )
+  }
+
   #failed(
     { state }: Here,
     prompt: Prompt.Prompt,
     error: AiError.AiError
   ): Effect.Effect<Event.Of<"AskFailed">> {
     const { surface, compacting, limit } = this.#parts
-    return Effect.gen(function* () {
+    return Effect.gen({ self: this }, function* () {
       const reason = yield* toFailure(error, prompt)
+      const partial = isRefused(reason) ? [] : this.partial
       const mayShrink =
         compacting !== undefined &&
         !surface.hasShown() &&
         !(yield* compacting.leavesToChain(reason, lastOf(state)))
-      return { _tag: "AskFailed", reason, mayShrink, ...notesOf(limit.notes) }
+      const shown = partial.length === 0 ? {} : { partial }
+      return { _tag: "AskFailed", reason, mayShrink, ...shown, ...notesOf(limit.notes) }
     })
   }
 

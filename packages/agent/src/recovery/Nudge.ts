@@ -32,6 +32,11 @@ export interface Nudges {
   readonly cutInToolCall: Nudge
   /** Answer again with an object that matches the schema. Without this nudge the request is repeated unchanged. */
   readonly wrongObject?: Nudge | undefined
+  /**
+   * Make a tool call again that the provider could not use, for example because of invalid JSON. Without this nudge the
+   * request is repeated unchanged.
+   */
+  readonly wrongCall?: Nudge | undefined
 }
 
 export const defaults: Nudges = {
@@ -41,7 +46,9 @@ export const defaults: Nudges = {
   cutInToolCall:
     "Your answer reached the output limit inside a tool call, which was not run. Go on, and make that call again with shorter arguments, or in several calls.",
   wrongObject: ({ inWords }) =>
-    `An earlier answer to this could not be used: ${inWords}. Answer with nothing but JSON that fits the schema.`
+    `An earlier answer to this could not be used: ${inWords}. Answer with nothing but JSON that fits the schema.`,
+  wrongCall: ({ inWords }) =>
+    `An earlier answer to this could not be used: ${inWords}. Call only the tools that are offered, with arguments in valid JSON that fit their parameters.`
 }
 
 /** A text, or a function that returns one. */
@@ -55,7 +62,8 @@ export const checks: Options.Checks<Nudges> = {
   interrupted: is.required(check),
   cut: is.required(check),
   cutInToolCall: is.required(check),
-  wrongObject: check
+  wrongObject: check,
+  wrongCall: check
 }
 
 /** Returns the text of a nudge. */
@@ -68,6 +76,6 @@ export const textOf = (nudge: Nudge, failure: ProviderFailure | undefined, attem
         inWords:
           failure === undefined
             ? "the answer reached the output limit"
-            : whatHappened(local("", failure.reason, undefined)),
+            : whatHappened(local(failure.evidence.rule, failure.reason, undefined)),
         attempt
       })

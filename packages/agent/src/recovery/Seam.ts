@@ -10,6 +10,8 @@
  * - a repetition of at least 24 characters that ends where the text ended. White space and case may differ.
  * - the text before such a repetition, if it reads as a remark: only the repetition proves it.
  * - a shorter repetition, from 8 characters, if keeping it would join two words ("the lazy" + "the lazy dog").
+ * - a short text that the continuation begins with as a whole: the model began its answer anew ("Hello! " + "Hello!
+ *   How are you?").
  * - the opening line of a code block, if that same block is open.
  *
  * **Kept, and reported as doubtful:** shorter repetitions; repetitions in a text that itself repeats (rows of a
@@ -96,6 +98,8 @@ export interface Pushed {
 interface Said {
   readonly raw: string
   readonly folded: string
+  /** True when the text is short, all of it is here, and it reads as the beginning of an answer. */
+  readonly isBeginning: boolean
   /** White space at the end. */
   readonly space: string
   /** True when the text stops inside a sentence. */
@@ -217,6 +221,9 @@ const decide = (seam: Seam, isEnd: boolean): Verdict | undefined => {
   // Compare unfolded text: the repetition may be only white space.
   const length = overlap(held.slice(0, defaults.window), said.raw)
   const short: Repetition = { from: 0, length, trimmed: false, spaced: false }
+  if (beginsAnew(said, held)) {
+    return decideRepetition(seam, { ...short, length: said.folded.length }, isEnd)
+  }
   if (length >= defaults.weld && isWelded(said, length)) return decideRepetition(seam, short, isEnd)
   const fence = fenceEnd(said, held)
   if (fence > 0) return sure(fence)
@@ -338,6 +345,21 @@ const isGenuine = (
   return behind === rest.length && !isEnd ? undefined : false
 }
 
+/** True when the continuation begins with the whole of a short text, letter for letter, and its white space. */
+const beginsAnew = ({ isBeginning, raw, space }: Said, held: string): boolean => {
+  if (!isBeginning) return false
+  const text = raw.trim()
+  const again = held.trimStart()
+  return again.startsWith(text) && (space === "" || isSpace(again.charAt(text.length)))
+}
+
+/**
+ * True for a short text that cannot be the beginning of its own continuation: words, not a bracket, a tag, a sign or a
+ * bare number ("[" + "[1, 2]", "#" + "# Plan" and "1" + "10" go on).
+ */
+const isWords = (text: string): boolean =>
+  text.length >= 2 && /\p{L}|\p{N}[^\p{N}]/u.test(text) && !/^[<[({"'`|]/.test(text)
+
 /** True when a short repetition consists of words and would be joined to the last word. */
 const isWelded = ({ raw }: Said, length: number): boolean => {
   const start = raw.length - length
@@ -392,6 +414,7 @@ const saidOf = (text: string): Said => {
   return {
     raw,
     folded: fold(raw),
+    isBeginning: text.length < defaults.proof && isWords(text.trim()),
     space,
     inSentence: /[\p{L}\p{M}\p{N}，、]$/u.test(raw.trimEnd()) && !space.includes("\n"),
     afterComma: /[,;；]$/.test(raw.trimEnd()) && !space.includes("\n"),

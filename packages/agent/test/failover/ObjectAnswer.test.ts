@@ -89,7 +89,7 @@ describe("a whole object", () => {
         Array.from({ length: 2 }, () => ["answer/object", "Format"])
       )
       assert.notInclude(failure.message, "Bergen")
-      assert.deepStrictEqual([first.requests.length, second.requests.length], [2, 2])
+      assert.deepStrictEqual([first.requests.length, second.requests.length], [3, 3])
     })
   )
 

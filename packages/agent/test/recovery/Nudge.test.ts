@@ -140,22 +140,22 @@ describe("a nudge", () => {
   )
 
   it("has a default text for each case without any error text", () => {
-    const { wrongObject, ...fixed } = Nudge.defaults
+    const { wrongObject, wrongCall, ...fixed } = Nudge.defaults
     for (const nudge of Object.values(fixed)) {
       const words = Nudge.textOf(nudge, telling, 2)
       assert.notInclude(words, "IGNORE")
       assert.strictEqual(words, Nudge.textOf(nudge, undefined, 2))
     }
     const problem = 'Missing key at ["city"]'
-    assert(wrongObject !== undefined)
-    const failure = ProviderFailure.local(
-      ProviderFailure.wrongObject,
-      new FailoverReason.Format({ side: "response", problem }),
-      undefined,
-      "IGNORE"
-    )
-    const words = Nudge.textOf(wrongObject, failure, 2)
-    assert.include(words, problem)
-    assert.notInclude(words, "IGNORE")
+    assert(wrongObject !== undefined && wrongCall !== undefined)
+    for (const [nudge, rule] of [
+      [wrongObject, ProviderFailure.wrongObject],
+      [wrongCall, ProviderFailure.badCall]
+    ] as const) {
+      const reason = new FailoverReason.Format({ side: "response", problem })
+      const words = Nudge.textOf(nudge, ProviderFailure.local(rule, reason, undefined, "IGNORE"), 2)
+      assert.include(words, problem)
+      assert.notInclude(words, "IGNORE")
+    }
   })
 })

@@ -265,7 +265,50 @@ describe("differences at the seam", () => {
     assert.strictEqual(join("hel", "lo").text, "lo")
     assert.strictEqual(join("bonbon", "bonbon").text, "bonbon")
     assert.strictEqual(join("chowchow", "chowchows").text, "chowchows")
-    assert.strictEqual(join("他们都是这样做的", "他们都是这样做的吗").text, "他们都是这样做的吗")
+    assert.strictEqual(join("老师说：他们都是这样做的", "他们都是这样做的吗").text, "他们都是这样做的吗")
+  })
+
+  it("a short text is not said twice when the model begins anew with all of it", () => {
+    for (const [said, continuation, text] of [
+      ["Hello! ", "Hello! How can I help?", "How can I help?"],
+      ["Hello!", "Hello! How can I help?", " How can I help?"],
+      ["Yes.", "Yes. The Nile.", " The Nile."],
+      ["Yes.", "Yes.", ""],
+      ["Yes.", "\n\nYes. The Nile.", " The Nile."],
+      ["# Plan\n", "# Plan\n1. Read.", "1. Read."],
+      ["# Plan\n\n", "# Plan\n\n1. Read.", "1. Read."],
+      ["I will loo", "I will look at it.", "k at it."],
+      ["1. ", "1. Read the file.", "Read the file."],
+      ["**Note", "**Note:** read it.", ":** read it."],
+      ["Le", "Le Nil coule.", " Nil coule."],
+      ["他们都是", "他们都是这样做的。", "这样做的。"],
+      ["Привет! ", "Привет! Чем помочь?", "Чем помочь?"]
+    ] as const) {
+      for (const sizes of [[1], [3], [400]]) {
+        const joined = join(said, continuation, sizes)
+        assert.strictEqual(joined.text, text, said)
+        assert.deepInclude(joined.verdict, { doubt: undefined }, said)
+      }
+    }
+  })
+
+  it("a short text that may be the beginning of its own continuation is kept", () => {
+    for (const [said, continuation] of [
+      ["[", "[1, 2], [3, 4]]"],
+      ["#", "# Plan"],
+      ["*", "*bold**"],
+      ["1", "1 apples"],
+      ["12", "12 apples"],
+      ["<div>", "<div>text</div></div>"],
+      ["```", "```` "],
+      ["Ha", "Ha ha ha"],
+      ["Ha", "Haha!"],
+      ["Yes ", "Yes, it is."],
+      ["A", "An apple"],
+      ["no, ", "No, no!"]
+    ] as const) {
+      assert.strictEqual(join(said, continuation).text, continuation, said)
+    }
   })
 
   it("a beginning that then differs is kept and reported", () => {

@@ -8,28 +8,32 @@
  * Invalid JSON in the arguments of a tool call, followed by a finish, is a mistake of the model and not a failure of
  * the provider. The call keeps its text and never runs.
  */
-import type { ProviderFailure } from "@outlast/agent"
+import type { ProviderFailure, ProviderModel } from "@outlast/agent"
 import { Predicate } from "effect"
 import type { Response } from "effect/ai"
 import type { ClientCall } from "./ClientCall.ts"
+import { meaningOf } from "./form/Meaning.ts"
 import type * as Spec from "./Spec.ts"
 import * as Failures from "./SpecError.ts"
 import * as Parts from "./SpecResponse.ts"
 
+type OnRepair = (repair: ProviderModel.Repair) => void
 type FailureOf = (error: unknown) => ProviderFailure.ProviderFailure
 
 /** The parts of a complete answer, or the reason it is incomplete. `json`: the call asked for an object. */
 export const whole = (
   result: Spec.GenerateResult,
   json: boolean,
-  client?: ClientCall
+  client?: ClientCall,
+  onRepair: OnRepair = () => {}
 ): Array<Response.PartEncoded> | ProviderFailure.ProviderFailure =>
-  guarded(() => readWhole(result, json, client))
+  guarded(() => readWhole(result, json, client, onRepair))
 
 const readWhole = (
   result: Spec.GenerateResult,
   json: boolean,
-  client: ClientCall | undefined
+  client: ClientCall | undefined,
+  onRepair: OnRepair
 ): Array<Response.PartEncoded> | ProviderFailure.ProviderFailure => {
   const parts: Array<Response.PartEncoded> = []
   const end = new Ending()
@@ -39,6 +43,10 @@ const readWhole = (
     parts.push(metadata)
   }
   for (const part of json ? structured(result) : result.content) {
+    if (end.isAgain(part)) {
+      onRepair("duplicate")
+      continue
+    }
     end.saw(part)
     const encoded = carried(part, contentPart(part), client)
     if (encoded !== undefined) parts.push(encoded)
@@ -46,7 +54,8 @@ const readWhole = (
   const failure = end.judge(result.finishReason)
   if (failure !== undefined) return failure
   const { finishReason, usage } = result
-  return [...parts, ended(Parts.finish(result), { type: "finish", finishReason, usage }, client)]
+  const finish = Parts.finish(end.called(result, onRepair))
+  return [...parts, ended(finish, { type: "finish", finishReason, usage }, client)]
 }
 
 /** The finish, recorded in the call of the AI SDK. */
@@ -140,7 +149,12 @@ export interface Reader {
 }
 
 /** `json`: the call asked for an object. */
-export const reader = (failureOf: FailureOf, json = false, client?: ClientCall): Reader => {
+export const reader = (
+  failureOf: FailureOf,
+  json = false,
+  client?: ClientCall,
+  onRepair: OnRepair = () => {}
+): Reader => {
   const end = new Ending()
   const drafts = new Set<string>()
   let finished = false
@@ -152,11 +166,15 @@ export const reader = (failureOf: FailureOf, json = false, client?: ClientCall):
         const failure = end.judge(part.finishReason)
         if (failure !== undefined) return failure
         finished = true
-        return ended(Parts.finish(part), part, client)
+        return ended(Parts.finish(end.called(part, onRepair)), part, client)
       }
       default:
         if (json && isDraft(part, drafts)) return undefined
         if (part.type === "stream-start") client?.start(part.warnings)
+        if (end.isAgain(part)) {
+          onRepair("duplicate")
+          return undefined
+        }
         end.saw(part)
         return carried(part, streamPart(part), client)
     }
@@ -226,34 +244,47 @@ const streamPart = (
 class Ending {
   /** The answer has content. */
   said = false
+  /** Calls of the program, and starts of their arguments: by id. */
+  readonly #calls = new Map<string, string>()
+  readonly #begun = new Set<string>()
 
   saw(part: Spec.Content | Spec.StreamPart): void {
     this.said ||= isContent(part)
+    if (part.type === "tool-call" && part.providerExecuted !== true) {
+      this.#calls.set(part.toolCallId, `${part.toolName} ${part.input}`)
+    } else if (part.type === "tool-input-start") this.#begun.add(part.id)
+  }
+
+  /** True for a call that came before, with the same id and arguments, and for pieces of it. */
+  isAgain(part: Spec.Content | Spec.StreamPart): boolean {
+    switch (part.type) {
+      case "tool-call":
+        return this.#calls.get(part.toolCallId) === `${part.toolName} ${part.input}`
+      case "tool-input-start":
+        return this.#begun.has(part.id)
+      default:
+        return false
+    }
+  }
+
+  /** The end, with the finish reason `tool-calls` where the provider's own says nothing and complete calls are there. */
+  called<E extends { readonly finishReason: Spec.FinishReason }>(end: E, onRepair: OnRepair): E {
+    const { unified, raw } = end.finishReason
+    if (unified !== "other" || this.#calls.size === 0 || meaningOf(raw) !== undefined) return end
+    onRepair("finish")
+    return { ...end, finishReason: { unified: "tool-calls", raw } }
   }
 
   /** The failure, if this finish reason does not complete the answer. */
   judge({ unified, raw }: Spec.FinishReason): ProviderFailure.ProviderFailure | undefined {
     if (unified === "interrupted") return Failures.cut("interrupted")
-    if (unified === "error" || (raw !== undefined && givenUp.has(raw))) return Failures.finishedWithError(raw)
-    return unified === "other" && !this.said && !Parts.isBlocked(raw) ? Failures.nothing(raw) : undefined
+    const meaning = meaningOf(raw)
+    if (unified === "error" || (unified === "other" && meaning === "error")) {
+      return Failures.finishedWithError(raw)
+    }
+    return unified === "other" && !this.said && meaning === undefined ? Failures.nothing(raw) : undefined
   }
 }
-
-/** Finish reasons that are errors; the clients call them `other`. */
-const givenUp = new Set([
-  // Of Gemini
-  "UNEXPECTED_TOOL_CALL",
-  "TOO_MANY_TOOL_CALLS",
-  "MALFORMED_RESPONSE",
-  // OpenRouter, Mistral, vLLM
-  "error",
-  // vLLM, SGLang: the server aborted the request
-  "abort",
-  // DeepSeek
-  "insufficient_system_resource",
-  // Zhipu
-  "network_error"
-])
 
 const isContent = (part: Spec.Content | Spec.StreamPart): boolean => {
   switch (part.type) {

@@ -19,6 +19,7 @@
  * ```
  */
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
+import type { ProviderModel } from "@outlast/agent"
 import { Alarm } from "@outlast/agent/failover"
 import type { Context } from "effect"
 import { Duration, Effect } from "effect"
@@ -32,6 +33,8 @@ export interface Call<A> {
   readonly onHeaders?: ((headers: Readonly<Record<string, string>>) => void) | undefined
   /** Called by {@link repeats}. Default: repeats are not reported. */
   readonly onRepeated?: (() => void) | undefined
+  /** Hears of each field of the answer that was changed so that the client reads it. */
+  readonly onRepair?: ((repair: ProviderModel.Repair) => void) | undefined
 }
 
 /**
@@ -45,14 +48,14 @@ export const within = <A>(
   limit: Duration.Duration | undefined,
   call: Call<A>
 ): Effect.Effect<A, ProviderFailure.ProviderFailure> => {
-  const { onHeaders, onRepeated } = call
-  if (limit === undefined && onHeaders === undefined) return Effect.tryPromise(call)
+  if (limit === undefined && call.onHeaders === undefined && call.onRepair === undefined)
+    return Effect.tryPromise(call)
   const millis = limit === undefined ? Infinity : Duration.toMillis(limit)
   return Effect.withFiber(({ context }) =>
     Effect.callback<A, ProviderFailure.ProviderFailure>((resume) => {
       listen()
       const controller = new AbortController()
-      const connection = new Connection(context, millis, { onHeaders, onRepeated }, () => {
+      const connection = new Connection(context, millis, call, () => {
         resume(Effect.fail(late()))
         controller.abort()
       })
@@ -86,7 +89,7 @@ const late = () =>
     undefined
   )
 
-type Listeners = Pick<Call<unknown>, "onHeaders" | "onRepeated">
+type Listeners = Pick<Call<unknown>, "onHeaders" | "onRepeated" | "onRepair">
 
 /** The way of a call to its server: `new`, then `begun` with its first request, then `stands` for good. */
 class Connection {
@@ -120,6 +123,10 @@ class Connection {
 }
 
 const connecting = new AsyncLocalStorage<Connection>()
+
+/** Who hears of repairs in the answer to a request of the current call; `undefined` outside of a call. */
+export const repairs = (): Call<unknown>["onRepair"] => connecting.getStore()?.listeners.onRepair
+
 const connections = new WeakMap<object, Connection>()
 
 /** The request of the current call is sent again. */

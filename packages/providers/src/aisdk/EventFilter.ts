@@ -17,6 +17,8 @@
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
 import { EventFacts } from "@outlast/agent/failure"
 import { maxBytes, tooLong } from "./BodyLimit.ts"
+import type { AnswerForm } from "./form/AnswerForm.ts"
+import * as Form from "./form/AnswerForm.ts"
 import type { StreamProtocol } from "./StreamProtocol.ts"
 
 /** Bytes. A longer event is not read as an error. */
@@ -32,6 +34,7 @@ export class EventFilter {
 
   readonly #protocol: StreamProtocol
   readonly #limits: Limits
+  readonly #form: AnswerForm
   /** Set until an event has passed. */
   #refused: ((event: string) => Error) | undefined
   /** Earlier bytes of the current event: the first `#size` of this buffer. */
@@ -54,9 +57,15 @@ export class EventFilter {
   #to = 0
 
   /** `refused` makes the error to throw for an error in place of a stream, from the text of its event. */
-  constructor(protocol: StreamProtocol, limits: Limits = maxBytes, refused?: (event: string) => Error) {
+  constructor(
+    protocol: StreamProtocol,
+    limits: Limits = maxBytes,
+    refused?: (event: string) => Error,
+    form: AnswerForm = Form.none
+  ) {
     this.#protocol = protocol
     this.#limits = limits
+    this.#form = form
     this.#refused = refused
   }
 
@@ -140,7 +149,14 @@ export class EventFilter {
     if (!isInside || hasCr || hasMark) {
       this.#flush()
       this.#rewritten(normalized(hasMark ? event.slice(byteOrderMark.length) : event))
-    } else if (this.#passes(event)) {
+    } else {
+      const passed = this.#passed(event)
+      if (passed === undefined) return
+      if (passed !== event) {
+        this.#flush()
+        this.#out.push(Buffer.from(`${passed}\n`, "latin1"))
+        return
+      }
       if (start !== this.#to) {
         this.#flush()
         this.#from = start
@@ -150,27 +166,31 @@ export class EventFilter {
   }
 
   #rewritten(event: string): void {
-    if (this.#passes(event)) this.#out.push(Buffer.from(`${event}\n`, "latin1"))
+    const passed = this.#passed(event)
+    if (passed !== undefined) this.#out.push(Buffer.from(`${passed}\n`, "latin1"))
   }
 
-  /** True when the event passes. Expects lines that end in LF. */
-  #passes(event: string): boolean {
-    const { name, data } = fieldsOf(event)
-    if (data === undefined) return false
+  /** The event, in the form that the client reads; `undefined` if it does not pass. Expects lines that end in LF. */
+  #passed(event: string): string | undefined {
+    const { name, data: given } = fieldsOf(event)
+    if (given === undefined) return undefined
     if (this.#refused !== undefined && event.length <= maxError) {
       const text = Buffer.from(event, "latin1").toString()
       if (EventFacts.partsOf(text).some(({ isError }) => isError)) throw this.#refused(text)
     }
+    const data = this.#form.event(given)
+    if (data === undefined) return undefined
     const verdict = this.#protocol.judge(name, data)
     if (verdict === "complete") this.isComplete = true
     if (verdict === "last") {
       this.isEnded = true
       this.#complete()
     }
-    if (verdict === "skip") return false
+    if (verdict === "skip") return undefined
     this.#idle = 0
     this.#refused = undefined
-    return true
+    if (data === given) return event
+    return `${name === "" ? "" : `event: ${name}\n`}data: ${data}\n`
   }
 
   /** Outputs the current run of events. */

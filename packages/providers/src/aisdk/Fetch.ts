@@ -1,7 +1,8 @@
 /**
  * A `fetch` that follows redirects within the same origin only, ends streams of events at their last event
  * (`StreamEnd`), limits the bytes of a response (`BodyLimit`), repeats a request whose idle connection the server had
- * closed (`StaleSocket`), and throws errors that come with a status of success (`DisguisedError`).
+ * closed (`StaleSocket`), throws errors that come with a status of success (`DisguisedError`), and brings answers into the
+ * form that the clients read (`AnswerForm`).
  *
  * The `fetch` of a runtime follows redirects anywhere, with the whole prompt and with every header except
  * `authorization`: `x-api-key` and `x-goog-api-key` would reach any host that a server or a proxy names. Here a
@@ -18,7 +19,10 @@
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
 import { Redaction } from "@outlast/agent/failure"
 import * as BodyLimit from "./BodyLimit.ts"
+import * as Connection from "./Connection.ts"
 import * as DisguisedError from "./DisguisedError.ts"
+import * as AnswerForm from "./form/AnswerForm.ts"
+import * as WholeBody from "./form/WholeBody.ts"
 import * as StaleSocket from "./StaleSocket.ts"
 import * as StreamEnd from "./StreamEnd.ts"
 
@@ -35,9 +39,13 @@ export const make = (send: Fetch = (input, init) => globalThis.fetch(input, init
     // Most responses are no redirects, and no wait follows.
     const response = follows && isRedirect(first) ? await followed(repeated, first, input, init) : first
     const url = input instanceof Request ? input.url : String(input)
-    if (StreamEnd.isStream(response, url, init)) return StreamEnd.ended(response, url)
+    const onRepair = Connection.repairs()
+    // No answer is changed outside of a call, where no event could report it.
+    const form = onRepair === undefined ? undefined : AnswerForm.of(url, init?.body, onRepair)
+    if (StreamEnd.isStream(response, url, init)) return StreamEnd.ended(response, url, form)
     const whole = BodyLimit.limited(response)
-    return DisguisedError.mayBe(whole, url, init) ? DisguisedError.revealed(whole) : whole
+    const read = DisguisedError.mayBe(whole, url, init) ? await DisguisedError.revealed(whole) : whole
+    return WholeBody.formed(read, url, init, form)
   }
 }
 

@@ -49,9 +49,10 @@ export const make = (options: LanguageModelV4CallOptions): Request => {
       toolCallValidation: "deferred"
     },
     object:
-      format?.schema === undefined
+      format === undefined
         ? undefined
-        : { name: format.name ?? "response", schema: objectSchema(format.schema, format.description) },
+        : // Without a schema any JSON is right.
+          { name: format.name ?? "response", schema: objectSchema(format.schema ?? {}, format.description) },
     // The AI SDK's limit does not count a thinking budget, ours does.
     maxOutputTokens:
       options.maxOutputTokens === undefined

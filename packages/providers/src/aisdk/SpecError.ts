@@ -29,12 +29,28 @@ export const cut = (matched?: string): ProviderFailure.ProviderFailure =>
 
 /** The provider ended with an error that it did not explain. `raw` is its finish reason. */
 export const finishedWithError = (raw: string | undefined): ProviderFailure.ProviderFailure =>
+  badCall(raw) ??
   local(
     "stream/finish-error",
     raw,
     new FailoverReason.Format({ side: "response" }),
     "The provider ended the answer with an error."
   )
+
+/** The failure for a finish reason that blames a tool call of the model. */
+const badCall = (raw: string | undefined): ProviderFailure.ProviderFailure | undefined => {
+  const problem = badCalls[raw ?? ""]
+  return problem === undefined
+    ? undefined
+    : local(ProviderFailure.badCall, raw, new FailoverReason.Format({ side: "response", problem }), "")
+}
+
+/** Finish reasons of Gemini. */
+const badCalls: Readonly<Record<string, string>> = {
+  MALFORMED_FUNCTION_CALL: "cannot be read as JSON",
+  UNEXPECTED_TOOL_CALL: "names a tool that was not offered",
+  TOO_MANY_TOOL_CALLS: "is one of too many"
+}
 
 const request = new FailoverReason.Format({ side: "request" })
 const response = new FailoverReason.Format({ side: "response" })

@@ -81,6 +81,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
       isHeard = true
       hear(request, headers)
     }
+    const onRepair = (repair: ProviderModel.Repair) => request.repaired?.(repair)
     /** Passes on the headers of a client whose `fetch` did not report them earlier. */
     const handedOn = (headers: unknown) => {
       if (!isHeard) hear(request, headers)
@@ -101,14 +102,15 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
         try: call,
         catch: thrown,
         onHeaders,
-        onRepeated: request.repeated
+        onRepeated: request.repeated,
+        onRepair
       })
-    return { failureOf, handedOn, ofCall, prepare, sent }
+    return { failureOf, handedOn, ofCall, prepare, sent, onRepair }
   }
 
   const generateText = (request: ProviderModel.ProviderRequest) =>
     Effect.withFiber((fiber) => {
-      const { failureOf, handedOn, ofCall, prepare, sent } = attempt(request, fiber)
+      const { failureOf, handedOn, ofCall, prepare, sent, onRepair } = attempt(request, fiber)
       return Effect.flatMap(
         sent(async (signal) => {
           const { client, call } = prepare(signal)
@@ -116,7 +118,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
           handedOn(result.response?.headers)
           // A client that ignores the signal may answer while another attempt is in flight.
           if (!signal.aborted) ofCall?.answer(result)
-          const answer = Answer.whole(result, call.responseFormat?.type === "json", ofCall)
+          const answer = Answer.whole(result, call.responseFormat?.type === "json", ofCall, onRepair)
           // Google's client reads any JSON as an answer, so an error arrives as an empty answer.
           const body = result.response?.body
           return answer instanceof ProviderFailure.ProviderFailure && AnswerFacts.isErrorPart(body)
@@ -133,12 +135,12 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
   const streamText = (request: ProviderModel.ProviderRequest) =>
     Stream.unwrap(
       Effect.gen(function* () {
-        const { failureOf, handedOn, ofCall, prepare, sent } = yield* Effect.withFiber((fiber) =>
+        const { failureOf, handedOn, ofCall, prepare, sent, onRepair } = yield* Effect.withFiber((fiber) =>
           Effect.succeed(attempt(request, fiber))
         )
         // A new signal: that of the effect which opens the stream ends too early.
         const controller = new AbortController()
-        const reader = Answer.reader(failureOf, request.responseFormat.type === "json", ofCall)
+        const reader = Answer.reader(failureOf, request.responseFormat.type === "json", ofCall, onRepair)
         let opened: Source | undefined
         const abort = Effect.sync(() => {
           if (opened !== undefined) cancel(opened)
@@ -281,7 +283,10 @@ const callOptions = (
   ofCall: ClientCall.ClientCall | undefined
 ): Spec.CallOptions => {
   const asked = ofCall?.options
-  const format = request.responseFormat.type === "json" ? Tools.jsonFormat(request.responseFormat) : undefined
+  const format =
+    request.responseFormat.type === "json" && !isSchemaless(asked)
+      ? Tools.jsonFormat(request.responseFormat)
+      : undefined
   const prompt = Prompts.encode(request.prompt, {
     version: client.specificationVersion,
     toolFiles: wire.toolFiles,

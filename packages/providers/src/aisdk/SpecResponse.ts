@@ -10,9 +10,11 @@
  */
 import * as Base64 from "effect/encoding/Base64"
 import type { Response } from "effect/ai"
+import { WindowFull } from "@outlast/agent/conversation"
 import { Predicate } from "effect"
 import type { Schema } from "effect"
 import type * as Spec from "./Spec.ts"
+import { meaningOf } from "./form/Meaning.ts"
 import { unknownFinish } from "./StreamProtocol.ts"
 
 export type CommonPart =
@@ -114,12 +116,17 @@ export const responseMetadata = (response: Spec.ResponseMetadata): Response.Resp
   }
 }
 
-/** The finish of an answer. `interrupted` and `error` are failures and never get here. */
-export const finish = (end: {
+interface End {
   readonly finishReason: Spec.FinishReason
   readonly usage: Spec.Usage
   readonly providerMetadata?: Readonly<Record<string, unknown>> | undefined
-}): Response.FinishPartEncoded => ({
+}
+
+/** The finish of an answer. `interrupted` and `error` are failures and never get here. */
+export const finish = (end: End): Response.FinishPartEncoded =>
+  meaningOf(end.finishReason.raw) === "window" ? WindowFull.marked(finishOf(end)) : finishOf(end)
+
+const finishOf = (end: End): Response.FinishPartEncoded => ({
   type: "finish",
   reason: reasonOf(end.finishReason),
   usage: {
@@ -140,20 +147,15 @@ export const finish = (end: {
 })
 
 /** Anthropic pauses a loop of its own tools until the message is sent again. The client reports a stop. */
-const reasonOf = ({ unified, raw }: Spec.FinishReason): Response.FinishReason =>
-  raw === "pause_turn"
-    ? "pause"
-    : isBlocked(raw)
-      ? "content-filter"
-      : unified === "other" && raw === unknownFinish
-        ? "unknown"
-        : (finishReasons[unified] ?? "unknown")
-
-/** Block reasons of Gemini that its client calls `other`. */
-const blocked: ReadonlySet<string> = new Set(["IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"])
-
-/** True for a finish by refused content that the client reports as `other`. */
-export const isBlocked = (raw: string | undefined): boolean => raw !== undefined && blocked.has(raw)
+const reasonOf = ({ unified, raw }: Spec.FinishReason): Response.FinishReason => {
+  if (raw === "pause_turn") return "pause"
+  const meaning = meaningOf(raw)
+  if (meaning === "window") return "length"
+  if (unified !== "other") return finishReasons[unified] ?? "unknown"
+  if (meaning === "length") return "length"
+  if (meaning === "filter") return "content-filter"
+  return raw === unknownFinish ? "unknown" : "other"
+}
 
 const finishReasons: Readonly<Record<string, Response.FinishReason>> = {
   stop: "stop",
@@ -164,7 +166,9 @@ const finishReasons: Readonly<Record<string, Response.FinishReason>> = {
 }
 
 const count = (tokens: number | undefined): number | undefined =>
-  tokens !== undefined && Number.isFinite(tokens) ? Math.max(0, Math.trunc(tokens)) : undefined
+  tokens !== undefined && Math.abs(tokens) <= Number.MAX_SAFE_INTEGER
+    ? Math.max(0, Math.trunc(tokens))
+    : undefined
 
 /** The metadata of a part, if it has any. */
 export const metadataOf = (part: {

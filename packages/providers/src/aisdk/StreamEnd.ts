@@ -14,6 +14,7 @@
  */
 import * as DisguisedError from "./DisguisedError.ts"
 import { EventFilter } from "./EventFilter.ts"
+import type { AnswerForm } from "./form/AnswerForm.ts"
 import * as StreamProtocol from "./StreamProtocol.ts"
 
 /** Milliseconds that the server has to end the body after a complete answer. */
@@ -26,13 +27,12 @@ export const isStream = (
   request: RequestInit | undefined
 ): boolean => ok && typeof body?.getReader === "function" && isEvents(headers, url, request)
 
-/** A response that {@link isStream}, with a body that ends at its last event. */
-export const ended = (response: Response, url: string): Response => {
+/** A response that {@link isStream}, with a body that ends at its last event. Each event takes the `form`. */
+export const ended = (response: Response, url: string, form?: AnswerForm): Response => {
   const { body, headers, status, statusText } = response
   if (body === null) return response
-  const filter = new EventFilter(StreamProtocol.of(url), undefined, (event) =>
-    DisguisedError.make(event, response)
-  )
+  const refused = (event: string) => DisguisedError.make(event, response)
+  const filter = new EventFilter(StreamProtocol.of(url), undefined, refused, form)
   return new Response(filtered(body, filter), { headers, status, statusText })
 }
 

@@ -22,6 +22,8 @@ export interface Attempt {
   readonly continues: "interrupted" | "cut" | undefined
   /** What the consumer has seen is void. */
   readonly rewind: boolean
+  /** It begins the answer anew, behind a refusal that the consumer has seen and cannot take back. */
+  readonly apart: boolean
   /** The user message that goes with it. */
   readonly nudge: string | undefined
   readonly outputLimit: number | undefined
@@ -62,6 +64,7 @@ export const attemptOf = (
     startedAt: now,
     continues: !isContinuing(state) ? undefined : wasCut(state) ? "cut" : "interrupted",
     rewind: "rewind" in action && action.rewind,
+    apart: state.anew && state.seen && !state.call.rewindable,
     nudge,
     outputLimit: raised === undefined ? outputLimit : raised.at(ref.id, outputLimit, range)
   }

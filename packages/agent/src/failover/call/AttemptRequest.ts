@@ -37,7 +37,7 @@ export interface AttemptRequest extends ProviderRequest {
 export const requestOf = (
   options: LanguageModel.ProviderOptions,
   { ref, key, info, model }: Target,
-  { outputLimit, wording, refuses, omitsThinking, limits, heard, repeated, span }: Asked
+  { outputLimit, wording, refuses, omitsThinking, limits, heard, repeated, repaired, span }: Asked
 ): AttemptRequest => {
   const { prompt, tools, toolChoice } = options
   const dialect = model.info.dialect ?? Dialect.defaults
@@ -57,6 +57,7 @@ export const requestOf = (
     limits,
     heard,
     repeated,
+    repaired,
     span: span ?? options.span,
     attemptSpan: span
   }
@@ -74,7 +75,7 @@ const cacheOf = (target: TargetRef): PrefixCache => {
 }
 
 /** Settings of an attempt, in addition to the options of its call. */
-export interface Asked extends Pick<ProviderRequest, "limits" | "heard" | "repeated"> {
+export interface Asked extends Pick<ProviderRequest, "limits" | "heard" | "repeated" | "repaired"> {
   /** Tokens; lowered to what the target can do. */
   readonly outputLimit: number | undefined
   readonly wording?: Wording | undefined

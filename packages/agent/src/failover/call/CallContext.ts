@@ -4,18 +4,27 @@
  *
  * `CallRun` makes one per call. `CallRequest`, `CallAdmission`, `CallOutcome` and `CallReport` read it.
  */
-import { Clock, MutableRef, Random } from "effect"
-import type { Context, Fiber } from "effect"
+import { Clock, Context, MutableRef, Random } from "effect"
+import type { Fiber } from "effect"
 import type { LanguageModel } from "effect/ai"
 import { Deadline } from "@outlast/resilience"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
-import type { Chain, Target } from "../chain/Chain.ts"
+import type { Chain, Compact, Target } from "../chain/Chain.ts"
 import type { Snapshot } from "../decide/CallState.ts"
 import * as Order from "../decide/Order.ts"
 import * as Facts from "../decide/OrderFacts.ts"
 import * as OutputLimit from "../decide/OutputLimit.ts"
 import * as EventLoop from "../target/EventLoop.ts"
 import * as ConversationKey from "./ConversationKey.ts"
+
+/**
+ * Shortens the conversation of a call inside an agent run. `Agent` provides it, where it compacts. An answer that has
+ * filled the window is then continued in the same call.
+ */
+export const RunCompact: Context.Reference<Compact | undefined> = Context.Reference<Compact | undefined>(
+  "@outlast/agent/failover/call/CallContext/RunCompact",
+  { defaultValue: () => undefined }
+)
 
 export class CallContext {
   readonly chain: Chain
@@ -32,6 +41,8 @@ export class CallContext {
   readonly range: OutputLimit.Range
   /** The limit that earlier calls of this agent run were raised to. */
   readonly raised: OutputLimit.Raised | undefined
+  /** Shortens the conversation when an answer fills the window, where the chain cannot. */
+  readonly runCompact: Compact | undefined
   /** Identifies the conversation, where the order of the chain asks for it. */
   readonly conversation: string | undefined
   /** The targets of the chain, preferred ones first. */
@@ -58,6 +69,7 @@ export class CallContext {
     const limit = fiber.getRef(OutputLimit.OutputLimit)
     this.range = OutputLimit.range(limit, truncation === false ? undefined : truncation.start)
     this.raised = fiber.getRef(OutputLimit.RunLimit)
+    this.runCompact = fiber.getRef(RunCompact)
     const { order, memory, targets } = chain
     this.conversation = Order.wantsConversation(order) ? ConversationKey.of(options.prompt) : undefined
     this.targets =
@@ -93,8 +105,11 @@ export class CallContext {
     return targets.find(({ ref }) => ref.id === id) ?? targets[0]
   }
 
-  /** The chain as it is now; `mayRetry`: the retry budget allows an attempt. */
-  snapshot(now: number, mayRetry: boolean): Snapshot {
+  /**
+   * The chain as it is now; `mayRetry`: the retry budget allows an attempt. `isFull`: an answer has filled the window, so
+   * that the compaction of the run may shorten the conversation, too.
+   */
+  snapshot(now: number, mayRetry: boolean, isFull = false): Snapshot {
     const { dead, memory, compact } = this.chain
     return {
       now,
@@ -103,7 +118,7 @@ export class CallContext {
       dead,
       cooldowns: MutableRef.get(memory.cooldowns),
       mayRetry,
-      canCompact: compact !== undefined,
+      canCompact: compact !== undefined || (isFull && this.runCompact !== undefined),
       streaks: memory.streaks,
       answered: memory.answeredAt,
       flying: memory.flying

@@ -9,6 +9,7 @@ import { EventDefinition } from "@outlast/resilience"
 import { needsPerson } from "../../failure/reasons/CallFailure.ts"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
+import type { Repair } from "../target/ProviderModel.ts"
 import type { Doubt } from "../../recovery/Seam.ts"
 
 interface OfCall {
@@ -102,6 +103,13 @@ export interface ModelChanged extends OfCall {
   readonly reason: ReasonTag | undefined
   /** What the user is told: `RecoveryPolicy.notices`. */
   readonly message: string
+}
+
+export interface AnswerRepaired extends OfCall {
+  readonly _tag: "AnswerRepaired"
+  readonly target: TargetRef
+  /** What was unusual. */
+  readonly repairs: ReadonlyArray<Repair>
 }
 
 export interface SeamRepaired extends OfCall {
@@ -206,6 +214,7 @@ export type CallEvent =
   | KeyRenewing
   | CutAnswerDelivered
   | ModelChanged
+  | AnswerRepaired
   | SeamRepaired
   | SeamUnsure
   | CallWaiting
@@ -368,6 +377,11 @@ export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
   ModelChanged: {
     doc: "Another model answers than before. One for each change, whichever call finds it.",
     line: ({ message }) => ({ level: "Warn", text: `  ${message}` }),
+    metrics: []
+  },
+  AnswerRepaired: {
+    doc: "Parts of an answer had an unusual form, and were read by their meaning. One for each attempt.",
+    line: ({ target, repairs }) => info(`  ${target.id}: read in spite of its form: ${repairs.join(", ")}`),
     metrics: []
   },
   SeamRepaired: {

@@ -33,6 +33,8 @@ export interface CutAnswer {
   /** Length of its text. */
   readonly characters: number
   readonly hasText: boolean
+  /** The window cut it, not the output limit. */
+  readonly byWindow: boolean
 }
 
 /** An attempt in flight, as the chain and its retry budget see it. */
@@ -195,8 +197,14 @@ export class CallOutcome {
   // How it ended
   // ---------------------------------------------------------------------------
 
-  /** The attempt failed; `usage` is what it is known to have taken. */
-  failed(attempt: Attempt, failure: ProviderFailure, commit: Commit, usage: Usage | undefined): Failed {
+  /** The attempt failed; `usage` is what it is known to have taken. `keptText`: see {@link Failed}. */
+  failed(
+    attempt: Attempt,
+    failure: ProviderFailure,
+    commit: Commit,
+    usage: Usage | undefined,
+    keptText?: boolean
+  ): Failed {
     const { chain, conversation } = this.#context
     const spent = this.#spent(attempt, usage)
     const facts = { probedAt: this.#probe?.at, conversation, now: this.#context.now() }
@@ -204,7 +212,7 @@ export class CallOutcome {
     const isProven = this.#landed(failure)
     this.#probe = undefined
     if (chain.policy.breaker === "inside") this.#admission.settle(failure)
-    return { _tag: "Failed", failure, commit, isProven, ...spent }
+    return { _tag: "Failed", failure, commit, isProven, keptText, ...spent }
   }
 
   /** The output limit cut the answer. */

@@ -26,6 +26,7 @@ import type { Sending } from "../decide/Sending.ts"
 import { isSending } from "../decide/Sending.ts"
 import type { Numbers } from "./ActionEvent.ts"
 import { eventOf } from "./ActionEvent.ts"
+import type { Repair } from "../target/ProviderModel.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { CallContext } from "./CallContext.ts"
 import type { CallEvent } from "./CallEvent.ts"
@@ -58,6 +59,7 @@ export class CallReport {
   #notices: Array<Notice> = []
   /** The target that this call's line about a refused key has named. */
   #named: string | undefined
+  readonly #repairs = new Set<Repair>()
   /** The reason of the first failure. */
   #firstFailure: ReasonTag | undefined
 
@@ -141,10 +143,24 @@ export class CallReport {
     })
   }
 
-  failed({ target }: Attempt, { failure, elapsed }: Failed): Told {
+  /** The current attempt's answer was read by its meaning. Told when the attempt ends. */
+  repaired(repair: Repair): void {
+    this.#repairs.add(repair)
+  }
+
+  /** The attempt has ended: what was repaired in its answer. */
+  read({ target }: Attempt): Told {
+    if (this.#repairs.size === 0) return undefined
+    const repairs = [...this.#repairs]
+    this.#repairs.clear()
+    return this.#publish({ _tag: "AnswerRepaired", ...this.#numbers(), target: target.ref, repairs })
+  }
+
+  failed(attempt: Attempt, { failure, elapsed }: Failed): Told {
+    const { target } = attempt
     const { reason, evidence, retryAfter } = failure
     this.#firstFailure ??= reason._tag
-    return this.#publish({
+    const told = this.#publish({
       _tag: "AttemptFailed",
       ...this.#numbers(),
       target: target.ref,
@@ -154,6 +170,7 @@ export class CallReport {
       retryAfter: retryAfter === undefined ? undefined : Duration.toMillis(retryAfter),
       elapsed
     })
+    return inTurn(this.read(attempt), told)
   }
 
   succeeded(attempt: Attempt, usage: Usage | undefined, costUsd: number | undefined): Told {
@@ -176,7 +193,7 @@ export class CallReport {
       inputTokens: usage?.inputTokens.total,
       outputTokens: usage?.outputTokens.total
     })
-    return inTurn(news, told)
+    return inTurn(inTurn(news, this.read(attempt)), told)
   }
 
   abandoned(): Told {

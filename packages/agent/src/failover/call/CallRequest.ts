@@ -53,7 +53,7 @@ export class CallRequest {
   of(
     { target, continues, nudge, outputLimit, span }: Attempt,
     partial: string,
-    listeners: Pick<AttemptRequest, "heard" | "repeated">
+    listeners: Pick<AttemptRequest, "heard" | "repeated" | "repaired">
   ): AttemptRequest {
     const { policy } = this.#context.chain
     const omitted = this.#omittedAt(target.ref)
@@ -80,7 +80,8 @@ export class CallRequest {
 
   /** Shortens the conversation, which did not fit. */
   compact(failure: ProviderFailure): Effect.Effect<Event> {
-    const { compact, policy } = this.#context.chain
+    const { policy } = this.#context.chain
+    const compact = this.#context.chain.compact ?? this.#context.runCompact
     const before = this.#options.prompt
     if (compact === undefined) return compactionFailed
     const late = () => Effect.fail("too slow")

@@ -16,7 +16,9 @@ import { costOf } from "../../conversation/Answered.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Usage } from "../../conversation/Usage.ts"
 import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
+import { ContextOverflow } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import { local } from "../../failure/reasons/ProviderFailure.ts"
 import type { Verdict } from "../../recovery/Seam.ts"
 import type { Chain } from "../chain/Chain.ts"
 import type { AnswerEnd } from "../decide/AnswerEnd.ts"
@@ -44,6 +46,9 @@ import * as Waits from "./Waits.ts"
 
 /** Milliseconds that a call takes at least before it fails for an empty retry budget when no target answers. */
 const hopesFor = 15_000
+
+/** Id of the rule for an answer that fills the window before its end. */
+const windowFull = "answer/window-full"
 
 type Waiting = Extract<Action, { readonly _tag: "Wait" }>
 type Next = Effect.Effect<Attempt | undefined, CallFailure>
@@ -132,7 +137,8 @@ export class CallRun {
       repeated: () => {
         const told = this.#report.repeated(attempt)
         if (told !== undefined) Effect.runForkWith(this.#context.fiber.context)(told)
-      }
+      },
+      repaired: (repair) => this.#report.repaired(repair)
     })
   }
 
@@ -170,11 +176,21 @@ export class CallRun {
     })
   }
 
-  /** The output limit cut the answer. Returns the next attempt; `undefined`: deliver it, and report {@link succeeded}. */
+  /**
+   * The output limit cut the answer, or the window did. Returns the next attempt; `undefined`: deliver it, and report
+   * {@link succeeded}.
+   */
   cut(attempt: Attempt, answer: CutAnswer): Next {
     return Effect.suspend(() => {
+      if (answer.byWindow) {
+        const failure = local(windowFull, new ContextOverflow({}), attempt.target.ref)
+        this.#trace?.failed(failure)
+        const event = this.#outcome.failed(attempt, failure, answer.commit, answer.usage, answer.hasText)
+        return after(this.#report.failed(attempt, event), this.#fed(event))
+      }
       this.#trace?.answered()
-      return this.#advance(this.#outcome.cut(attempt, answer))
+      const event = this.#outcome.cut(attempt, answer)
+      return after(this.#report.read(attempt), this.#fed(event))
     })
   }
 
@@ -236,7 +252,8 @@ export class CallRun {
     const isRenewed = event._tag === "KeyAsked" && event.renewed
     // A first attempt needs no budget, and asking it costs a look at the clock.
     const isFree = event._tag === "Started" || isRenewed
-    const snapshot = this.#context.snapshot(now, isFree || this.#outcome.mayRetry)
+    const isFull = event._tag === "Failed" && event.keptText !== undefined
+    const snapshot = this.#context.snapshot(now, isFree || this.#outcome.mayRetry, isFull)
     const [action, state] = Call.step(policy, this.#state, event, snapshot, this.#context.draw())
     const left = this.#state.target
     this.#state = state

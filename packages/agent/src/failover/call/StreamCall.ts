@@ -9,6 +9,7 @@
 import type { Context, Pull } from "effect"
 import { Cause, Channel, Duration, Effect, Exit, Queue, Scope, Stream } from "effect"
 import type { AiError, IdGenerator, LanguageModel, Response } from "effect/ai"
+import * as WindowFull from "../../conversation/WindowFull.ts"
 import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
 import * as Classifier from "../../failure/Classifier.ts"
 import { Network, ServerError, Timeout } from "../../failure/reasons/FailoverReason.ts"
@@ -140,7 +141,8 @@ export const streamText = <E>(
           author = opened.attempt
           const { commit, gained } = gate
           const hasText = commit === "text"
-          const report = { commit, usage: finish.usage, inToolCall, characters: gained, hasText }
+          const byWindow = WindowFull.isMarked(finish)
+          const report = { commit, usage: finish.usage, inToolCall, characters: gained, hasText, byWindow }
           return opened.close.pipe(
             Effect.andThen(run.cut(opened.attempt, report)),
             Effect.mapError((failure) => toError(failure)),
@@ -154,7 +156,7 @@ export const streamText = <E>(
               shownOr(gate.deliverCut(author.answered, costUsd))
             )
           }
-          const void_ = next.rewind ? gate.rewind() : []
+          const void_ = next.rewind ? gate.rewind() : next.apart ? gate.close() : []
           if (next.rewind) isGiven = false
           const said = [...void_, ...news()]
           return Effect.flatMap(open(next), (begun) => {

@@ -203,6 +203,11 @@ export class StreamGate {
    */
   rewind(): ReadonlyArray<Part> {
     const characters = this.#text.length
+    return [...this.close(), carrier({ type: "rewind", characters })]
+  }
+
+  /** Ends the blocks that the consumer has seen, marked as void, and forgets them: the next attempt begins blocks of its own. */
+  close(): ReadonlyArray<Part> {
     this.#dropOpening()
     const ends = [...this.#texts].map(
       ([id, end]): Part => end ?? { type: "text-end", id, metadata: { [namespace]: { void: true } } }
@@ -214,7 +219,7 @@ export class StreamGate {
     // An attempt that had not yet gone on with the text holds it under this name.
     this.#textsBefore = []
     this.#text.clear()
-    return [...out, carrier({ type: "rewind", characters })]
+    return out
   }
 
   /** The rest of a cut answer, made by `answered`, that is delivered as it is; it ends with a finish. */

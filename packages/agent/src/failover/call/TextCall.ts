@@ -11,6 +11,7 @@
 import { Effect } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
 import * as ObjectText from "../../conversation/ObjectText.ts"
+import * as WindowFull from "../../conversation/WindowFull.ts"
 import * as Provenance from "../../conversation/Provenance.ts"
 import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
 import { Format, ServerError } from "../../failure/reasons/FailoverReason.ts"
@@ -135,7 +136,8 @@ export const generateText = <E>(
         usage: finish.usage,
         inToolCall,
         characters,
-        hasText: parts.some(isText)
+        hasText: parts.some(isText),
+        byWindow: WindowFull.isMarked(finish)
       }
       return Effect.flatMap(run.cut(attempt, report), (after) => {
         // Also where it is repeated: the repeat may fail.

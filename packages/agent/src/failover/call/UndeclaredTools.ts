@@ -1,14 +1,15 @@
 /**
  * Calls and results of tools that the provider runs, and that the program has not declared: those of an MCP server that
- * the provider asks, for example, whose names the program does not know.
+ * the provider asks, for example, whose names the program does not know. Also those of declared tools that do not fit
+ * the schemas of the tool: a search that failed (`max_uses_exceeded`) inside a good answer, and the call that made it.
  *
  * effect/ai decodes every part by the tools of the call, and fails for such parts. {@link make} takes its place: the parts
  * travel through it as the metadata of a response, and are parts again for the caller, whose next turn sends them back to
  * the provider. Their arguments and results are JSON; no schema has seen them.
  */
 import type { Context } from "effect"
-import { Array as Arr, Effect, Stream } from "effect"
-import { LanguageModel, Response } from "effect/ai"
+import { Array as Arr, Effect, Option, Schema, Stream } from "effect"
+import { LanguageModel, Response, Tool } from "effect/ai"
 import { namespace } from "../../conversation/Answered.ts"
 import * as PlainText from "./PlainText.ts"
 
@@ -56,9 +57,26 @@ const carried = <P extends Response.AllPartsEncoded>(
   if (part.type !== "tool-call" && part.type !== "tool-result") return part
   // Where validation is deferred, effect/ai takes any call.
   if (part.type === "tool-call" && toolCallValidation === "deferred") return part
-  return part.providerExecuted === true && !tools.some(({ name }) => name === part.name)
-    ? carrier(part)
-    : part
+  if (part.providerExecuted !== true) return part
+  const tool = tools.find(({ name }) => name === part.name)
+  return tool === undefined || !isFitting(part, tool) ? carrier(part) : part
+}
+
+/** True for a part that effect/ai can decode by the schemas of its tool. */
+const isFitting = (part: Encoded, tool: Tool.Any): boolean => {
+  const schema =
+    part.type === "tool-call"
+      ? tool.parametersSchema
+      : part.isFailure
+        ? Tool.failureResultSchema(tool)
+        : tool.successSchema
+  try {
+    // A schema with services throws here, and effect/ai has them.
+    const decode = Schema.decodeUnknownOption(schema as Schema.Codec<unknown>)
+    return Option.isSome(decode(part.type === "tool-call" ? part.params : part.result))
+  } catch {
+    return true
+  }
 }
 
 const key = "undeclared"

@@ -5,14 +5,16 @@
  *   The policy treats it like a refused request.
  * - No content and no output tokens, or only thinking, is `Format` (response). An answer may be empty after tool
  *   results and when it continues another answer.
+ * - No content after a finish that announces tool calls is `Format` (response): the calls are in a form that is unknown
+ *   here.
  *
- * An empty answer that used output tokens passes: the model had nothing to say.
+ * Any other empty answer that used output tokens passes: the model had nothing to say.
  */
 import { Context } from "effect"
 import type { Response } from "effect/ai"
 import { ContentPolicy, Format } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
-import { local } from "../../failure/reasons/ProviderFailure.ts"
+import { local, noCall } from "../../failure/reasons/ProviderFailure.ts"
 
 /**
  * Decides how a call ends when the provider refused its last answer. `fail` fails the call. `deliver` returns the
@@ -72,6 +74,7 @@ export class AnswerEnd {
    */
   problem({ reason, usage }: Response.FinishPartEncoded): ProviderFailure | undefined {
     if (reason === "content-filter") return local(refused, new ContentPolicy(), undefined)
+    if (reason === "tool-calls" && !this.#hasContent) return local(noCall, announced, undefined)
     if (this.#hasContent || this.#mayBeEmpty || isJudgedElsewhere.has(reason)) return undefined
     const { total = 0, reasoning = 0 } = usage.outputTokens
     const isThinking = this.#hasThinking || reasoning > 0
@@ -84,3 +87,4 @@ export class AnswerEnd {
 const isJudgedElsewhere: ReadonlySet<Response.FinishReason> = new Set(["length", "error", "pause"])
 
 const badResponse = new Format({ side: "response" })
+const announced = new Format({ side: "response", problem: "is missing in the answer that announces it" })

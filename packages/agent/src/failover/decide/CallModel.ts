@@ -50,6 +50,11 @@ export interface Failed extends Spent {
    * see `Evidence`. Default false.
    */
   readonly isProven?: boolean | undefined
+  /**
+   * Set when the window cut the answer and its parts are kept: true when they have text. The text is continued after a
+   * compaction, or delivered. Default: nothing is kept.
+   */
+  readonly keptText?: boolean | undefined
 }
 
 /** An answer that the output limit cut. */

@@ -29,7 +29,7 @@ import { Backoff } from "@outlast/resilience"
 import { Format, Timeout } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { leavable } from "../../failure/reasons/Leavable.ts"
-import { isWrongObject, local } from "../../failure/reasons/ProviderFailure.ts"
+import { badCalls, badObjects, local } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import * as Nudge from "../../recovery/Nudge.ts"
 import {
@@ -48,7 +48,7 @@ import { isContinuing, wasCut } from "./CallModel.ts"
 import type { Cooldown } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
 import { giveUp, onCut, withoutRaise } from "./CutAnswer.ts"
-import { midStreamOf } from "./MidStream.ts"
+import { isRefusedText, midStreamAfter } from "./MidStream.ts"
 import * as OutputLimit from "./OutputLimit.ts"
 import type { RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
 import { rowOf } from "./RecoveryPolicy.ts"
@@ -252,7 +252,7 @@ const afterFailure = (
   snapshot: Snapshot,
   draw: number
 ): CallState => {
-  const { failure, commit } = event
+  const { failure, commit, keptText } = event
   const { retryAfter } = failure
   // Stryker disable next-line StringLiteral: as above.
   const id = state.target?.id ?? ""
@@ -266,7 +266,8 @@ const afterFailure = (
   classes.set(of, (classes.get(of) ?? 0) + 1)
   const seen = state.seen || commit === "text"
   const row = rowOf(policy, failure)
-  const mode = midStreamOf(policy, row, state)
+  const mode = midStreamAfter(policy, row, state, event)
+  const isKept = keptText !== undefined
   // A named wait of zero is not a wait. The repeat then counts like one of our own.
   const isNamed = retryAfter !== undefined && !Duration.isZero(retryAfter)
   const next: CallState = {
@@ -278,10 +279,13 @@ const afterFailure = (
       cost: state.ledger.cost + event.cost,
       tokens: state.ledger.tokens + event.tokens
     },
-    partial: state.partial || commit === "text",
+    partial: state.partial || commit === "text" || (keptText === true && !state.call.structured),
     seen,
-    // Keep an answer that the output limit cut. A new one would be cut again.
-    anew: state.anew || (seen && !state.cut && mode === "restart"),
+    cut: state.cut || isKept,
+    hasText: state.hasText || keptText === true,
+    raise: isKept ? undefined : state.raise,
+    // Keep an answer that a limit cut. A new one would be cut again. A refusal is never kept.
+    anew: state.anew || (seen && ((!state.cut && !isKept) || isRefusedText(event)) && mode === "restart"),
     lastFailure: failure,
     failedAfter: event.elapsed,
     // Failures of other targets do not count as consecutive failures of this one.
@@ -357,7 +361,7 @@ const onFailure = (
   const late = isLate(policy, state, snapshot)
   if (
     commit === "tool" ||
-    (state.seen && midStreamOf(policy, row, state) === "fail") ||
+    (state.seen && midStreamAfter(policy, row, state, event) === "fail") ||
     mustEnd(policy, state) ||
     (late && !mayAskAnother(policy, state, event, snapshot)) ||
     Choice.failedTargets(state, policy.classOf(failure)) >= (row.targets ?? Infinity)
@@ -666,7 +670,7 @@ const send = (
 ): readonly [Extract<Action, { readonly _tag: "Attempt" | "Switch" | "Continue" }>, CallState] => {
   const { left: from, lastFailure: failure } = state
   const row = failure === undefined ? undefined : rowOf(policy, failure)
-  const rewind = state.anew && state.seen
+  const rewind = state.anew && state.seen && state.call.rewindable
   const next = sent(state, target, delay)
   const probe = Cool.outOf(snapshot.cooldowns, target, snapshot.now + delay) !== undefined
   const common: Sent = {
@@ -682,17 +686,21 @@ const send = (
   if (isContinuing(next)) {
     // An answer that the limit cut has no failure.
     const cause = wasCut(state) ? undefined : failure
-    const nudge = cause === undefined ? policy.nudges.cut : policy.nudges.interrupted
+    const { cut, interrupted } = policy.nudges
+    const nudge = cause === undefined ? cut : (betterSample(policy, cause) ?? interrupted)
     const words = Nudge.textOf(nudge, cause, attempts)
     return [
       { _tag: "Continue", from, failure: cause, ...common, rewind: false, nudge: words, raisedTo: undefined },
       next
     ]
   }
-  const asks =
-    row?.nudge ?? (failure !== undefined && isWrongObject(failure) ? policy.nudges.wrongObject : undefined)
+  const asks = row?.nudge ?? (failure === undefined ? undefined : betterSample(policy, failure))
   const nudge = asks === undefined ? undefined : Nudge.textOf(asks, failure, attempts)
   return from.id === target.id || failure === undefined
     ? [{ _tag: "Attempt", ...common, rewind, nudge }, next]
     : [{ _tag: "Switch", from, failure, ...common, rewind, nudge }, next]
 }
+
+/** The nudge that asks for a better sample, after a bad one. */
+const betterSample = ({ nudges }: Policy, { evidence: { rule } }: ProviderFailure): Nudge.Nudge | undefined =>
+  badCalls.has(rule) ? nudges.wrongCall : badObjects.has(rule) ? nudges.wrongObject : undefined

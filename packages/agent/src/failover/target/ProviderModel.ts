@@ -32,7 +32,20 @@ export interface ProviderRequest extends LanguageModel.ProviderOptions {
    * without a byte of an answer. Default: repeats are not reported.
    */
   readonly repeated?: (() => void) | undefined
+  /** Hears of each part of the answer that was read otherwise than it is written. Default: nobody does. */
+  readonly repaired?: ((repair: Repair) => void) | undefined
 }
+
+/**
+ * What was unusual in an answer whose meaning is clear:
+ *
+ * - `usage`: counts that are no counts
+ * - `call`: a tool call in another form
+ * - `duplicate`: an item or a call that came twice
+ * - `finish`: a second status, which is more precise than the finish reason
+ * - `item`: an item of another vendor, completed or left out
+ */
+export type Repair = "usage" | "call" | "duplicate" | "finish" | "item"
 
 /** Time limits that only the model can keep. */
 export interface RequestLimits {

@@ -15,12 +15,29 @@ export const notEvents = "stream/not-events"
 /** Id of the rule for an answer that is not the requested object. */
 export const wrongObject = "answer/object"
 
+/** Id of the rule for a tool call that the model wrote and that the provider could not use. */
+export const badCall = "answer/bad-call"
+
+/** Id of the rule for an answer that announces a tool call and has none. */
+export const noCall = "answer/no-call"
+
+/** Ids of the rules for tool calls that cannot be used: the next sample may be better. */
+export const badCalls: ReadonlySet<string> = new Set([
+  badCall,
+  noCall,
+  "code/generated-call",
+  "text/generated-call"
+])
+
+/** Ids of the rules for objects that cannot be used: the next sample may be better. */
+export const badObjects: ReadonlySet<string> = new Set([wrongObject, "code/generated-object"])
+
 /** Our request or the provider's response violated the protocol. */
 export class Format extends Schema.TaggedClass<Format>(id("Format"))("Format", {
   side: Schema.Literals(["request", "response"]),
   /** The model's output limit in tokens, when the request asked for more. */
   outputLimit: Schema.optional(Schema.Finite),
-  /** The problem with an answer that should be an object, and its place. Contains no text of the answer. */
+  /** The problem with an answer that should be an object, or with a tool call. Contains no text of the answer. */
   problem: Schema.optional(Schema.String),
   /** True when the provider refuses an image or a file of the request. */
   media: Schema.optionalKey(Schema.Boolean),
@@ -29,6 +46,8 @@ export class Format extends Schema.TaggedClass<Format>(id("Format"))("Format", {
   /** True when the provider refuses thinking, a signature or the id of an earlier item. */
   thinking: Schema.optionalKey(Schema.Boolean)
 }) {}
+
+const unreadable = "cannot be read"
 
 export const format: ReasonDefinition<Format> = {
   label: "format",
@@ -42,6 +61,7 @@ export const format: ReasonDefinition<Format> = {
     if (rule === cutObject) return "the output limit cut the object"
     if (reason.outputLimit !== undefined)
       return `the output limit is above that of the model (${reason.outputLimit} tokens)`
+    if (badCalls.has(rule)) return `the model wrote a tool call that ${reason.problem ?? unreadable}`
     if (reason.problem !== undefined)
       return `the answer is not the object that was asked for (${reason.problem})`
     return reason.side === "request"
@@ -51,7 +71,9 @@ export const format: ReasonDefinition<Format> = {
   advice: ({ reason, rule }) => {
     if (rule === cutObject) return "Raise the output limit, or ask for less."
     if (reason.outputLimit !== undefined) return `Set \`OutputLimit\` to ${reason.outputLimit} or less.`
-    if (rule === wrongObject) return "Make the schema simpler, or add a target that keeps to schemas."
+    if (badCalls.has(rule))
+      return "Make the tool's parameters simpler, or add a target that calls tools well."
+    if (badObjects.has(rule)) return "Make the schema simpler, or add a target that keeps to schemas."
     return reason.side === "request"
       ? "Repeating cannot help: correct the request."
       : "Try again, or add another target to the chain."

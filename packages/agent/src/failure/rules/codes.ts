@@ -5,6 +5,8 @@
 import * as Rule from "./Rule.ts"
 import {
   auth,
+  badCall,
+  badJson,
   badRequest,
   badRequestOrLimit,
   badResponse,
@@ -249,10 +251,25 @@ export const codes: ReadonlyArray<Rule.Rule> = [
     reason: badRequestOrLimit
   }),
   Rule.code({
-    id: "code/generated",
-    why: "The provider found that the model wrote an invalid tool call or invalid JSON.",
-    codes: ["tool_use_failed", "json_validate_failed"],
-    reason: badResponse
+    id: "code/generated-call",
+    why: "The provider found that the model wrote an invalid tool call.",
+    codes: ["tool_use_failed", "output_parse_failed"],
+    reason: badCall
+  }),
+  Rule.text({
+    id: "text/generated-call",
+    why: "The server could not parse the tool call that the model wrote (Ollama, llama.cpp, Bedrock).",
+    phrases: [
+      "(error|failed) (parsing|to parse) (tool|function) (call|calls)",
+      "invalid sequence as part of tooluse"
+    ],
+    reason: badCall
+  }),
+  Rule.code({
+    id: "code/generated-object",
+    why: "The provider found that the model wrote invalid JSON.",
+    codes: ["json_validate_failed"],
+    reason: badJson
   })
 ]
 

@@ -25,6 +25,18 @@ export const badRequestOrLimit = (facts: ErrorFacts): R.Format => {
   return outputLimit === undefined ? badRequest(facts) : new R.Format({ side: "request", outputLimit })
 }
 export const badResponse = new R.Format({ side: "response" })
+export const badJson = new R.Format({ side: "response", problem: "the provider could not read its JSON" })
+
+/** An invalid tool call of the model, with what is wrong with it in our own words. */
+export const badCall = ({ text }: ErrorFacts): R.Format =>
+  new R.Format({
+    side: "response",
+    problem: /not in request\.tools|was not (?:offered|found|declared)|unknown (?:tool|function)/.test(text)
+      ? "names a tool that was not offered"
+      : /schema|validation failed|missing propert|required propert/.test(text)
+        ? "has arguments that do not fit the parameters of the tool"
+        : "cannot be read as JSON"
+  })
 export const contentPolicy = new R.ContentPolicy()
 export const cancelled = new R.Cancelled()
 export const unknown = new R.Unknown()

@@ -1,0 +1,159 @@
+/** Answers of OpenAI's Chat Completions and the servers that imitate it: see `AnswerForm`. */
+import type { Fields, Note } from "./Fields.ts"
+import { argumentsText, badCount, counts, isFields, objects, parsed } from "./Fields.ts"
+import { meaningOf } from "./Meaning.ts"
+
+const marks = new RegExp(
+  [
+    String.raw`"(?:function_call|native_finish_reason|finish_details|done_reason|stop_type|stats)"\s*:\s*(?!null)`,
+    String.raw`"arguments"\s*:\s*[{[]`,
+    badCount.source
+  ].join("|")
+)
+
+/** Data of an event that may need a change. Calls are always looked at: one may come twice. */
+export const mayDiffer = (data: string): boolean => marks.test(data) || data.includes('"tool_calls":[')
+
+export class Chat {
+  readonly #note: Note
+  /** Arguments of the streamed calls so far, by index. */
+  readonly #calls = new Map<unknown, { readonly id: unknown; readonly name: unknown; text: string }>()
+
+  constructor(note: Note) {
+    this.#note = note
+  }
+
+  whole(body: Fields): void {
+    counts(body, "usage", this.#note)
+    for (const [index, choice] of objects(body["choices"]).entries()) {
+      if (typeof choice["index"] !== "number") {
+        this.#note("item")
+        choice["index"] = index
+      }
+      const { message } = choice
+      if (isFields(message)) this.#message(message)
+      this.#finish(choice, body)
+    }
+  }
+
+  event(event: Fields): boolean {
+    counts(event, "usage", this.#note)
+    for (const choice of objects(event["choices"])) {
+      const { delta } = choice
+      if (isFields(delta)) this.#delta(delta)
+      this.#finish(choice, event)
+    }
+    return true
+  }
+
+  #message(message: Fields): void {
+    const legacy = message["function_call"]
+    if (isFields(legacy) && objects(message["tool_calls"]).length === 0) {
+      this.#note("call")
+      message["tool_calls"] = [{ function: legacy }]
+    }
+    if (isFields(message["tool_calls"])) {
+      this.#note("call")
+      message["tool_calls"] = [message["tool_calls"]]
+    }
+    const calls = objects(message["tool_calls"])
+    if (calls.length === 0) return
+    const seen = new Set<string>()
+    message["tool_calls"] = calls.filter((call) => {
+      this.#call(call)
+      if (typeof call["id"] !== "string" || call["id"] === "") return true
+      const key = JSON.stringify([call["id"], call["function"]])
+      if (seen.has(key)) this.#note("duplicate")
+      return seen.size < seen.add(key).size
+    })
+  }
+
+  #call(call: Fields): void {
+    const { type, function: called } = call
+    if (!isFields(called)) return
+    if (type !== "function") {
+      this.#note("call")
+      call["type"] = "function"
+    }
+    const text = argumentsText(called["arguments"])
+    if (text === undefined) return
+    this.#note("call")
+    called["arguments"] = text
+  }
+
+  #delta(delta: Fields): void {
+    const legacy = delta["function_call"]
+    if (isFields(legacy) && objects(delta["tool_calls"]).length === 0) {
+      this.#note("call")
+      delta["tool_calls"] = [{ index: 0, type: "function", function: legacy }]
+    }
+    if (!Array.isArray(delta["tool_calls"])) return
+    const kept = objects(delta["tool_calls"]).filter((call) => this.#isNew(call))
+    if (kept.length < delta["tool_calls"].length) delta["tool_calls"] = kept
+  }
+
+  /** False for a call that was announced before, with all of its arguments, under another index. */
+  #isNew(call: Fields): boolean {
+    const { id, index, function: called } = call
+    if (!isFields(called)) return true
+    const { name } = called
+    if (isFields(called["arguments"])) {
+      this.#note("call")
+      called["arguments"] = JSON.stringify(called["arguments"])
+    }
+    const text = typeof called["arguments"] === "string" ? called["arguments"] : ""
+    const known = this.#calls.get(index)
+    if (known !== undefined) {
+      const isWhole = typeof id === "string" && id === known.id && text !== "" && text === known.text
+      if (isWhole && isFields(parsed(text))) {
+        this.#note("duplicate")
+        return false
+      }
+      known.text += text
+      return true
+    }
+    for (const other of this.#calls.values()) {
+      if (typeof id !== "string" || id === "" || other.id !== id || other.name !== name) continue
+      if (text === "" || other.text !== text) continue
+      this.#note("duplicate")
+      return false
+    }
+    this.#calls.set(index, { id, name, text })
+    return true
+  }
+
+  /** Takes the more precise of two status fields. */
+  #finish(choice: Fields, body: Fields): void {
+    const given = choice["finish_reason"]
+    if (given !== null && given !== undefined && typeof given !== "string") {
+      this.#note("finish")
+      choice["finish_reason"] = null
+    }
+    if (typeof given !== "string" || meaningOf(given) === "window") return
+    for (const value of secondOf(choice, body)) {
+      if (typeof value !== "string") continue
+      const meaning = meaningOf(value)
+      if (meaning === undefined || meaning === meaningOf(given)) continue
+      // A cut by the limit is no news beside an error or a refusal.
+      if (meaning === "length" && meaningOf(given) !== undefined) continue
+      this.#note("finish")
+      choice["finish_reason"] = meaning === "window" ? value : words[meaning]
+      return
+    }
+  }
+}
+
+const words = { length: "length", filter: "content_filter", error: "error" } as const
+
+/** Fields beside `finish_reason` that say why an answer ended: OpenRouter, OpenAI's old models, Ollama, llama.cpp, LM Studio. */
+const secondOf = (choice: Fields, body: Fields): ReadonlyArray<unknown> => {
+  const { finish_details: details } = choice
+  const stats = isFields(body["stats"]) ? body["stats"] : {}
+  return [
+    choice["native_finish_reason"],
+    isFields(details) ? details["type"] : details,
+    choice["done_reason"] ?? body["done_reason"],
+    choice["stop_type"] ?? body["stop_type"],
+    stats["stop_reason"]
+  ]
+}

@@ -1,0 +1,144 @@
+/** Answers of OpenAI's Responses and the servers that imitate it: see `AnswerForm`. */
+import type { Fields, Note } from "./Fields.ts"
+import { argumentsText, counts, isFields, objects } from "./Fields.ts"
+import * as Failures from "../SpecError.ts"
+import * as Items from "./ResponsesItems.ts"
+
+const marks =
+  /"type"\s*:\s*"(?:response\.(?:output_item\.|created|in_progress|completed|incomplete|failed|output_text\.annotation)|error")/
+
+export const mayDiffer = (data: string): boolean => marks.test(data)
+
+const required = ["input_tokens", "output_tokens"]
+
+export class Responses {
+  readonly #note: Note
+  /** Names of the tools that the program offered. */
+  readonly #offers: (name: string) => boolean
+  /** Items that were announced or ended, by event and id. */
+  readonly #seen = new Set<string>()
+  /** An item was left out, and one with content was not. */
+  #isUnknown = false
+  #isKnown = false
+  /** An item is incomplete. */
+  #isCut = false
+
+  constructor(note: Note, offers: (name: string) => boolean) {
+    this.#note = note
+    this.#offers = offers
+  }
+
+  whole(body: Fields): void {
+    this.#end(body)
+    if (!Array.isArray(body["output"])) return
+    const items = objects(body["output"]).filter((item, index) => this.#item(item, `${index}`, "done"))
+    body["output"] = items
+    this.#cut(body)
+    this.#check()
+  }
+
+  event(event: Fields): boolean {
+    const { item, response, annotation } = event
+    switch (event["type"]) {
+      case "response.output_item.added":
+      case "response.output_item.done":
+        return !isFields(item) || this.#item(item, String(event["output_index"]), String(event["type"]))
+      case "response.output_text.annotation.added":
+        return isFields(annotation) && Items.annotation(annotation, this.#note)
+      case "response.created":
+      case "response.in_progress":
+        if (isFields(response)) this.#begin(response)
+        return true
+      default:
+        if (needNumber.has(event["type"]) && typeof event["sequence_number"] !== "number") {
+          event["sequence_number"] = this.#fill(0)
+        }
+        if (isFields(response)) {
+          this.#end(response)
+          this.#cut(response)
+          if (event["type"] === "response.completed") this.#check()
+        }
+        return true
+    }
+  }
+
+  #fill<A>(value: A): A {
+    this.#note("item")
+    return value
+  }
+
+  #begin(response: Fields): void {
+    if (typeof response["id"] !== "string") response["id"] = this.#fill("")
+    if (typeof response["created_at"] !== "number") response["created_at"] = this.#fill(0)
+    if (typeof response["model"] !== "string") response["model"] = this.#fill("")
+  }
+
+  #end(response: Fields): void {
+    const { usage } = response
+    if (usage === undefined || usage === null) return
+    counts(response, "usage", this.#note)
+    const clean = response["usage"]
+    // The client needs both counts. Without one of them the usage is unknown.
+    if (!isFields(clean) || required.every((name) => typeof clean[name] === "number")) return
+    this.#note("usage")
+    delete response["usage"]
+  }
+
+  /** An answer that says it is incomplete, in its status or in that of an item, is no complete one. */
+  #cut(response: Fields): void {
+    const details = response["incomplete_details"]
+    if (isFields(details) && typeof details["reason"] === "string") return
+    if (details !== null && details !== undefined) {
+      this.#note("finish")
+      response["incomplete_details"] = null
+    }
+    if (response["status"] !== "incomplete" && !this.#isCut) return
+    this.#note("finish")
+    response["incomplete_details"] = { reason: "incomplete" }
+  }
+
+  /** Throws for an answer that has nothing but items that nobody here knows. */
+  #check(): void {
+    if (this.#isUnknown && !this.#isKnown) throw Failures.unreadable()
+  }
+
+  /** False for an item to leave out. */
+  #item(item: Fields, index: string, event: string): boolean {
+    const isKept = this.#isItem(item, index, event)
+    if (!isKept) this.#isUnknown = true
+    else if (item["type"] !== "reasoning") this.#isKnown = true
+    return isKept
+  }
+
+  #isItem(item: Fields, index: string, event: string): boolean {
+    const { id, type } = item
+    const key = `${event} ${String(type)} ${typeof id === "string" && id !== "" ? id : index}`
+    if (this.#seen.has(key)) {
+      this.#note("duplicate")
+      return false
+    }
+    this.#seen.add(key)
+    if (type === "message") this.#isCut ||= item["status"] === "incomplete"
+    if (type === "function_call") this.#call(item, event)
+    if (type === "custom_tool_call" && !this.#offers(String(item["name"]))) {
+      this.#note("item")
+      return false
+    }
+    return Items.item(item, this.#note)
+  }
+
+  #call(item: Fields, event: string): void {
+    if (typeof item["id"] !== "string") item["id"] = this.#fill(String(item["call_id"]))
+    const text = argumentsText(item["arguments"])
+    if (text !== undefined) {
+      const isBegin = event.endsWith("added")
+      if (!isBegin) this.#note("call")
+      item["arguments"] = isBegin ? this.#fill("") : text
+    }
+    if (event.endsWith("done") && !statuses.has(item["status"])) item["status"] = this.#fill("completed")
+  }
+}
+
+const statuses: ReadonlySet<unknown> = new Set(["in_progress", "completed", "incomplete"])
+
+const needNumber: ReadonlySet<unknown> = new Set(["response.failed", "error"])

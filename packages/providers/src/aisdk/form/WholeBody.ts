@@ -1,0 +1,59 @@
+/**
+ * Reads a complete JSON body, and hands it on in the form that the client reads (`AnswerForm`). Errors of the connection
+ * reach the client as they come, and so does its cancellation.
+ *
+ * **Limits.** A body of more than {@link maxBody} bytes passes unchanged.
+ */
+import { asksForStream } from "../DisguisedError.ts"
+import type { AnswerForm } from "./AnswerForm.ts"
+
+/** Bytes. */
+const maxBody = 32 * 1024 * 1024
+
+export const formed = (
+  response: Response,
+  url: string,
+  request: RequestInit | undefined,
+  form: AnswerForm | undefined
+): Response => {
+  const { body, headers, ok, status, statusText } = response
+  const type = headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() ?? ""
+  const isJson = type === "" || type === "application/json"
+  if (form === undefined || !ok || !isJson || typeof body?.getReader !== "function") return response
+  if (asksForStream(url, request)) return response
+  return new Response(changed(body, form), { headers, status, statusText })
+}
+
+const changed = (
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  form: AnswerForm
+): ReadableStream<Uint8Array> => {
+  const reader = body.getReader()
+  const chunks: Array<Uint8Array> = []
+  let size = 0
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        while (size <= maxBody) {
+          const { done, value } = await reader.read()
+          if (done) {
+            const bytes = Buffer.concat(chunks)
+            const text = bytes.toString()
+            const out = form.whole(text)
+            controller.enqueue(out === text ? bytes : Buffer.from(out))
+            return controller.close()
+          }
+          chunks.push(value)
+          size += value.length
+        }
+        const held = chunks.shift()
+        if (held !== undefined) return controller.enqueue(held)
+        const { done, value } = await reader.read()
+        if (done) controller.close()
+        else controller.enqueue(value)
+      },
+      cancel: (reason) => reader.cancel(reason)
+    },
+    { highWaterMark: 0 }
+  )
+}
