@@ -25,12 +25,13 @@ import type { Chain } from "./facts/ErrorFacts.ts"
 import * as Facts from "./facts/ErrorFacts.ts"
 import { maxBody } from "./facts/ErrorFacts.ts"
 import type { FailoverReason } from "./reasons/FailoverReason.ts"
-import { Unknown } from "./reasons/FailoverReason.ts"
 import type { Evidence } from "./reasons/ProviderFailure.ts"
 import { maxDetail, ProviderFailure } from "./reasons/ProviderFailure.ts"
 import * as Redaction from "../secrets/Redaction.ts"
+import { abortByOthers, cancelled, unknown } from "./rules/reasons.ts"
 import type { Rule } from "./rules/Rule.ts"
 import { tableOf } from "./rules/RuleTable.ts"
+import { prefixed } from "./rules/vendorCodes.ts"
 import type { TargetRef } from "../conversation/TargetRef.ts"
 import * as WaitHint from "./facts/WaitHint.ts"
 
@@ -72,6 +73,8 @@ export interface Classified {
   readonly reason: FailoverReason
   readonly evidence: Evidence
   readonly retryAfter: Duration.Duration | undefined
+  /** The sentence of the error that decided; that of the outermost one if it has none. */
+  readonly message: string
 }
 
 export interface Hints {
@@ -82,15 +85,32 @@ export interface Hints {
   readonly rules?: ReadonlyArray<Rule> | undefined
   /** Name of the provider, for example `openai`. Some sentences mean different things from different providers. */
   readonly provider?: string | undefined
+  /** Base URL that was asked. With `provider` and `model` it says whose numeric codes an error has. */
+  readonly endpoint?: string | undefined
+  /** Model that was asked. */
+  readonly model?: string | undefined
+  /**
+   * True when the caller still waits for an answer, as in every attempt of a call. An abort in the error is then not
+   * the caller's: it is a failure of the server, or of the connection. Default false.
+   */
+  readonly waits?: boolean | undefined
 }
 
 /** Classifies facts. Pure. A rule that throws does not match. */
-export const classify = (chain: Chain, { rules = defaultRules, provider = "" }: Hints = {}): Classified => {
+export const classify = (
+  chain: Chain,
+  { rules = defaultRules, provider, endpoint, model, waits = false }: Hints = {}
+): Classified => {
   const status = chain.find((facts) => facts.status !== undefined)?.status
   const requestId = requestIdOf(chain)
-  const hint = typeof provider === "string" ? provider.toLowerCase() : ""
-  const found = tableOf(rules).first(chain, hint)
-  const reason = found?.match.reason ?? unknown
+  const origin = { provider: word(provider), endpoint: word(endpoint), model: word(model) }
+  const found = tableOf(rules).first(
+    chain.map((facts) => prefixed(facts, origin)),
+    origin.provider
+  )
+  const said = found?.match.reason ?? unknown
+  // A rule of the user's own that says `Cancelled` means it.
+  const reason = waits && said === cancelled ? abortByOthers(found?.facts.said ?? status) : said
   const retryAfter = WaitHint.from(chain, reason._tag)
   const refused = chain.some(({ headers }) => headers["x-should-retry"]?.trim().toLowerCase() === "false")
   const seen = refused ? { status, requestId, shouldRetry: false } : { status, requestId }
@@ -104,10 +124,10 @@ export const classify = (chain: Chain, { rules = defaultRules, provider = "" }: 
           depth: found.facts.depth,
           ...seen
         }
-  return { reason, evidence, retryAfter }
+  return { reason, evidence, retryAfter, message: found?.facts.message || chain[0].message }
 }
 
-const unknown = new Unknown()
+const word = (value: unknown): string => (typeof value === "string" ? value.toLowerCase() : "")
 
 const requestIdOf = (chain: Chain): string | undefined => {
   for (const { headers } of chain) {
@@ -137,8 +157,13 @@ const isFailure = (error: unknown): error is ProviderFailure => {
 export const failureOf = (error: unknown, options: Options = {}): ProviderFailure => {
   if (isFailure(error)) return error
   const chain = Facts.fromUnknown(error)
-  const provider = options.provider ?? options.target?.provider
-  const { reason, evidence, retryAfter } = classify(chain, { rules: options.rules, provider })
+  const { target } = options
+  const { reason, evidence, retryAfter, message } = classify(chain, {
+    ...options,
+    provider: options.provider ?? target?.provider,
+    endpoint: options.endpoint ?? target?.endpoint,
+    model: options.model ?? target?.model
+  })
   const clean = (text: string | undefined) =>
     text === undefined ? undefined : Redaction.scrub(text, maxDetail, options.secrets)
   return new ProviderFailure({
@@ -147,11 +172,7 @@ export const failureOf = (error: unknown, options: Options = {}): ProviderFailur
     retryAfter,
     target: options.target,
     // A caller that knows more secrets scrubs again (`ProviderFailure.at`) and cuts to the length that is shown.
-    detail: Redaction.scrub(
-      chain[0].message,
-      options.secrets === undefined ? maxBody : maxDetail,
-      options.secrets
-    )
+    detail: Redaction.scrub(message, options.secrets === undefined ? maxBody : maxDetail, options.secrets)
   })
 }
 

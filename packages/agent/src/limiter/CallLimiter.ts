@@ -30,6 +30,7 @@ import type { Fiber, Scope } from "effect"
 import { Clock, Config, Context, Data, Deferred, Duration, Effect, Exit, Layer } from "effect"
 import { MissingService, Options as Check } from "@outlast/resilience"
 import type { TargetRef } from "../conversation/TargetRef.ts"
+import { waitInWords } from "../failure/reasons/ProviderFailure.ts"
 import * as Kind from "../options/Kind.ts"
 import type { Asking, Grant, Limits, LimitState, Rule, Step, Verdict } from "./LimitState.ts"
 import * as Known from "./KnownLimits.ts"
@@ -51,7 +52,7 @@ export class LimitTooFar extends Data.TaggedError("LimitTooFar")<{
   readonly wait: number
 }> {
   override get message(): string {
-    const wait = Duration.format(Duration.millis(Math.ceil(this.wait)))
+    const wait = waitInWords(Duration.millis(this.wait))
     return `${this.target}: known limits allow no call for another ${wait}. Wait, raise the limits, or add another target.`
   }
   /** Nothing was sent: the call can be repeated later, or sent to another target at once. */

@@ -453,7 +453,7 @@ const notesOf = ({
 
 const toFailure = (error: AiError.AiError, prompt: Prompt.Prompt): Effect.Effect<CallFailure> =>
   Option.match(failureOf(error), {
-    onNone: () => Classifier.failure(error, { secrets: { prompt: texts(prompt) } }),
+    onNone: () => Classifier.failure(error, { waits: true, secrets: { prompt: texts(prompt) } }),
     onSome: (failure) => Effect.succeed(failure)
   })
 

@@ -5,12 +5,14 @@
  * rejected approval and a blocked call become error results, which the model reads. A failure that a
  * tool declares with `failureMode: "error"` ends the run, as in effect/ai.
  */
-import { Clock, Duration, Effect, Exit, Stream, Tracer } from "effect"
+import type { Duration } from "effect"
+import { Clock, Effect, Exit, Stream, Tracer } from "effect"
 import { AiError, Response } from "effect/ai"
 import type { Prompt, Tool, Toolkit } from "effect/ai"
 import { Options as Check } from "@outlast/resilience"
 import * as ActiveTime from "../conversation/ActiveTime.ts"
 import { timed } from "../failover/target/Timed.ts"
+import { limitInWords } from "../failure/reasons/ProviderFailure.ts"
 import type { Refusal } from "../guard/Branch.ts"
 import * as Spans from "../telemetry/Spans.ts"
 import * as GuardedTool from "../guard/GuardedTool.ts"
@@ -126,7 +128,7 @@ const refused = (call: Call, type: string, reason: string): Result => {
 }
 
 const late = (call: Call, limit: Duration.Duration): Result =>
-  refused(call, "execution-timeout", `The tool gave no result within ${Duration.format(limit)}.`)
+  refused(call, "execution-timeout", `The tool gave no result within ${limitInWords(limit)}.`)
 
 /** Runs a tool in a span of its own, where the program has a tracer. */
 const handle = (kit: Kit, call: Call) =>

@@ -180,8 +180,9 @@ const guardOf = (policy: Policy) => {
     request: Effect.Effect<A, AiError.AiError>
   ): Effect.Effect<A, CallFailed, CircuitBreaker.CircuitBreaker> => {
     const classified = Effect.catch(request, (error) =>
-      Effect.flatMap(Classifier.failure(error, { provider, secrets: { prompt: inputs } }), (failure) =>
-        Effect.fail(failure)
+      Effect.flatMap(
+        Classifier.failure(error, { provider, waits: true, secrets: { prompt: inputs } }),
+        (failure) => Effect.fail(failure)
       )
     )
     const attempt =

@@ -4,9 +4,10 @@
  * A tool with `failureMode: "return"` gives the sentence to the model. One with `failureMode: "error"` fails with
  * {@link ToolFailed}, an `AiError`: effect/ai's type for failures of tools besides the declared ones.
  */
-import { Duration, Schema } from "effect"
+import { Schema } from "effect"
 import { AiError } from "effect/ai"
 import { ErrorText } from "@outlast/resilience"
+import { limitInWords, waitInWords } from "../failure/reasons/ProviderFailure.ts"
 
 const id = (name: string) => `@outlast/agent/resilient/${name}`
 
@@ -19,7 +20,7 @@ export class ToolTimedOut extends Schema.TaggedError<ToolTimedOut>(id("ToolTimed
 }) {
   override get message(): string {
     const effects = this.repeatable ? "" : " Whether it had an effect is not known."
-    return `The tool ${this.tool} gave no result within ${Duration.format(this.limit)} and was stopped.${effects}`
+    return `The tool ${this.tool} gave no result within ${limitInWords(this.limit)} and was stopped.${effects}`
   }
 }
 
@@ -32,7 +33,7 @@ export class ToolRefused extends Schema.TaggedError<ToolRefused>(id("ToolRefused
 }) {
   override get message(): string {
     const when =
-      this.retryAfter === undefined ? "later" : `in ${Duration.format(this.retryAfter)} at the earliest`
+      this.retryAfter === undefined ? "later" : `in ${waitInWords(this.retryAfter)} at the earliest`
     return `The tool ${this.tool} kept failing and was not called. Try it again ${when}, or go on without it.`
   }
 }

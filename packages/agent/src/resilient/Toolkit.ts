@@ -308,7 +308,7 @@ const classify =
     typeof error.isRetryable === "boolean" &&
     !AiError.isAiError(error)
       ? Retry.classify(error as Retry.SaysRetryable)
-      : Passing.verdict(Classifier.failureOf(error, { rules }))
+      : Passing.verdict(Classifier.failureOf(error, { rules, waits: true }))
 
 /** Returns the failure as the tool's failure mode requires: a sentence for the model, or an error of effect/ai. */
 const leaving = (tool: Tool.Any, failure: ToolTimedOut | ToolRefused): unknown =>

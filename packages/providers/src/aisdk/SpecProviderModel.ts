@@ -45,6 +45,10 @@ export interface WireFormat {
 
 export interface Options {
   readonly info: ModelInfo.ModelInfo
+  /** The name of the provider in the chain. */
+  readonly provider: string
+  /** The base URL; empty where only the client knows it. */
+  readonly endpoint: string
   readonly format: WireFormat
   readonly settings: Spec.CallSettings
   readonly headers: Readonly<Record<string, string>>
@@ -63,7 +67,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
     const rules = fiber.getRef(Classifier.Rules)
     const ofCall = ClientCall.currentOf(fiber)
     const key = request.key === undefined ? undefined : Redacted.value(request.key)
-    let provider: string | undefined
+    let client: Spec.SpecModel | undefined
     const failureOf = (error: unknown) => {
       // Collected only on failure, because it walks the whole prompt.
       const secrets: Redaction.Secrets = {
@@ -74,7 +78,15 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
         ],
         prompt: Prompts.texts(request.prompt)
       }
-      return Failures.failureOf(error, { secrets, rules, provider })
+      return Failures.failureOf(error, {
+        secrets,
+        rules,
+        // The client of compatible servers has one name for all of them.
+        provider: `${options.provider} ${client?.provider ?? ""}`,
+        endpoint: options.endpoint,
+        model: client?.modelId,
+        waits: true
+      })
     }
     let isHeard = false
     const onHeaders = (headers: unknown) => {
@@ -92,8 +104,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
       return failureOf(error)
     }
     const prepare = (signal: AbortSignal) => {
-      const client = clientOf(key)
-      provider = client.provider
+      client = clientOf(key)
       if (ofCall !== undefined) ofCall.answered = {}
       return { client, call: callOptions(request, client, signal, options, ofCall) }
     }

@@ -65,6 +65,8 @@ export const make = (
     build: Effect.sync(() =>
       SpecProviderModel.make({
         info: infoOf(options, format, dialectOf),
+        provider: options.provider,
+        endpoint: endpoint ?? "",
         format,
         settings: options.settings ?? {},
         headers,

@@ -4,7 +4,8 @@
  * {@link Unhealthy} and {@link SessionDead} are refusals: nothing was sent, and no circuit, monitor or alert counts
  * them. {@link ProbeError} means that a check could not run.
  */
-import { Duration, Schema } from "effect"
+import { Schema } from "effect"
+import { inWords } from "../breaker/CircuitRefused.ts"
 import * as Refusal from "../Refusal.ts"
 
 /** Too many recent calls and pings have failed. Nothing was sent. */
@@ -22,7 +23,7 @@ export class Unhealthy extends Schema.TaggedError<Unhealthy>("@outlast/resilienc
 
   override get message(): string {
     const share = `${Math.round(this.failureRate * 100)} % of the last calls failed`
-    return `${this.connection} is unhealthy: ${share}. Retry after ${Duration.format(this.retryAfter)}.`
+    return `${this.connection} is unhealthy: ${share}. Retry after ${inWords(this.retryAfter)}.`
   }
   get isRetryable(): boolean {
     return true

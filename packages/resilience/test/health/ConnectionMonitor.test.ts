@@ -29,7 +29,7 @@ describe("check and record", () => {
         assert.strictEqual(error.failureRate, 0.75)
         assert.isTrue(error.isRetryable)
         assert.isTrue(Refusal.isRefusal(error))
-        assert.strictEqual(error.message, "api is unhealthy: 75 % of the last calls failed. Retry after 6s.")
+        assert.strictEqual(error.message, "api is unhealthy: 75 % of the last calls failed. Retry after 6 s.")
         // Two failures in three outcomes were enough: the share of one half was passed.
         assert.deepStrictEqual(events, [
           {

@@ -65,6 +65,8 @@ export class CallRun {
   #state: CallState = Call.initial
   /** The chain's cooldowns when the machine decided last. */
   #cooldowns: Cooldowns = Cool.empty
+  /** Start of the last attempt, or of the last wait, in monotonic milliseconds. News since then may end a wait. */
+  #since = 0
   /** Version of the key that the current attempt was sent with. */
   #keyVersion = 0
   #ended = false
@@ -264,9 +266,13 @@ export class CallRun {
       if (action.probe) this.#outcome.probes(action.target, now)
       memory.sending(action, now)
     }
-    const { cooldown: opened } = action
+    const { cooldown } = action
+    // A failure of an attempt that an operator's reset overtook says nothing about the target since.
+    const isStale = cooldown !== undefined && this.#resetSince(this.#since).has(cooldown.target.id)
+    const opened = isStale ? undefined : cooldown
     if (opened !== undefined) memory.open(opened, now)
     this.#cooldowns = MutableRef.get(memory.cooldowns)
+    if (event._tag !== "Failed" && event._tag !== "Cut") this.#since = now
     return { action, opened }
   }
 
@@ -304,27 +310,53 @@ export class CallRun {
   /** Waits for the retry budget, or while all targets are out. */
   #waited(action: Waiting): Effect.Effect<Event> {
     return Effect.suspend(() => {
-      const since = this.now()
+      const since = this.#since
       const { until, soonest, forBudget } = action
-      const delay = Math.max(0, until - since)
+      const delay = Math.max(0, until - this.now())
       const wait = forBudget ? Waits.forBudget(soonest.target, delay) : Waits.untilBack(soonest, delay)
-      const sleep = forBudget ? this.#queued(until) : Effect.as(this.#sleep(action, since), undefined)
+      const back = new Set<string>()
+      const sleep = forBudget
+        ? this.#queued(until, since)
+        : Effect.as(
+            soonest.refused ? this.#refused(soonest, delay, since, back) : this.#sleep(until, since),
+            undefined
+          )
       return Effect.map(this.#report.waits.during(wait, sleep), (to): Event => ({
         _tag: "Woke",
         early: Math.max(0, until - this.now()),
-        to
+        to,
+        reset: new Set([...back, ...this.#resetSince(since)])
       }))
     })
   }
 
-  #sleep({ until, soonest }: Waiting, since: number): Effect.Effect<void> {
-    // A circuit lets calls that wait for it through one by one.
-    return soonest.refused
-      ? Waits.asleep(Math.max(0, until - since))
-      : Waits.asleepUntil(until, this.#context, () => this.#mayWake(since))
+  #sleep(until: number, since: number): Effect.Effect<void> {
+    return Waits.asleepUntil(until, this.#context, () => this.#mayWake(since))
   }
 
-  #queued(until: number): Effect.Effect<TargetRef | undefined> {
+  /**
+   * Sleeps after a refusal. A circuit lets calls that wait for it through one by one. An operator may close it before:
+   * its target is then added to `back`.
+   */
+  #refused(
+    { target, failure }: Waiting["soonest"],
+    delay: number,
+    since: number,
+    back: Set<string>
+  ): Effect.Effect<void> {
+    const { admission } = this.chain
+    const isOpen = failure.circuit?.reason === "open" && admission !== undefined
+    const isBack = Effect.suspend(() => {
+      if (!isOpen || this.#isReset(since)) return Effect.succeed(this.#isReset(since))
+      return Effect.map(admission.foresee(target), (refusal) => {
+        if (refusal === undefined) back.add(target.id)
+        return refusal === undefined
+      })
+    })
+    return Waits.asleepUnless(delay, isBack)
+  }
+
+  #queued(until: number, since: number): Effect.Effect<TargetRef | undefined> {
     const { policy } = this.chain
     // The state counts the whole wait already.
     const spent = this.#state.ledger.spent - (until - this.now())
@@ -332,16 +364,35 @@ export class CallRun {
     const restsUntil = this.now() + Call.restOf(policy, this.#state)
     const snapshot = () => this.#context.snapshot(this.now(), true)
     return this.#outcome.queued(until, {
-      mayGo: (target) => this.now() >= restsUntil && Call.mayRepeat(policy, this.#state, snapshot(), target),
+      mayGo: (target) =>
+        this.now() >= restsUntil &&
+        Call.mayRepeat(policy, Call.afterReset(this.#state, this.#resetSince(since)), snapshot(), target),
       mayHope: () => this.now() < hopesUntil || isWorking(this.#state, snapshot())
     })
   }
 
-  /** True when the chain has answered another call `since`, and this one may go on before its wait is over. */
-  #mayWake(since: number): boolean {
-    const { memory, policy } = this.chain
+  /** True when a target is back `since`, and this call may go on before its wait is over. */
+  #mayWake(
+    since: number,
+    reset = this.#resetSince(since),
+    answeredAt: ReadonlyMap<string, number> = this.chain.memory.answeredAt
+  ): boolean {
     const snapshot = this.#context.snapshot(this.now(), this.#outcome.mayRetry)
-    return Call.mayWake(policy, this.#state, snapshot, ({ id }) => (memory.answeredAt.get(id) ?? 0) > since)
+    const state = Call.afterReset(this.#state, reset)
+    const isBack = ({ id }: TargetRef) => reset.has(id) || (answeredAt.get(id) ?? 0) > since
+    return Call.mayWake(this.chain.policy, state, snapshot, isBack)
+  }
+
+  /** True when an operator has brought back a target `since` to which the call may go. */
+  #isReset(since: number): boolean {
+    const reset = this.#resetSince(since)
+    return reset.size > 0 && this.#mayWake(since, reset, none)
+  }
+
+  /** Targets that an operator brought back since then. */
+  #resetSince(since: number): Call.Reset {
+    const { resetAt } = this.chain.memory
+    return new Set([...resetAt].filter(([, at]) => at >= since).map(([id]) => id))
   }
 
   #renewed(target: TargetRef): Effect.Effect<boolean> {
@@ -355,13 +406,24 @@ export class CallRun {
   // The next attempt
   // ---------------------------------------------------------------------------
 
-  /** The attempt after its delay, unless another call has found meanwhile that its target is out. */
+  /**
+   * The attempt after its delay, unless another call has found meanwhile that its target is out, or an operator has
+   * brought targets back.
+   */
   #delayed(action: Sending): Next {
     const { target, delay } = action
     const wait = { reason: "backoff", target, delay } as const
-    return Effect.flatMap(this.#report.waits.during(wait, Waits.asleep(delay)), () =>
-      this.#isTakenAway(action) ? this.#advance({ _tag: "TakenAway" }) : this.#enter(action)
-    )
+    return Effect.suspend(() => {
+      const since = this.#since
+      const until = this.now() + delay
+      const isReset = Effect.sync(() => this.#isReset(since))
+      return Effect.flatMap(this.#report.waits.during(wait, Waits.asleepUnless(delay, isReset)), () => {
+        const early = Math.max(0, until - this.now())
+        return early > 0 || this.#isTakenAway(action)
+          ? this.#advance({ _tag: "TakenAway", early, reset: this.#resetSince(since) })
+          : this.#enter(action)
+      })
+    })
   }
 
   /** The attempt, if all that it needs lets it go. */
@@ -400,10 +462,14 @@ export class CallRun {
     const target = this.#context.targetOf(action.target)
     this.#keyVersion = target.key?.version ?? 0
     const now = this.now()
+    this.#since = now
     this.#outcome.begin(target.ref, this.#state.ledger.attempts === 1, now)
     return attemptOf(action, target, this.#state, { isAsHad: this.#request.isAsHad, now, raised, range })
   }
 }
+
+/** Backoffs and refusals are not ended by answers to other calls. */
+const none: ReadonlyMap<string, number> = new Map()
 
 /** The effect, after what is to be told where there is something. */
 const after = <A, E>(

@@ -11,6 +11,7 @@ import { Cause, Channel, Duration, Effect, Exit, Queue, Scope, Stream } from "ef
 import type { AiError, IdGenerator, LanguageModel, Response } from "effect/ai"
 import * as WindowFull from "../../conversation/WindowFull.ts"
 import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
 import * as Classifier from "../../failure/Classifier.ts"
 import { Network, ServerError, Timeout } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
@@ -80,7 +81,7 @@ export const streamText = <E>(
           if (end._tag === "Whole") return Cause.done()
           return end._tag === "Cut"
             ? cut(end)
-            : Effect.flatMap(failureOf(end, opened.attempt.target.ref.provider), failed)
+            : Effect.flatMap(failureOf(end, opened.attempt.target.ref), failed)
         })
         const received = (out: ReadonlyArray<Part>): PullOf<E> => {
           const { seam } = gate
@@ -376,10 +377,10 @@ const isShown = (parts: ReadonlyArray<Part>): parts is Parts => parts.length > 0
 /** The failure that the end of an attempt says. */
 const failureOf = (
   { part, problem }: Extract<AttemptEnd, { readonly _tag: "Failed" }>,
-  provider: string
+  target: TargetRef
 ): Effect.Effect<ProviderFailure> => {
   if (problem !== undefined) return Effect.succeed(problem)
-  if (part.type === "error") return Classifier.failure(part.error, { provider })
+  if (part.type === "error") return Classifier.failure(part.error, { target, waits: true })
   return Effect.succeed(
     part.reason === "error"
       ? local("stream/finish-error", new ServerError(), undefined)

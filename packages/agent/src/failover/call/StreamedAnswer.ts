@@ -115,8 +115,8 @@ export class StreamedAnswer {
     let isProgress = false
     for (const part of parts) {
       if (part.type === "error") {
-        const { provider } = this.#target.ref
-        return Effect.flatMap(Classifier.failure(part.error, { provider }), Effect.fail)
+        const target = this.#target.ref
+        return Effect.flatMap(Classifier.failure(part.error, { target, waits: true }), Effect.fail)
       }
       this.#parts.push(part)
       if (part.type === "finish") return this.#finished(part)

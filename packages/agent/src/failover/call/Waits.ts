@@ -157,3 +157,12 @@ export const asleepUntil = (
     const pause = Math.ceil(Math.min(left, wakeEvery * (0.5 + call.draw())))
     return Effect.flatMap(asleep(pause), () => (mayWake() ? Effect.void : asleepUntil(until, call, mayWake)))
   })
+
+/** Sleeps for so many milliseconds, or until `isBack` returns true, which is asked about once a second. */
+export const asleepUnless = (millis: number, isBack: Effect.Effect<boolean>): Effect.Effect<void> =>
+  millis <= wakeEvery ? asleep(millis) : Effect.raceFirst(asleep(millis), looking(isBack))
+
+const looking = (isBack: Effect.Effect<boolean>): Effect.Effect<void> =>
+  Effect.flatMap(asleep(wakeEvery), () =>
+    Effect.flatMap(isBack, (back) => (back ? Effect.void : looking(isBack)))
+  )

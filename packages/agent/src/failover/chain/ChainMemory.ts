@@ -50,6 +50,8 @@ export class ChainMemory {
   readonly retries = new RetryQueue()
   /** Target id → time of its last answer, in monotonic milliseconds. Updated at most once a second. */
   readonly answeredAt = new Map<string, number>()
+  /** Target id → time at which an operator last brought it back, in monotonic milliseconds. */
+  readonly resetAt = new Map<string, number>()
   /** The target that answers now, as last reported to users. */
   serving: TargetRef
   /**

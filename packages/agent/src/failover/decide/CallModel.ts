@@ -107,15 +107,22 @@ export type Event =
        */
       readonly byCircuit: boolean
     }
-  /** Another call opened a cooldown for the target while this attempt was delayed. The attempt was not sent. */
-  | { readonly _tag: "TakenAway" }
+  /**
+   * While this attempt was delayed, another call opened a cooldown for the target, or an operator brought targets back.
+   * The attempt was not sent.
+   */
+  | { readonly _tag: "TakenAway"; readonly early?: number; readonly reset?: Reset | undefined }
   | {
       readonly _tag: "Woke"
       /** Milliseconds between waking and the planned end of the wait. */
       readonly early?: number
       /** The target that answered another call, whose success pays for the next attempt of this one. */
       readonly to?: TargetRef | undefined
+      readonly reset?: Reset | undefined
     }
+
+/** Ids of targets that an operator brought back while the call waited. */
+export type Reset = ReadonlySet<string>
 
 // -----------------------------------------------------------------------------
 // Actions

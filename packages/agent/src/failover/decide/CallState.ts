@@ -43,7 +43,17 @@ import {
   timeLeft
 } from "./CallLimits.ts"
 import * as Choice from "./Choice.ts"
-import type { Action, CallState, Event, Failed, Sent, Snapshot, Step, TargetView } from "./CallModel.ts"
+import type {
+  Action,
+  CallState,
+  Event,
+  Failed,
+  Reset,
+  Sent,
+  Snapshot,
+  Step,
+  TargetView
+} from "./CallModel.ts"
 import { isContinuing, wasCut } from "./CallModel.ts"
 import type { Cooldown } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
@@ -75,14 +85,10 @@ export const step = <Class extends string>(
   switch (event._tag) {
     case "Started":
       return choose(policy, { ...state, call: event, outputLimit: event.outputLimit.start }, snapshot, draw)
-    case "Woke": {
-      const { ledger } = state
-      // Gives back the time that was reserved for the wait and not used.
-      const spent = Math.max(0, ledger.spent - (event.early ?? 0))
-      return choose(policy, { ...state, ledger: { ...ledger, spent } }, snapshot, draw, event.to)
-    }
+    case "Woke":
+      return choose(policy, awake(state, event), snapshot, draw, event.to)
     case "TakenAway":
-      return choose(policy, unsent(state, true), snapshot, draw)
+      return choose(policy, awake(unsent(state, true), event), snapshot, draw)
     case "PermitRefused":
       return onRefusal(policy, state, event, snapshot, draw)
     case "Failed":
@@ -112,22 +118,50 @@ export const step = <Class extends string>(
   }
 }
 
+/** The state behind a wait. Gives back the time that was reserved for the wait and not used. */
+const awake = (
+  state: CallState,
+  { early = 0, reset }: Pick<Extract<Event, { readonly _tag: "Woke" }>, "early" | "reset">
+): CallState => {
+  const { ledger } = state
+  return afterReset({ ...state, ledger: { ...ledger, spent: Math.max(0, ledger.spent - early) } }, reset)
+}
+
+/**
+ * The state without the waits that servers and circuits named for targets that an operator brought back since. As
+ * behind a wait that the server named, the next attempt there takes no retry budget.
+ */
+export const afterReset = (state: CallState, reset: Reset | undefined): CallState => {
+  if (reset === undefined || reset.size === 0) return state
+  const refused = new Map(state.refused)
+  const tries = new Map(state.tries)
+  for (const id of reset) {
+    const by = refused.get(id)
+    // The call has waited all the same: a circuit lets such calls through gradually.
+    if (by !== undefined) refused.set(id, { ...by, until: -Infinity })
+    const own = tries.get(id)
+    if (own !== undefined) tries.set(id, { ...own, backAt: undefined, notBefore: -Infinity })
+  }
+  return { ...state, refused, tries }
+}
+
 const tooLate = local("limit/deadline", new Timeout({ phase: "total", local: true }), undefined)
 
 /**
- * True when a call that waits for a cooldown may continue early. A target that it may go to has `answered` another
- * call in the meantime, and the retry budget has a token. Successes refill that budget.
+ * True when a call that waits for a cooldown may continue early. A target that it may go to `isBack`: it has answered
+ * another call in the meantime, or an operator brought it back. The retry budget has a token, or the attempt needs
+ * none; successes refill the budget.
  */
 export const mayWake = <Class extends string>(
   policy: RecoveryPolicy<Class>,
   state: CallState,
   snapshot: Snapshot,
-  answered: (target: TargetRef) => boolean
+  isBack: (target: TargetRef) => boolean
 ): boolean =>
-  snapshot.mayRetry &&
   Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(
     (target) =>
-      answered(target.ref) &&
+      isBack(target.ref) &&
+      (snapshot.mayRetry || isFree(state, target.ref, snapshot.now)) &&
       Cool.outOf(snapshot.cooldowns, target.ref, snapshot.now) === undefined &&
       Choice.mayGoTo(policy, state, target, snapshot)
   )

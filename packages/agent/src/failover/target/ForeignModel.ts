@@ -159,7 +159,8 @@ const limited = ({ maxOutputTokens }: ProviderRequest, withOutputLimit: WithOutp
  */
 const toFailure = (error: AiError.AiError, provider: string | undefined): Effect.Effect<ProviderFailure> => {
   const failure = Option.getOrUndefined(failureOf(error))
-  if (failure === undefined) return Classifier.failure(error, { provider })
+  const classified = Effect.suspend(() => Classifier.failure(error, { provider, waits: true }))
+  if (failure === undefined) return classified
   if (failure._tag === "ProviderFailure") return Effect.succeed(failure)
   const { soonest, targets } = failure
   const told =
@@ -167,7 +168,7 @@ const toFailure = (error: AiError.AiError, provider: string | undefined): Effect
       ({ availableIn }) =>
         soonest !== undefined && availableIn !== undefined && Duration.equals(availableIn, soonest)
     ) ?? targets[0]
-  return told === undefined ? Classifier.failure(error, { provider }) : Effect.succeed(told.failure)
+  return told === undefined ? classified : Effect.succeed(told.failure)
 }
 
 /** Builds the request as a user of the model would. The tools are offered and never run. */

@@ -27,18 +27,27 @@ export const isErrorPart = (part: unknown): boolean => {
   if (type === "error" || type === "response.failed" || property(part, "event") === "error") return true
   if (property(part, "success") === false) return true
   if (isSentenceAlone(part)) return true
-  const miniMax = property(property(part, "base_resp"), "status_code")
-  if (typeof miniMax === "number" && miniMax >= 400) return true
+  if (isCode(property(property(part, "base_resp"), "status_code"))) return true
+  // iFlytek: in the frames of its socket, and in what gateways make of them.
+  if (isCoded(property(part, "header"))) return true
   if (typeof property(property(part, "Response"), "Error") === "object") return true
-  const code = property(part, "code")
-  // Some providers send a number or a name for a success, too.
-  const isCode =
-    typeof code === "number"
-      ? code >= 400
-      : typeof code === "string" && /^[A-Za-z45]/.test(code) && !noError.test(code)
-  if (isCode && typeof property(part, "message") === "string") return true
-  return keysOf(part, 8).some((key) => key.endsWith("Exception") && typeof property(part, key) === "object")
+  return (
+    isCoded(part) ||
+    keysOf(part, 8).some((key) => key.endsWith("Exception") && typeof property(part, key) === "object")
+  )
 }
+
+/** True for an object with a code and a sentence: `{ code, message }`, `{ code, msg }`. */
+const isCoded = (part: unknown): boolean => {
+  const said = property(part, "message") ?? property(part, "msg")
+  return isCode(property(part, "code")) && typeof said === "string" && !noError.test(said)
+}
+
+/** Some providers send a number or a name for a success, too. */
+const isCode = (code: unknown): boolean =>
+  typeof code === "number"
+    ? code >= 400
+    : typeof code === "string" && /^(?:[A-Za-z45]|[1-9]\d{3,5}$)/.test(code) && !noError.test(code)
 
 /** True for an object whose only field is a sentence: an error that a gateway passes on, not an answer. */
 const isSentenceAlone = (part: object): boolean => {

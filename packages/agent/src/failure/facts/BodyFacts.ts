@@ -17,6 +17,8 @@ export interface Seen {
   readonly codes: Array<string>
   readonly statuses: Array<number>
   readonly texts: Array<string>
+  /** Index of the first text of the innermost error that a gateway wrapped. */
+  inner: number
   /** Waits by lower-cased key, with the value as the body has it. */
   readonly waits: Array<readonly [key: string, value: string]>
   readonly headers: Array<unknown>
@@ -27,6 +29,7 @@ export const empty = (): Seen => ({
   codes: [],
   statuses: [],
   texts: [],
+  inner: 0,
   waits: [],
   headers: [],
   visited: new Set()
@@ -60,6 +63,8 @@ const textKeys = new Set([
   "detail",
   "details",
   "raw",
+  "response_body",
+  "responsebody",
   "error_msg",
   "errmsg",
   "errormessage",
@@ -89,8 +94,12 @@ const nestingKeys = new Set([
   "$metadata",
   "raw",
   "upstream_error",
+  "provider_error",
+  "original_error",
   "innererror",
   "inner_error",
+  "cause",
+  "header",
   "response",
   "body",
   "data",
@@ -115,6 +124,20 @@ const waitKeys = new Set([
   "resets_at",
   // Hugging Face: the model is still loading.
   "estimated_time"
+])
+
+/** Keys under which gateways pass on the error of the provider behind them. */
+const wrapperKeys = new Set([
+  "raw",
+  "body",
+  "response_body",
+  "responsebody",
+  "upstream_error",
+  "provider_error",
+  "original_error",
+  "innererror",
+  "inner_error",
+  "cause"
 ])
 
 /** Keys next to an error in a successful response that hold the answer, or what the caller sent. */
@@ -253,6 +276,20 @@ export const walk = (value: unknown, seen: Seen, nesting = 0): void => {
 /** Walks one field of an object if its key is known. */
 export const walkField = (value: object, key: string, seen: Seen, nesting = 0): void => {
   const name = key.toLowerCase()
+  if (wrapperKeys.has(name)) within(seen, () => walkKnown(value, key, name, seen, nesting))
+  else walkKnown(value, key, name, seen, nesting)
+}
+
+/** Reads an error inside another one. */
+const within = (seen: Seen, read: () => void): void => {
+  const outer = seen.inner
+  const { length } = seen.texts
+  seen.inner = length
+  read()
+  if (seen.texts.length === length) seen.inner = outer
+}
+
+const walkKnown = (value: object, key: string, name: string, seen: Seen, nesting: number): void => {
   const meaning = meanings.get(name)
   if (meaning === undefined) return walkMember(value, key, name, seen, nesting)
   const content = property(value, key)
@@ -320,8 +357,8 @@ const isCount = (value: unknown, below: number): value is number =>
 
 const readText = (text: string, seen: Seen, nesting: number): void => {
   const json = parse(text)
-  if (json !== undefined) return walk(json, seen, nesting + 1)
-  if (!Events.isStream(text)) return readPlain(text, seen)
+  if (json !== undefined) return within(seen, () => walk(json, seen, nesting + 1))
+  if (!Events.isStream(text)) return readPlain(text, seen, nesting)
   for (const { part, isError } of Events.partsOf(text)) {
     seen.codes.push(...Answer.endsOf(part))
     if (!isError) continue
@@ -331,11 +368,20 @@ const readText = (text: string, seen: Seen, nesting: number): void => {
   }
 }
 
-const readPlain = (text: string, seen: Seen): void => {
+const readPlain = (text: string, seen: Seen, nesting = 0): void => {
   if (seen.texts.length >= maxTexts) return
   const plain = Escapes.undo(cut(text))
   seen.texts.push(plain)
-  if (plain.includes('":') || plain.includes("':") || plain.includes('" :')) scan(plain, seen)
+  if (!plain.includes('":') && !plain.includes("':") && !plain.includes('" :')) return
+  scan(plain, seen)
+  const json = embedded(text)
+  if (json !== undefined) within(seen, () => walk(json, seen, nesting + 1))
+}
+
+/** The body that follows a sentence: "AnthropicException - {…}". */
+const embedded = (text: string): unknown => {
+  const start = text.indexOf("{")
+  return start < 0 ? undefined : parse(text.slice(start, text.lastIndexOf("}") + 1))
 }
 
 const field = /["']([a-z_$-]{3,20})["'] ?: {0,4}(?:\{ ?["']?seconds["']?: ?)?["']?([^"',{}[\]\s]{1,80})/gi

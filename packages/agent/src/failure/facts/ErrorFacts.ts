@@ -15,6 +15,7 @@ import * as Answer from "./AnswerFacts.ts"
 import * as Body from "./BodyFacts.ts"
 import * as Headers from "./HeaderFacts.ts"
 import { holds, isError, isList, itemsOf, keysOf, property } from "./Looking.ts"
+import * as Sentence from "./Sentence.ts"
 import * as Texts from "./TextFacts.ts"
 
 export interface ErrorFacts {
@@ -169,7 +170,7 @@ const factsOf = (thrown: unknown, depth: number): { readonly facts: ErrorFacts; 
     property(error, "headers"),
     property(error, "responseHeaders")
   ])
-  const sentence = seen.texts[0]
+  const sentence = Sentence.of(seen)
   const facts: ErrorFacts = {
     status: explicit ?? said,
     said,
@@ -177,7 +178,7 @@ const factsOf = (thrown: unknown, depth: number): { readonly facts: ErrorFacts; 
     headers,
     message: Body.cut(
       (page ? undefined : sentence) ??
-        own.texts[0] ??
+        Sentence.of(own) ??
         sentence ??
         text(property(error, "message")) ??
         (body === undefined ? shown(error) : "")

@@ -5,7 +5,8 @@ import { cut } from "./BodyFacts.ts"
 
 /** The error's own texts and those of its body as one lower-cased line. */
 export const join = (own: ReadonlyArray<string>, body: ReadonlyArray<string>): string => {
-  const outer = own.join(" \n ")
+  // An error that is quoted in a sentence is a text of its own, too.
+  const outer = own.filter((text, i) => !own.slice(0, i).some((known) => known.includes(text))).join(" \n ")
   const parts = [outer, ...namesIn(outer)]
   for (const part of body) if (!parts.some((known) => known.includes(part))) parts.push(plainOf(part))
   return plainSpaces(cut(parts.join(" ")).toLowerCase().replaceAll("’", "'").replaceAll("‘", "'"))

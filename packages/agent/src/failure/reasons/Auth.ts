@@ -12,6 +12,9 @@ export const missingKey = "key/missing"
 /** Id of the rule for a key whose function returned none. */
 export const unloadedKey = "key/not-loaded"
 
+/** Ids of the rules for a gateway or server that lacks its own key for the provider behind it. */
+const unsetThere = ["auth/secret", "auth/variable"]
+
 /** The key is wrong, expired, revoked or may not do this. */
 export class Auth extends Schema.TaggedClass<Auth>(id("Auth"))("Auth", {
   /**
@@ -29,11 +32,15 @@ export const auth: ReasonDefinition<Auth> = {
       ? "the key is not set"
       : rule === unloadedKey
         ? `the key could not be loaded${matched}`
-        : `the key was refused${status}`,
+        : unsetThere.includes(rule)
+          ? `the server lacks its own key for the model${status}`
+          : `the key was refused${status}`,
   advice: ({ rule, key }) =>
     rule === unloadedKey
       ? `Check the function that loads ${key}, or sign in again.`
-      : `Set ${key} to a valid ${key === "the key" ? "one" : "key"}, or add another key.`,
+      : unsetThere.includes(rule)
+        ? "Set the secret at the server, or add a target at another endpoint."
+        : `Set ${key} to a valid ${key === "the key" ? "one" : "key"}, or add another key.`,
   notice: "refused the key",
   nearest: ({ description }) => new AiError.AuthenticationError({ kind: "InvalidKey", description }),
   isTransient: never,

@@ -37,9 +37,7 @@ export class AllTargetsOut extends Schema.TaggedError<AllTargetsOut>("@outlast/a
   override get message(): string {
     const lines = this.targets.map(({ target, failure, availableIn }) => {
       const when = availableIn === undefined ? "" : `; back in ${waitInWords(availableIn)}`
-      // For an unknown failure the provider's own message is the best explanation.
-      const said = failure.reason._tag === "Unknown" ? providerSaid(failure) : ""
-      return `  ${target.id}: ${whatHappened(failure)}${when}.${said} ${whatToDo(failure)}`
+      return `  ${target.id}: ${whatHappened(failure)}${when}.${providerSaid(failure)} ${whatToDo(failure)}`
     })
     const attempts = this.attempts === 1 ? "1 attempt" : `${this.attempts} attempts`
     const next =

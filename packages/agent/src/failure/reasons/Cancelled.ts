@@ -1,12 +1,15 @@
 /**
- * The attempt was cancelled by the caller, or by the provider on the caller's behalf.
+ * The attempt was cancelled by the caller.
+ *
+ * The classifier cannot know whose abort an error reports. A call does: its caller still waits, so an abort there is a
+ * failure of the server or of the connection (`Classifier.Hints.waits`).
  */
 import { Schema } from "effect"
 import { AiError } from "effect/ai"
 import type { ReasonDefinition } from "./ReasonDefinition.ts"
 import { id, never } from "./ReasonDefinition.ts"
 
-/** The attempt was cancelled by the caller, or by the provider on the caller's behalf. */
+/** The attempt was cancelled by the caller. */
 export class Cancelled extends Schema.TaggedClass<Cancelled>(id("Cancelled"))("Cancelled", {}) {}
 
 export const cancelled: ReasonDefinition<Cancelled> = {

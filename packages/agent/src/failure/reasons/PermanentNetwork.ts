@@ -4,6 +4,7 @@
 import { Schema } from "effect"
 import { AiError } from "effect/ai"
 import type { ReasonDefinition } from "./ReasonDefinition.ts"
+import { proxy } from "./Network.ts"
 import { always, id, never } from "./ReasonDefinition.ts"
 
 /**
@@ -26,17 +27,20 @@ export class PermanentNetwork extends Schema.TaggedClass<PermanentNetwork>(id("P
 export const permanentNetwork: ReasonDefinition<PermanentNetwork> = {
   label: "permanent_network",
   samples: [new PermanentNetwork()],
-  happened: ({ rule, matched }) => {
+  happened: ({ rule, status, matched }) => {
     if (rule === redirect.origin)
       return `the endpoint redirects to another origin${matched}, where nothing was sent`
     if (rule === redirect.refused)
       return `the endpoint answered with a redirect that cannot be followed${matched}`
+    if (rule.startsWith(proxy)) return `a proxy refused the connection to the endpoint${status}`
     return `the connection cannot work as configured${matched}`
   },
   advice: ({ rule, endpoint }) => {
     if (rule === redirect.origin)
       return "If you trust that origin with the key and the prompt, make it the base URL."
     if (rule === redirect.refused) return "Check the base URL: scheme, host, path and trailing slash."
+    if (rule.startsWith(proxy))
+      return `Check the address, the credentials and the rules of the proxy, or let ${endpoint} bypass it.`
     return `Check the address, scheme and certificates of ${endpoint}.`
   },
   notice: "cannot be reached",

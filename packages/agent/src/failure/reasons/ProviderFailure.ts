@@ -135,6 +135,15 @@ export const waitInWords = (wait: Duration.Duration): string => {
   return Duration.format(Duration.millis(Math.ceil(millis / unit) * unit))
 }
 
+/** Formats a limit for people: whole seconds from ten seconds on, otherwise milliseconds. */
+export const limitInWords = (limit: Duration.Duration): string => {
+  const millis = Duration.toMillis(limit)
+  const unit = millis < 10_000 ? 1 : 1_000
+  return Number.isFinite(millis)
+    ? Duration.format(Duration.millis(Math.round(millis / unit) * unit))
+    : Duration.format(limit)
+}
+
 /**
  * Describes a failure in its shortest form, for use after the words "last failure".
  *

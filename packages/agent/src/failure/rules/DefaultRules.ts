@@ -12,10 +12,10 @@
  */
 import type { Rule } from "./Rule.ts"
 import { bedrockDecisive, bedrockVague } from "./bedrock.ts"
-import { chineseCodes } from "./chinese.ts"
+import { chineseCodes, chineseVague } from "./chinese.ts"
 import { chineseTexts } from "./chineseTexts.ts"
 import { clientCodes, codes, vagueCodes } from "./codes.ts"
-import { connection } from "./connection.ts"
+import { aborts, connection } from "./connection.ts"
 import { effectAi } from "./effectAi.ts"
 import { families } from "./families.ts"
 import { grpcDecisive, grpcGeneral, grpcVague } from "./grpc.ts"
@@ -23,15 +23,17 @@ import { headers, retryHeaders } from "./headers.ts"
 import { learned } from "./learned.ts"
 import { limits, rates } from "./limits.ts"
 import { media } from "./media.ts"
-import { keys, models, shutDown } from "./models.ts"
+import { keys, models, secrets, shutDown } from "./models.ts"
 import { names, requestNames, wrappers } from "./names.ts"
 import { overflows } from "./overflows.ts"
 import { own } from "./own.ts"
 import { policies } from "./policies.ts"
+import { proxies } from "./proxies.ts"
 import { requests, validations } from "./requests.ts"
 import { decisiveStatuses, statuses, vagueStatuses } from "./statuses.ts"
 import { translated } from "./translated.ts"
 import { deadlines, timeLimits, transport, unreachable } from "./transport.ts"
+import { vendorCodes, vendorRequests } from "./vendorCodes.ts"
 
 export const defaultRules: ReadonlyArray<Rule> = [
   ...own,
@@ -39,15 +41,19 @@ export const defaultRules: ReadonlyArray<Rule> = [
   ...codes,
   ...clientCodes,
   ...chineseCodes,
+  ...vendorCodes,
   ...bedrockDecisive,
   ...grpcDecisive,
   ...connection,
+  ...proxies,
+  ...aborts,
   ...headers,
   ...deadlines,
   ...decisiveStatuses,
   ...validations,
   ...limits,
   ...overflows,
+  ...secrets,
   ...models,
   ...rates,
   ...shutDown,
@@ -59,6 +65,8 @@ export const defaultRules: ReadonlyArray<Rule> = [
   ...timeLimits,
   ...retryHeaders,
   ...vagueCodes,
+  ...vendorRequests,
+  ...chineseVague,
   ...bedrockVague,
   ...grpcVague,
   ...requestNames,

@@ -140,6 +140,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "invalid_grant",
       "expired_token",
       "PermissionDeniedError",
+      "permission_denied_error",
       "missing_scope",
       "unsupported_country_region_territory",
       "invalid_organization",

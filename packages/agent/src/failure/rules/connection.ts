@@ -129,12 +129,6 @@ export const connection: ReadonlyArray<Rule.Rule> = [
     ["ETIMEDOUT", "ESOCKETTIMEDOUT", "ERR_SOCKET_TIMEOUT", "ERR_HTTP_REQUEST_TIMEOUT"],
     timeout.connect
   ),
-  errno(
-    "cancelled",
-    "The client's own signal ended the request.",
-    ["ERR_CANCELED", "ABORT_ERR", "UND_ERR_ABORTED"],
-    cancelled
-  ),
   Rule.text({
     id: "connection/axios-timeout",
     why: "Axios reports its time limit under ECONNABORTED, and names the limit only in words.",
@@ -211,5 +205,15 @@ export const connection: ReadonlyArray<Rule.Rule> = [
       "ERR_INCOMPLETE_CHUNKED_ENCODING"
     ],
     network
+  )
+]
+
+/** Run after the rules on proxies, because an abort may have its cause inside. */
+export const aborts: ReadonlyArray<Rule.Rule> = [
+  errno(
+    "cancelled",
+    "The client's own signal ended the request.",
+    ["ERR_CANCELED", "ABORT_ERR", "UND_ERR_ABORTED"],
+    cancelled
   )
 ]

@@ -10,6 +10,24 @@ const google = ["google", "gemini", "vertex"]
 
 export const limits: ReadonlyArray<Rule.Rule> = [
   Rule.text({
+    id: "limit/fair-use",
+    why: "The account is restricted until a person asks to lift it. A limit that resets by itself names its time.",
+    phrases: [
+      "fair (usage|use)",
+      "(restriction|restrictions|suspension) (lifted|removed)",
+      "(lift|remove) (the|this|these|your) (restriction|restrictions|suspension)",
+      "公平使用",
+      "解除限制"
+    ],
+    unless: [
+      "(in|after|for) * (second|seconds|minute|minutes|hour|hours)",
+      "(reset|resets|resetting)",
+      "per (second|minute|hour|day)",
+      "too many (requests|calls)"
+    ],
+    reason: billing
+  }),
+  Rule.text({
     id: "limit/spend",
     why: "A cap on spending is about money, even when it is renewed every month.",
     phrases: [

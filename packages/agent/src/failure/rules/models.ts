@@ -4,6 +4,34 @@
 import * as Rule from "./Rule.ts"
 import { auth, modelNotFound, revoked } from "./reasons.ts"
 
+/** Run before the rules on models: a gateway looks for the key of a model, and its sentence names both. */
+export const secrets: ReadonlyArray<Rule.Rule> = [
+  Rule.text({
+    id: "auth/secret",
+    why: "A gateway or server lacks its own key for the provider behind it.",
+    phrases: [
+      "(secret|secrets)…(not found|not exist|doesn't exist|missing|not set|not configured|undefined|unset|no versions)",
+      "(no|missing|unknown) (secret|secrets)",
+      "(environment variable|env variable|env var)…(not set|missing|unset|undefined|not defined|not found|not configured|empty)",
+      "missing (required |)(environment variable|env variable|env var)",
+      "(virtual key|provider key|master key)…(not found|not exist|missing|not configured)"
+    ],
+    reason: auth
+  }),
+  Rule.rule(
+    {
+      id: "auth/variable",
+      why: "The sentence names the environment variable of a key that the server lacks.",
+      reason: auth
+    },
+    "text",
+    ({ text }) => (text.includes("_") ? unset.exec(text)?.[0] : undefined)
+  )
+]
+
+const unset =
+  /\b[a-z0-9_]{2,40}_(?:api_?key|auth_token|access_token|secret(?:_key)?)\b["'`]?(?: (?:environment |env )?(?:variable|var))? (?:is |was )?(?:not (?:set|defined|configured|found)|unset|undefined|missing|empty)\b|\bkeyerror: ["'][a-z0-9_]{2,40}_(?:api_?key|token|secret)\b/
+
 export const models: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "model/unknown",

@@ -98,7 +98,7 @@ export const names: ReadonlyArray<Rule.Rule> = [
   Rule.code({
     id: "name/not-found",
     why: "The client's class for 404.",
-    codes: ["not_found_error", "NotFoundError"],
+    codes: ["not_found_error", "NotFoundError", "resource_not_found_error"],
     inText: true,
     reason: modelNotFound
   }),

@@ -69,6 +69,25 @@ export const clientTimeout = {
   ours: ours.total
 }
 
+/** An abort that was not the caller's: the status of the response around it says what happened. */
+export const abortByOthers = (status: number | undefined): R.FailoverReason => {
+  switch (status) {
+    case undefined:
+      return network
+    case 408:
+    case 504:
+    case 522:
+    case 524:
+      return timeout.total
+    case 502:
+    case 503:
+    case 529:
+      return overloaded
+    default:
+      return serverError
+  }
+}
+
 const liftable = new R.RateLimit()
 const unliftable = new R.RateLimit({ liftable: false })
 

@@ -31,7 +31,7 @@ export const decisiveStatuses: ReadonlyArray<Rule.Rule> = [
 
 /** Statuses that say what happened. */
 export const statuses: ReadonlyArray<Rule.Rule> = [
-  status("auth", "The caller is unknown or has no permission.", [401, 403, 407], auth),
+  status("auth", "The caller is unknown or has no permission.", [401, 403], auth),
   status("model", "At a model's endpoint, the missing resource is the model.", [404, 410], modelNotFound),
   status("too-large", "Content Too Large.", [413], contextOverflow),
   status("rate", "Too Many Requests.", [429], rateLimit),
