@@ -33,7 +33,7 @@ const orders: Readonly<Record<string, ReadonlyArray<string>>> = {
     "config",
     "."
   ],
-  providers: ["counting", "catalogue", "aisdk", "."],
+  providers: ["counting", "catalogue", "aisdk/form", "aisdk", "."],
   delivery: [".", "telemetry", "store", "store/sql", "dead", "bus", "outbox", "nats"],
   tasks: [
     "state",

@@ -22,7 +22,7 @@ import * as BodyLimit from "./BodyLimit.ts"
 import * as Connection from "./Connection.ts"
 import * as DisguisedError from "./DisguisedError.ts"
 import * as AnswerForm from "./form/AnswerForm.ts"
-import * as WholeBody from "./form/WholeBody.ts"
+import * as WholeBody from "./WholeBody.ts"
 import * as StaleSocket from "./StaleSocket.ts"
 import * as StreamEnd from "./StreamEnd.ts"
 

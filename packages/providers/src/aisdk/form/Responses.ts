@@ -1,7 +1,7 @@
 /** Answers of OpenAI's Responses and the servers that imitate it: see `AnswerForm`. */
+import { FailoverReason, ProviderFailure } from "@outlast/agent"
 import type { Fields, Note } from "./Fields.ts"
 import { argumentsText, counts, isFields, objects } from "./Fields.ts"
-import * as Failures from "../SpecError.ts"
 import * as Items from "./ResponsesItems.ts"
 
 const marks =
@@ -99,7 +99,13 @@ export class Responses {
 
   /** Throws for an answer that has nothing but items that nobody here knows. */
   #check(): void {
-    if (this.#isUnknown && !this.#isKnown) throw Failures.unreadable()
+    if (!this.#isUnknown || this.#isKnown) return
+    throw ProviderFailure.local(
+      "client/unreadable",
+      new FailoverReason.Format({ side: "response" }),
+      undefined,
+      "The answer has no item of a known type."
+    )
   }
 
   /** False for an item to leave out. */

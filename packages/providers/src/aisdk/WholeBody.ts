@@ -4,8 +4,8 @@
  *
  * **Limits.** A body of more than {@link maxBody} bytes passes unchanged.
  */
-import { asksForStream } from "../DisguisedError.ts"
-import type { AnswerForm } from "./AnswerForm.ts"
+import { asksForStream } from "./DisguisedError.ts"
+import type { AnswerForm } from "./form/AnswerForm.ts"
 
 /** Bytes. */
 const maxBody = 32 * 1024 * 1024
