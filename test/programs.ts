@@ -20,7 +20,8 @@ export const sources: ReadonlyArray<string> = [
   "test/durability/instance.ts",
   "test/durability/poison.ts",
   "test/durability/publisher.ts",
-  "test/durability/taskWorker.ts"
+  "test/durability/taskWorker.ts",
+  "test/durability/world.ts"
 ]
 
 /** Two folders below `bundles`, as the code of a package is below it, so that SQLite's worker is found. */
