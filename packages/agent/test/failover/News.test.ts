@@ -3,7 +3,7 @@
  * cooldown of another call, or refused by a circuit.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Clock, Duration, Effect, Fiber } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Failover, Targets } from "@outlast/agent"
@@ -29,6 +29,32 @@ const answeredWithin = (fibers: ReadonlyArray<Fiber.Fiber<unknown, unknown>>, mi
       yield* TestClock.adjust("100 millis")
     return fibers.filter(isDone).length
   })
+
+/** A clock whose timers fire half a millisecond early, as those of Node do. */
+const early = Effect.map(
+  Clock.Clock,
+  (clock): Clock.Clock => ({
+    currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe(),
+    currentTimeMillis: clock.currentTimeMillis,
+    currentTimeNanosUnsafe: () => clock.currentTimeNanosUnsafe(),
+    currentTimeNanos: clock.currentTimeNanos,
+    monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe(),
+    monotonicTimeNanos: clock.monotonicTimeNanos,
+    sleep: (duration) => clock.sleep(Duration.millis(Duration.toMillis(duration) - 0.5))
+  })
+)
+
+it.effect("a timer that fires early is no news: the call stays at its target", () =>
+  Effect.gen(function* () {
+    const first = played({ model: "m1", answers: [Effect.fail(serverError), answer("first")] })
+    const second = played({ model: "m2", answers: [answer("second")] })
+    const call = yield* Effect.forkChild(
+      ask.pipe(over([first, second]), Effect.provideServiceEffect(Clock.Clock, early))
+    )
+    yield* TestClock.adjust("1 minute")
+    assert.strictEqual((yield* Fiber.join(call)).text, "first")
+  })
+)
 
 describe("an operator's reset", () => {
   it.effect(

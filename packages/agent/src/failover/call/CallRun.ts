@@ -343,7 +343,7 @@ export class CallRun {
     delay: number,
     since: number,
     back: Set<string>
-  ): Effect.Effect<void> {
+  ): Effect.Effect<unknown> {
     const { admission } = this.chain
     const isOpen = failure.circuit?.reason === "open" && admission !== undefined
     const isBack = Effect.suspend(() => {
@@ -417,9 +417,9 @@ export class CallRun {
       const since = this.#since
       const until = this.now() + delay
       const isReset = Effect.sync(() => this.#isReset(since))
-      return Effect.flatMap(this.#report.waits.during(wait, Waits.asleepUnless(delay, isReset)), () => {
-        const early = Math.max(0, until - this.now())
-        return early > 0 || this.#isTakenAway(action)
+      return Effect.flatMap(this.#report.waits.during(wait, Waits.asleepUnless(delay, isReset)), (isBack) => {
+        const early = isBack ? Math.max(0, until - this.now()) : 0
+        return isBack || this.#isTakenAway(action)
           ? this.#advance({ _tag: "TakenAway", early, reset: this.#resetSince(since) })
           : this.#enter(action)
       })

@@ -158,11 +158,16 @@ export const asleepUntil = (
     return Effect.flatMap(asleep(pause), () => (mayWake() ? Effect.void : asleepUntil(until, call, mayWake)))
   })
 
-/** Sleeps for so many milliseconds, or until `isBack` returns true, which is asked about once a second. */
-export const asleepUnless = (millis: number, isBack: Effect.Effect<boolean>): Effect.Effect<void> =>
-  millis <= wakeEvery ? asleep(millis) : Effect.raceFirst(asleep(millis), looking(isBack))
+/**
+ * Sleeps for so many milliseconds, or until `isBack` returns true, which is asked about once a second. Returns true when
+ * `isBack` ended the sleep. The clock cannot tell: timers may fire a fraction of a millisecond early.
+ */
+export const asleepUnless = (millis: number, isBack: Effect.Effect<boolean>): Effect.Effect<boolean> => {
+  const slept = Effect.as(asleep(millis), false)
+  return millis <= wakeEvery ? slept : Effect.raceFirst(slept, looking(isBack))
+}
 
-const looking = (isBack: Effect.Effect<boolean>): Effect.Effect<void> =>
+const looking = (isBack: Effect.Effect<boolean>): Effect.Effect<true> =>
   Effect.flatMap(asleep(wakeEvery), () =>
-    Effect.flatMap(isBack, (back) => (back ? Effect.void : looking(isBack)))
+    Effect.flatMap(isBack, (back) => (back ? Effect.succeed(true) : looking(isBack)))
   )
