@@ -168,6 +168,10 @@ const thinkers = {
   }
 } as const
 
+/** The same answer with thinking and signatures of its own. */
+const nth = (answer: object, n: number): object =>
+  JSON.parse(JSON.stringify(answer).replace(/Hm|gAAA|c2ln/g, (all) => all + btoa(String(100 + n))))
+
 describe("thinking that its own provider refuses (openai/codex#8119)", () => {
   for (const [vendor, { target, answer, thinks, refusals }] of Object.entries(thinkers)) {
     for (const [status, refusal] of refusals) {
@@ -175,10 +179,10 @@ describe("thinking that its own provider refuses (openai/codex#8119)", () => {
         `is left out once, and later turns take one request: ${vendor}, ${JSON.stringify(refusal).slice(0, 90)}`,
         () =>
           Effect.gen(function* () {
-            const server = yield* start((response, { body }) =>
+            const server = yield* start((response, { body }, n) =>
               thinks.test(JSON.stringify(body.messages ?? body.input ?? body.contents))
                 ? json(response, status, refusal)
-                : json(response, 200, answer)
+                : json(response, 200, nth(answer, n))
             )
             const { value, events } = yield* over(
               talk(Prompt.empty, ["one", "two", "three", "four"]),
@@ -187,7 +191,7 @@ describe("thinking that its own provider refuses (openai/codex#8119)", () => {
             assert.deepStrictEqual(value, ["ok", "ok", "ok", "ok"])
             // The second turn is refused once.
             assert.strictEqual(server.hits.length, 5)
-            assert.strictEqual(events.filter((tag) => tag === "ThinkingDropped").length, 1)
+            assert.strictEqual(events.filter((tag) => tag === "ThinkingDropped").length, 3)
           })
       )
     }
@@ -276,7 +280,7 @@ const hasImage = /"type":"(?:image|image_url|input_image)"|inlineData/
 
 describe("images that a provider refuses", () => {
   for (const [vendor, { target, refusal }] of Object.entries(seers)) {
-    it.live(`become notes; a model that takes none gets no third one: ${vendor}`, () =>
+    it.live(`become notes, in later turns without another refusal: ${vendor}`, () =>
       Effect.gen(function* () {
         const server = yield* start((response, hit) =>
           hasImage.test(JSON.stringify(hit.body))
@@ -297,9 +301,10 @@ describe("images that a provider refuses", () => {
         ]
         const { value, events } = yield* over(talk(begin, turns), target(server.url))
         assert.deepStrictEqual(value, ["ok", "ok", "ok", "ok", "ok"])
-        // Refused: the first turn, and the first new image.
-        assert.strictEqual(server.hits.length, 7)
-        assert.strictEqual(events.filter((tag) => tag === "MediaDropped").length, 2)
+        // Refused: the first turn, and each new image.
+        assert.strictEqual(server.hits.length, 8)
+        // One for each refusal, and one for each later turn.
+        assert.strictEqual(events.filter((tag) => tag === "MediaDropped").length, 7)
       })
     )
   }

@@ -207,15 +207,25 @@ const isUnderstood = (part: AssistantPart, { ref, dialect, omitsThinking }: Dest
 const isSigned = (part: AssistantPart, dialect: Dialect): boolean =>
   part.type === "reasoning" || signersOf(part, dialect).length > 0
 
-/** Number of parts that a request to the target can do without because only their signature would be missed. */
-export const countSigned = (messages: ReadonlyArray<Prompt.Message>, to: Destination): number =>
-  messages.reduce(
-    (sum, message) =>
-      message.role === "assistant"
-        ? sum + message.content.filter((part) => isSigned(part, to.dialect) && isUnderstood(part, to)).length
-        : sum,
-    0
+/**
+ * What models have signed, encrypted or stored in the conversation and the target understands: the thinking and the
+ * signature of each such part, in words that tell it apart from others.
+ */
+export const signatures = (messages: ReadonlyArray<Prompt.Message>, to: Destination): ReadonlyArray<string> =>
+  messages.flatMap((message) =>
+    message.role === "assistant"
+      ? message.content
+          .filter((part) => isSigned(part, to.dialect) && isUnderstood(part, to))
+          .map((part) => signatureOf(part, to.dialect))
+      : []
   )
+
+const signatureOf = (part: AssistantPart, dialect: Dialect): string => {
+  const signed = signersOf(part, dialect).map((name) =>
+    Object.entries(part.options[name] ?? {}).filter(([field, value]) => !isOpen(name, field, value, dialect))
+  )
+  return JSON.stringify([part.type === "reasoning" ? part.text : part.type, signed])
+}
 
 /**
  * Options on assistant parts that the user sets, by their names in the AI SDK. All other options belong to the model.

@@ -204,11 +204,11 @@ describe("the choice of the next target", () => {
       assert.deepStrictEqual(
         [yield* times(first), yield* times(second)],
         [
-          [0, 1_000],
-          [1_000, 2_000]
+          [0, 1_000, 3_000],
+          [3_000, 4_000, 6_000]
         ]
       )
-      assert.isTrue(failed._tag === "AllTargetsOut" && failed.attempts === 4 && failed.soonest === undefined)
+      assert.isTrue(failed._tag === "AllTargetsOut" && failed.attempts === 6 && failed.soonest === undefined)
     })
   )
 

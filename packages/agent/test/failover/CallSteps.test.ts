@@ -423,9 +423,9 @@ describe("repeating or leaving a target", () => {
     { views: keysOf("a", "b"), rows: { RateLimit: { to: "other-model", attempts: 1 } } }
   )
   does(
-    "repeats an answer that makes no sense once, also after another failure",
-    [fails(server), fails(gibberish), fails(gibberish)],
-    "Attempt m1 free; Attempt m1 +1000; Attempt m1 +1000; GiveUp AllTargetsOut",
+    "repeats an answer that makes no sense twice, also after another failure",
+    [fails(server), fails(gibberish), fails(gibberish), fails(gibberish)],
+    "Attempt m1 free; Attempt m1 +1000; Attempt m1 +1000; Attempt m1 +2000; GiveUp AllTargetsOut",
     { views: viewsOf("m1") }
   )
   for (const [phase, local] of [

@@ -7,7 +7,7 @@ import type { Prompt } from "effect/ai"
 import { LanguageModel } from "effect/ai"
 import { Failover, FailoverReason } from "@outlast/agent"
 import type { Chain, Played } from "../support.ts"
-import { answer, failure, failureOf, inTime, played, policy, recording } from "../support.ts"
+import { answer, failure, failureOf, inTime, played, policy, recording, serverError } from "../support.ts"
 
 const refused = failure(new FailoverReason.Format({ side: "request", media: true }))
 const refuses = Effect.fail(refused)
@@ -68,6 +68,26 @@ describe("an image that the provider refuses", () => {
     })
   )
 
+  it.effect("leaves other images of conversations that begin alike, also after two refusals", () =>
+    Effect.gen(function* () {
+      const target = played({ answers: [refuses, answer("1"), refuses, answer("2"), answer("3")] })
+      const read = (name: string) =>
+        ask(user("Extract the fields.", { ...image(name), fileName: "scan.png" }))
+      yield* inTime(Effect.all([read("corrupt"), read("cut"), read("good")]).pipe(over([target])))
+      assert.deepStrictEqual(sent(target).at(-1), ["Extract the fields.", "scan.png"])
+    })
+  )
+
+  it.effect("is sent again when the memory is full and newer ones were refused", () =>
+    Effect.gen(function* () {
+      const target = played({ answers: [refuses, answer("1"), answer("2")] })
+      const images = Array.from({ length: 1_001 }, (_, i) => image(`${i}`))
+      const both = [image("0"), image("1000")]
+      yield* inTime(Effect.all([ask(user(...images)), ask(user(...both))]).pipe(over([target])))
+      assert.deepStrictEqual(sent(target).at(-1), ["0.png", note("1000")])
+    })
+  )
+
   it.effect("is searched after the last answer first, because earlier ones were accepted", () =>
     Effect.gen(function* () {
       const target = played({ answers: [refuses, answer("hello")] })
@@ -103,6 +123,30 @@ describe("an image that the provider refuses", () => {
       assert.deepStrictEqual(
         of("MediaDropped").map(({ dropped }) => dropped),
         [2]
+      )
+    })
+  )
+
+  it.effect("is reported once by each later call, too, however many attempts it makes", () =>
+    Effect.gen(function* () {
+      const target = played({
+        answers: [refuses, answer("1"), Effect.fail(serverError), answer("2"), answer("3"), answer("4")]
+      })
+      const { layer, of } = recording()
+      const asked = ask(user("x", image("a")), assistant("1"), user("y", image("b"), image("a")))
+      yield* inTime(
+        Effect.all([ask(user("x", image("a"))), asked, asked, ask(user("x"))]).pipe(
+          over([target]),
+          Effect.provide(layer)
+        )
+      )
+      assert.deepStrictEqual(
+        of("MediaDropped").map(({ call, dropped }) => [call, dropped]),
+        [
+          [1, 1],
+          [2, 2],
+          [3, 2]
+        ]
       )
     })
   )

@@ -1,14 +1,31 @@
 import { assert, it } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Random } from "effect"
 import { LanguageModel } from "effect/ai"
-import { Classifier, Failover, RecoveryPolicy } from "@outlast/agent"
+import { Classifier, Failover, FailoverReason, ProviderFailure, RecoveryPolicy } from "@outlast/agent"
 import * as Truncation from "#agent/recovery/Truncation"
 import { Backoff } from "@outlast/resilience"
-import { answer, inTime, limited, played, serverError, timesOf } from "../support.ts"
+import { answer, failureOf, inTime, limited, played, serverError, timesOf } from "../support.ts"
 
 const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
 const { interactive } = RecoveryPolicy
 const shrinking: Backoff.Backoff = { ...Backoff.exponential(), factor: 0.5 }
+
+it.effect("the attempts of a row hold for a bad tool call, too", () =>
+  Effect.gen(function* () {
+    for (const attempts of [1, 2, 4]) {
+      const reason = new FailoverReason.Format({ side: "response" })
+      const bad = Effect.fail(ProviderFailure.local(ProviderFailure.badCall, reason, undefined))
+      const target = played({ answers: [bad, bad, bad, bad] })
+      const { rows } = interactive
+      const policy = {
+        ...interactive,
+        rows: { ...rows, FormatResponse: { ...rows.FormatResponse, attempts } }
+      }
+      yield* inTime(failureOf(ask).pipe(Effect.provide(Failover.layer([target], { policy }))))
+      assert.strictEqual(target.requests.length, attempts)
+    }
+  })
+)
 
 it.effect("a number out of its range is a RangeError that names the field", () =>
   Effect.gen(function* () {

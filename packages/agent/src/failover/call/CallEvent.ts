@@ -346,7 +346,7 @@ export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
     metrics: []
   },
   MediaDropped: {
-    doc: "Images and files that the model refused are sent as a note, in this call and in later ones.",
+    doc: "Images and files that the model refused, in this call or before, are sent as a note. Published in later calls, too.",
     line: ({ target, dropped }) =>
       info(
         `  ${target.id} refuses ${dropped === 1 ? "an image or file" : `${dropped} images or files`}: sent as a note`
@@ -354,7 +354,7 @@ export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
     metrics: []
   },
   ThinkingDropped: {
-    doc: "The model refused thinking, signatures or item ids of earlier answers. The conversation is sent without them, in this call and in later ones.",
+    doc: "The model refused thinking, signatures or item ids of earlier answers, in this call or before. The conversation is sent without them. Published in later calls, too.",
     line: ({ target }) => info(`  ${target.id} refuses thinking of earlier answers: left out`),
     metrics: []
   },

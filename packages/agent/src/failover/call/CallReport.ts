@@ -206,8 +206,17 @@ export class CallReport {
     const isMedia = part === "media"
     if (isMedia && this.#context.raised !== undefined) this.#context.raised.notes.mediaDropped += dropped
     const line = this.#context.chain.memory.log.leftOut(target, part, dropped)
-    const _tag = isMedia ? "MediaDropped" : "ThinkingDropped"
-    return inTurn(written(line), this.#publish({ _tag, ...this.#numbers(), target, dropped }))
+    return inTurn(written(line), this.#dropped(target, part, dropped))
+  }
+
+  /** The requests of an attempt's target omit what its model refused in earlier calls. */
+  recalled({ target: { ref } }: Attempt, { media, thinking }: Readonly<Record<Leavable, number>>): Told {
+    return inTurn(this.#dropped(ref, "media", media), this.#dropped(ref, "thinking", thinking))
+  }
+
+  #dropped(target: TargetRef, part: Leavable, dropped: number): Told {
+    const _tag = part === "media" ? "MediaDropped" : "ThinkingDropped"
+    return dropped === 0 ? undefined : this.#publish({ _tag, ...this.#numbers(), target, dropped })
   }
 
   /** The request is sent again, because its idle connection was closed. */

@@ -6,6 +6,7 @@
  */
 import { Cause, Effect } from "effect"
 import type { LanguageModel, Prompt } from "effect/ai"
+import type { Destination } from "../../conversation/Parts.ts"
 import * as Portable from "../../conversation/Portable.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import { countsAll } from "../../failure/reasons/Leavable.ts"
@@ -20,7 +21,6 @@ import type { AttemptRequest } from "./AttemptRequest.ts"
 import { requestOf } from "./AttemptRequest.ts"
 import type { CallContext } from "./CallContext.ts"
 import * as Conversation from "./Conversation.ts"
-import * as ConversationKey from "./ConversationKey.ts"
 
 export class CallRequest {
   readonly #context: CallContext
@@ -56,12 +56,12 @@ export class CallRequest {
     listeners: Pick<AttemptRequest, "heard" | "repeated" | "repaired">
   ): AttemptRequest {
     const { policy } = this.#context.chain
-    const omitted = this.#omittedAt(target.ref)
+    const omitted = this.#omitted?.get(target.ref.id)
     const plain = requestOf(this.#options, target, {
       outputLimit,
       wording: policy.wording,
       refuses: omitted === undefined ? undefined : Omissions.refuses(omitted),
-      omitsThinking: omitted?.thinking,
+      omitsThinking: omitted?.thinking !== undefined,
       limits: policy.limits,
       ...listeners,
       span
@@ -96,34 +96,40 @@ export class CallRequest {
     })
   }
 
+  /**
+   * Leaves out what the model of `target` refused in earlier calls. Returns the number of parts of each kind, the first
+   * time that something is left out for the target.
+   */
+  recall(target: TargetRef): Omissions.Recalled["dropped"] | undefined {
+    const { omissions } = this.#context.chain.memory
+    if (omissions.isEmpty || this.#omitted?.has(target.id) === true) return undefined
+    const recalled = omissions.of(target, this.#options.prompt, this.#destination(target))
+    if (recalled !== undefined) this.#omit(target, recalled.omitted)
+    return recalled?.dropped
+  }
+
   /** Leaves out what `target` refuses, in this call. */
   leaveOut(target: TargetRef, part: Leavable, { reason }: ProviderFailure): Omissions.Left {
-    const { info } = this.#context.targetOf(target).model
-    const to = Portable.destinationOf({ ref: target, dialect: info.dialect })
-    const before = this.#omittedAt(target) ?? Omissions.nothing
-    const result = Omissions.leaveOut(before, part, countsAll(reason), this.#options.prompt, to)
-    this.#omitted = new Map(this.#omitted).set(target.id, result.omitted)
+    const before = this.#omitted?.get(target.id) ?? Omissions.nothing
+    const { prompt } = this.#options
+    const result = Omissions.leaveOut(before, part, countsAll(reason), prompt, this.#destination(target))
+    this.#omit(target, result.omitted)
     return result
   }
 
   /** The target has answered: what the call left out for it is left out in later calls, too. */
   answered(target: TargetRef): void {
-    const { omissions } = this.#context.chain.memory
     const omitted = this.#omitted?.get(target.id)
-    if (omitted === undefined && omissions.isEmpty) return
-    omissions.answered(target, this.#conversation, this.#options.prompt, omitted)
+    if (omitted !== undefined) this.#context.chain.memory.omissions.answered(target, omitted)
   }
 
-  #omittedAt(target: TargetRef): Omissions.Omitted | undefined {
-    const { omissions } = this.#context.chain.memory
-    return (
-      this.#omitted?.get(target.id) ??
-      (omissions.isEmpty ? undefined : omissions.of(target, this.#conversation))
-    )
+  #omit(target: TargetRef, omitted: Omissions.Omitted): void {
+    this.#omitted = new Map(this.#omitted).set(target.id, omitted)
   }
 
-  get #conversation(): string {
-    return this.#context.conversation ?? ConversationKey.of(this.#options.prompt)
+  #destination(target: TargetRef): Destination {
+    const { info } = this.#context.targetOf(target).model
+    return Portable.destinationOf({ ref: target, dialect: info.dialect })
   }
 }
 

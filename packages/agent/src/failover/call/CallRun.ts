@@ -449,7 +449,9 @@ export class CallRun {
       this.#trace === undefined
         ? Effect.succeed(made)
         : Effect.map(this.#trace.begin(made), (span): Attempt => ({ ...made, span }))
-    return after(this.#report.sent(action), attempt)
+    const recalled = this.#request.recall(made.target.ref)
+    const sent = after(this.#report.sent(action), attempt)
+    return recalled === undefined ? sent : after(this.#report.recalled(made, recalled), sent)
   }
 
   #isTakenAway({ target, probe }: Sending): boolean {

@@ -3,15 +3,16 @@
  * with its signatures and item ids.
  *
  * A provider rarely says which image it refuses. Images after the last answer are new and therefore suspect. All images
- * are suspect when there are none, when the provider counts all of them, or when the model has refused images of the
- * conversation before. Thinking is left out whole.
+ * are suspect when there are none, when the provider counts all of them, or when it has refused the call without the
+ * new ones, too. Thinking is left out whole.
  *
  * A call leaves parts out for itself ({@link leaveOut}). {@link Omissions.answered} remembers them once the model has
- * answered without them, so that later calls omit them at once: an image by its type, its length and samples of its
- * content, thinking for its conversation. A model that refuses images twice without having accepted one in between gets
- * none in that conversation.
+ * answered without them, so that later calls omit them at once. Memory is by the parts alone: an image by its type, its
+ * length and samples of its content, thinking by the last part of it that was refused. A conversation that contains
+ * this part goes without its thinking. Conversations without a refused part are sent whole.
  *
- * Bounded: {@link capacity} images and conversations per model, the oldest are evicted first.
+ * Bounded: {@link capacity} images and {@link capacity} parts of thinking per model. Those that no call has omitted for
+ * longest are evicted first.
  */
 import type { Prompt } from "effect/ai"
 import * as Parts from "../../conversation/Parts.ts"
@@ -19,21 +20,21 @@ import type { Destination } from "../../conversation/Parts.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Leavable } from "../../failure/reasons/Leavable.ts"
 
-/** What a request to a model omits. */
+/** What the requests of a call to a model omit. */
 export interface Omitted {
   /** Fingerprints of images and files. */
   readonly files: ReadonlySet<string>
-  readonly allFiles: boolean
-  readonly thinking: boolean
-  /** True when the model has refused images of the conversation before. */
+  /** Fingerprint of the last part of thinking that was refused. `undefined`: thinking is sent. */
+  readonly thinking: string | undefined
+  /** True when the model has refused images in this call. */
   readonly again: boolean
 }
 
-export const nothing: Omitted = { files: new Set(), allFiles: false, thinking: false, again: false }
+export const nothing: Omitted = { files: new Set(), thinking: undefined, again: false }
 
 /** True for images and files that are omitted; `undefined` when none is. */
-export const refuses = ({ files, allFiles }: Omitted): ((file: Prompt.FilePart) => boolean) | undefined =>
-  allFiles ? () => true : files.size === 0 ? undefined : (file) => files.has(fingerprint(file))
+export const refuses = ({ files }: Omitted): ((file: Prompt.FilePart) => boolean) | undefined =>
+  files.size === 0 ? undefined : (file) => files.has(fingerprint(file))
 
 /** The result of leaving something out. */
 export interface Left {
@@ -53,12 +54,18 @@ export const leaveOut = (
   to: Destination
 ): Left => {
   if (part === "thinking") {
-    const dropped = omitted.thinking ? 0 : Parts.countSigned(content, to)
-    return { omitted: { ...omitted, thinking: omitted.thinking || dropped > 0 }, dropped, left: 0 }
+    const signed = omitted.thinking === undefined ? Parts.signatures(content, to) : []
+    const last = signed.at(-1)
+    const thinking = last === undefined ? omitted.thinking : sampled(last)
+    return { omitted: { ...omitted, thinking }, dropped: signed.length, left: 0 }
   }
-  const unknown = (messages: ReadonlyArray<Prompt.Message>) => sentFiles(messages, omitted)
-  const all = unknown(content)
-  const latest = unknown(content.slice(content.findLastIndex(({ role }) => role === "assistant") + 1))
+  const isSent = (file: Prompt.FilePart) => !omitted.files.has(fingerprint(file))
+  const all = content.flatMap(filesOf).filter(isSent)
+  const lastAnswer = content.findLastIndex(({ role }) => role === "assistant")
+  const latest = content
+    .slice(lastAnswer + 1)
+    .flatMap(filesOf)
+    .filter(isSent)
   const suspects = latest.length === 0 || countsAll || omitted.again ? all : latest
   const files = new Set([...omitted.files, ...suspects.map(fingerprint)])
   return {
@@ -68,15 +75,16 @@ export const leaveOut = (
   }
 }
 
-interface OfConversation {
-  readonly thinking: boolean
-  /** Number of refusals of images since the model has accepted one; `undefined` when it has refused none. */
-  readonly refusals: number | undefined
+/** What a request omits because its model has refused it in earlier calls. */
+export interface Recalled {
+  readonly omitted: Omitted
+  /** Number of parts of each kind. */
+  readonly dropped: Readonly<Record<Leavable, number>>
 }
 
 interface OfModel {
   readonly files: Set<string>
-  readonly conversations: Map<string, OfConversation>
+  readonly thinking: Set<string>
 }
 
 export class Omissions {
@@ -88,62 +96,47 @@ export class Omissions {
     return this.#models.size === 0
   }
 
-  /** What requests of a conversation to the model of `target` omit; `undefined` when it has refused nothing. */
-  of(target: TargetRef, conversation: string): Omitted | undefined {
+  /** What requests to the model of `target` omit of a prompt; `undefined` when the model has refused none of it. */
+  of(target: TargetRef, { content }: Prompt.Prompt, to: Destination): Recalled | undefined {
     const model = this.#models.get(modelOf(target))
     if (model === undefined) return undefined
-    const { thinking = false, refusals } = model.conversations.get(conversation) ?? {}
-    return { files: model.files, allFiles: (refusals ?? 0) > 1, thinking, again: refusals !== undefined }
+    const files = content
+      .flatMap(filesOf)
+      .map(fingerprint)
+      .filter((file) => model.files.has(file))
+    const signed = model.thinking.size === 0 ? [] : Parts.signatures(content, to).map(sampled)
+    const thinking = signed.findLast((part) => model.thinking.has(part))
+    if (files.length === 0 && thinking === undefined) return undefined
+    return {
+      omitted: { files: new Set(files), thinking, again: false },
+      dropped: { media: files.length, thinking: thinking === undefined ? 0 : signed.length }
+    }
   }
 
-  /** The model of `target` has answered this prompt. `omitted` is what the call left out for it, if anything. */
-  answered(
-    target: TargetRef,
-    conversation: string,
-    prompt: Prompt.Prompt,
-    omitted: Omitted | undefined
-  ): void {
-    const before = this.of(target, conversation)
-    if (omitted === undefined && before?.again !== true) return
+  /** The model of `target` has answered a call that omitted this. */
+  answered(target: TargetRef, { files, thinking }: Omitted): void {
     const name = modelOf(target)
-    const model = this.#models.get(name) ?? { files: new Set(), conversations: new Map() }
-    const known = model.conversations.get(conversation)
-    const isNew = omitted !== undefined && [...omitted.files].some((file) => !model.files.has(file))
-    const hasSent = sentFiles(prompt.content, omitted ?? before ?? nothing).length > 0
-    const refusals =
-      known?.refusals === undefined && !isNew
-        ? undefined
-        : hasSent
-          ? 0
-          : (known?.refusals ?? 0) + (isNew ? 1 : 0)
-    for (const file of omitted?.files ?? []) model.files.add(file)
-    model.conversations.delete(conversation)
-    model.conversations.set(conversation, { thinking: (omitted ?? before)?.thinking === true, refusals })
-    bound(model.files)
-    bound(model.conversations)
+    const model = this.#models.get(name) ?? { files: new Set(), thinking: new Set() }
     this.#models.set(name, model)
+    for (const file of files) remember(model.files, file)
+    if (thinking !== undefined) remember(model.thinking, thinking)
   }
 }
 
-/** Maximum number of images and files, and of conversations, remembered per model. */
+/** Maximum number of images and files, and of parts of thinking, remembered per model. */
 export const capacity = 1_000
 
-const bound = (kept: Set<string> | Map<string, unknown>): void => {
-  for (const oldest of kept.keys()) {
+/** Adds a fingerprint as the newest. The oldest is evicted above the capacity. */
+const remember = (kept: Set<string>, fingerprint: string): void => {
+  kept.delete(fingerprint)
+  kept.add(fingerprint)
+  for (const oldest of kept) {
     if (kept.size <= capacity) return
     kept.delete(oldest)
   }
 }
 
 const modelOf = ({ provider, model }: TargetRef): string => `${provider}\n${model}`
-
-const sentFiles = (
-  messages: ReadonlyArray<Prompt.Message>,
-  omitted: Omitted
-): ReadonlyArray<Prompt.FilePart> => {
-  const isOmitted = refuses(omitted)
-  return messages.flatMap(filesOf).filter((file) => isOmitted?.(file) !== true)
-}
 
 const filesOf = (message: Prompt.Message): ReadonlyArray<Prompt.FilePart> => {
   if (message.role === "system") return []
@@ -156,14 +149,16 @@ const filesOf = (message: Prompt.Message): ReadonlyArray<Prompt.FilePart> => {
   })
 }
 
-/** Hashes type, length and three samples. Reading the whole image would cost more than sending it. */
-const fingerprint = ({ data, mediaType }: Prompt.FilePart): string => {
-  const content = data instanceof URL ? data.href : data
+const fingerprint = ({ data, mediaType }: Prompt.FilePart): string =>
+  `${mediaType} ${sampled(data instanceof URL ? data.href : data)}`
+
+/** Length and three samples. Reading a whole image would cost more than sending it. */
+const sampled = (content: string | Uint8Array): string => {
   const { length } = content
   const samples = [0, length >> 1, Math.max(0, length - sample)].map((at) =>
     content.slice(at, at + sample).toString()
   )
-  return `${mediaType} ${length} ${samples.join(" ")}`
+  return `${length} ${samples.join(" ")}`
 }
 
 const sample = 64

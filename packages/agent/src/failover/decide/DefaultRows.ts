@@ -145,8 +145,9 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
     cooldown: { ...cooldown("model", "1 hour"), proof: "one-call", retryAfter: "minimum" }
   },
   ContextOverflow: { ...base, then: "grow" },
-  // A pool of its own: a failure of a gateway before does not take the one repeat of an answer that makes no sense.
-  FormatResponse: { ...base, attempts: 2, pool: "own" },
+  // Two bad samples in a row are not rare, and each repeat has the reason in its nudge. A pool of its own: a failure of
+  // a gateway before does not take these repeats.
+  FormatResponse: { ...base, attempts: 3, pool: "own" },
   // A server with another wire format may accept a request that this one calls malformed.
   FormatRequest: { ...base, then: "move", to: "other-dialect", targets: 2 },
   // The same request is accepted with the limit that the provider named.

@@ -9,7 +9,6 @@ import { Duration } from "effect"
 import type { CircuitBreaker } from "@outlast/resilience"
 import { Backoff } from "@outlast/resilience"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
-import { isBadSample } from "../../failure/reasons/ProviderFailure.ts"
 import * as LearnedWords from "../../failure/rules/LearnedWords.ts"
 import * as Kind from "../../options/Kind.ts"
 import * as Nudging from "../../recovery/Nudge.ts"
@@ -132,7 +131,7 @@ export const withoutJitter = <Class extends string>(policy: RecoveryPolicy<Class
 export const rowOf = <Class extends string>(policy: RecoveryPolicy<Class>, failure: ProviderFailure): Row => {
   const of = policy.classOf(failure)
   if (!PolicyChecks.isClass(policy, of)) throw PolicyChecks.missingRow(of, failure)
-  const row = withMoreSamples(withShortCooldown(policy.rows[of], failure), failure)
+  const row = withShortCooldown(policy.rows[of], failure)
   const ends = row.then === "stop" || row.to === "other-dialect"
   return ends && isHearsay(failure)
     ? { ...row, then: "move", to: "other-model", targets: row.targets ?? 2 }
@@ -147,18 +146,6 @@ const withShortCooldown = (row: Row, { evidence }: ProviderFailure): Row =>
   row.cooldown === undefined || evidence.rule !== LearnedWords.ruleId
     ? row
     : { ...row, cooldown: atMost(row.cooldown, unknownCooldown) }
-
-/**
- * Allows one repeat more after a bad sample of the model, where the row allows one. Two bad samples in a row are not
- * rare, and each repeat has the reason in its nudge.
- */
-const withMoreSamples = (row: Row, failure: ProviderFailure): Row =>
-  row.then === "retry" && row.attempts > 1 && row.attempts < samples && isBadSample(failure)
-    ? { ...row, attempts: samples }
-    : row
-
-/** Attempts at a target whose model writes bad samples. */
-const samples = 3
 
 const atMost = (rule: CooldownRule, limit: Duration.Duration): CooldownRule => ({
   ...rule,

@@ -8,7 +8,7 @@
 import { Duration, Schema } from "effect"
 import { ErrorText } from "@outlast/resilience"
 import { FailoverReason, Format, definitionOf } from "./FailoverReason.ts"
-import { badCalls, badObjects, wrongObject } from "./Format.ts"
+import { wrongObject } from "./Format.ts"
 import type { Seen } from "./ReasonDefinition.ts"
 import * as Redaction from "../../secrets/Redaction.ts"
 import { TargetRef } from "../../conversation/TargetRef.ts"
@@ -123,10 +123,6 @@ export const local = (
   new ProviderFailure({ reason, evidence: { rule, signal: "local", depth: 0 }, target, detail })
 
 export const isWrongObject = ({ evidence }: ProviderFailure): boolean => evidence.rule === wrongObject
-
-/** True for a bad sample of the model: asked again, it may write a better one. */
-export const isBadSample = ({ evidence: { rule } }: ProviderFailure): boolean =>
-  badCalls.has(rule) || badObjects.has(rule)
 
 /** Formats a wait for people: whole seconds, or milliseconds below one second. Rounds up. */
 export const waitInWords = (wait: Duration.Duration): string => {
