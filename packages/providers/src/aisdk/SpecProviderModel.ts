@@ -333,8 +333,10 @@ const callOptions = (
     asked?.maxOutputTokens !== undefined && asked.maxOutputTokens === request.maxOutputTokens
       ? fit
       : Thinking.withinLimit(fit, info, client.provider)
-  // The prompt is well-formed already, unless it has parts as the AI SDK wrote them. Tools and options never are.
-  return WellFormed.of(fitted)
+  // The chain has made the prompt well-formed, except parts as the AI SDK wrote them. A second look would read the whole
+  // conversation at each attempt, with all images in Base64.
+  if (ofCall !== undefined) return WellFormed.of(fitted)
+  return { ...WellFormed.of({ ...fitted, prompt: [] }), prompt: fitted.prompt }
 }
 
 /** Drops sampling settings for models that refuse them. The catalogue knows more models than the clients. */
