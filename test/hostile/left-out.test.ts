@@ -426,7 +426,7 @@ describe("an output limit and a thinking budget (mirrorange/clove#39)", () => {
         const model = toAiSdk(Failover.layer([claude], { policy }))
         yield* Effect.promise(() => generateText({ model, prompt: "x", ...options }))
         yield* Effect.promise(() => model.dispose())
-        assert.deepStrictEqual(
+        assert.deepStrictEqual<ReadonlyArray<ReadonlyArray<number>>>(
           server.hits.map(({ body }) => [body.max_tokens, body.thinking.budget_tokens]),
           sent
         )
