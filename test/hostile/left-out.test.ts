@@ -364,12 +364,10 @@ const full = start((response, hit) => {
     : Replies.send.anthropic({ text: "ok", end: "end_turn", tokens: 3 })(response, hit)
 })
 
+const on = (budgetTokens: number) => ({ thinking: { type: "enabled" as const, budgetTokens } })
+
 const thinking = (url: string, budgetTokens: number, model = "claude-sonnet-4-5") =>
-  Anthropic.model(model, {
-    keys,
-    baseUrl: `${url}/v1`,
-    providerOptions: { thinking: { type: "enabled", budgetTokens } }
-  })
+  Anthropic.model(model, { keys, baseUrl: `${url}/v1`, providerOptions: on(budgetTokens) })
 
 describe("an output limit and a thinking budget (mirrorange/clove#39)", () => {
   for (const budget of [1_024, 8_000, 32_000]) {
@@ -407,27 +405,39 @@ describe("an output limit and a thinking budget (mirrorange/clove#39)", () => {
     })
   )
 
-  it.live("are separate for a call of the AI SDK, as everywhere in the AI SDK", () =>
-    Effect.gen(function* () {
-      const server = yield* full
-      const model = toAiSdk(
-        Failover.layer([Anthropic.model("claude-sonnet-4-5", { keys, baseUrl: `${server.url}/v1` })], {
-          policy
-        })
-      )
-      yield* Effect.promise(() =>
-        generateText({
-          model,
-          prompt: "x",
-          maxOutputTokens: 2_000,
-          providerOptions: { anthropic: { thinking: { type: "enabled", budgetTokens: 4_000 } } }
-        })
-      )
-      yield* Effect.promise(() => model.dispose())
-      const { max_tokens, thinking: sent } = server.hits[0]?.body ?? {}
-      assert.deepStrictEqual([max_tokens, sent.budget_tokens], [6_000, 4_000])
-    })
-  )
+  /** Cases by where the AI SDK's call gets its budget: options of the target and the call, and what is sent. */
+  const separate = {
+    "options of the call": [
+      {},
+      { maxOutputTokens: 2_000, providerOptions: { anthropic: on(4_000) } },
+      [[6_000, 4_000]]
+    ],
+    "options of the target": [{ providerOptions: on(4_000) }, { maxOutputTokens: 4_000 }, [[8_000, 4_000]]],
+    "its effort": [{}, { maxOutputTokens: 4_000, reasoning: "low" }, [[10_400, 6_400]]],
+    "its effort, and a limit that the provider lowers": [
+      {},
+      { maxOutputTokens: 12_000, reasoning: "medium" },
+      [
+        [31_200, 19_200],
+        [10_760, 7_760]
+      ]
+    ]
+  } as const
+  for (const [name, [target, options, sent]] of Object.entries(separate)) {
+    it.live(`are separate for a call of the AI SDK, with a budget by ${name}`, () =>
+      Effect.gen(function* () {
+        const server = yield* full
+        const claude = Anthropic.model("claude-sonnet-4-5", { keys, baseUrl: `${server.url}/v1`, ...target })
+        const model = toAiSdk(Failover.layer([claude], { policy }))
+        yield* Effect.promise(() => generateText({ model, prompt: "x", ...options }))
+        yield* Effect.promise(() => model.dispose())
+        assert.deepStrictEqual<ReadonlyArray<ReadonlyArray<number>>>(
+          server.hits.map(({ body }) => [body.max_tokens, body.thinking.budget_tokens]),
+          sent
+        )
+      })
+    )
+  }
 
   it.live("are named apart when even the conversation does not fit", () =>
     Effect.gen(function* () {
@@ -451,7 +461,7 @@ describe("an output limit and a thinking budget (mirrorange/clove#39)", () => {
     })
   )
 
-  it.live("leave room for an answer of Gemini", () =>
+  it.live("leave room for an answer of Gemini, down to the smallest budget that it accepts", () =>
     Effect.gen(function* () {
       const server = yield* start(Replies.send.google({ text: "ok", end: "STOP", tokens: 3 }))
       const target = Google.model("gemini-2.5-pro", {
@@ -459,14 +469,20 @@ describe("an output limit and a thinking budget (mirrorange/clove#39)", () => {
         baseUrl: `${server.url}/v1beta`,
         providerOptions: { thinkingConfig: { thinkingBudget: 20_000 } }
       })
-      const limited = Effect.provideService(
-        LanguageModel.generateText({ prompt: "x" }),
-        OutputLimit.OutputLimit,
-        8_000
+      const at = (limit: number) =>
+        Effect.provideService(LanguageModel.generateText({ prompt: "x" }), OutputLimit.OutputLimit, limit)
+      yield* over(Effect.all([at(8_000), at(200)]), target)
+      assert.deepStrictEqual(
+        server.hits.map(({ body: { generationConfig: sent } }) => [
+          sent.maxOutputTokens,
+          sent.thinkingConfig.thinkingBudget
+        ]),
+        [
+          [8_000, 5_000],
+          // Gemini refuses a budget of 100.
+          [200, 512]
+        ]
       )
-      yield* over(limited, target)
-      const { maxOutputTokens, thinkingConfig } = server.hits[0]?.body.generationConfig ?? {}
-      assert.deepStrictEqual([maxOutputTokens, thinkingConfig.thinkingBudget], [8_000, 5_000])
     })
   )
 })

@@ -132,7 +132,16 @@ describe("text with half a surrogate pair (a prompt, a name, arguments, a result
     "leaves as well-formed text when a tool of an agent returns it, in a class and without a prototype",
     () =>
       Effect.gen(function* () {
-        const results = [half, { [half]: half }, new Map([[half, 1]]), new Date(0), cyclic(), 10n, undefined]
+        const results = [
+          half,
+          { [half]: half },
+          new Map([[half, 1]]),
+          new Classed(),
+          new Date(0),
+          cyclic(),
+          10n,
+          undefined
+        ]
         const server = yield* RawServer.start((response, { body }, n) =>
           !isWellFormed(body)
             ? RawServer.json(response, 400, { error: { message: "not valid Unicode" } })
@@ -163,4 +172,9 @@ const cyclic = (): object => {
   const cycle: Record<string, unknown> = Object.assign(Object.create(null), { a: half })
   cycle["self"] = cycle
   return cycle
+}
+
+/** Its fields become plain JSON only when the request is written. */
+class Classed {
+  readonly text = half
 }

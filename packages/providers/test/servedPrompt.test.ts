@@ -83,6 +83,7 @@ it("prompts have the messages that the schema of effect/ai makes, and those that
     // Decoding leaves a decoded message as it is, and rejects one that is wrong.
     assert.deepStrictEqual(content, plain(Prompt.make(content as Prompt.RawInput)["content"]))
   }
-  assert.isAbove(read, 150)
-  assert.isAbove(rejected, 20)
+  const quarter = Sweeps.runs(400) / 4
+  assert.isAbove(read, quarter)
+  assert.isAbove(rejected, quarter / 4)
 })

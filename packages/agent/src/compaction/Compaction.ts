@@ -11,9 +11,9 @@
  *
  * **Invariants.** Tool calls and their results stay pairs. System messages, pinned messages, the first user message
  * and the protected tail do not change, with three exceptions: results larger than 30 % of the window are cut,
- * results are cut together when what must stay does not fit, and thinking that its model binds to earlier messages (`bindsThinking`) is removed whole. The returned prompt is
- * smaller than before and under the limit; a prompt that fits is returned as the same object. A failed or interrupted
- * compaction changes nothing.
+ * results are cut together when what must stay does not fit, and thinking that its model binds to earlier messages
+ * (`bindsThinking`) is removed whole. The returned prompt is smaller than before and under the limit; a prompt that
+ * fits is returned as the same object. A failed or interrupted compaction changes nothing.
  *
  * **Counting.** `TokenCounter` counts, and reported usage corrects it: {@link Service.learn}. When a provider rejects
  * a request and names its limit, `ContextWindows` remembers the limit for later calls of that model.

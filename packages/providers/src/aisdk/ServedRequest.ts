@@ -13,7 +13,6 @@ import * as Tools from "./SpecTools.ts"
 import { ClientCall } from "./ClientCall.ts"
 import { isCredential } from "./Secrets.ts"
 import * as ServedPrompt from "./ServedPrompt.ts"
-import * as Thinking from "./Thinking.ts"
 
 export interface Request {
   readonly client: ClientCall
@@ -53,11 +52,7 @@ export const make = (options: LanguageModelV4CallOptions): Request => {
         ? undefined
         : // Without a schema any JSON is right.
           { name: format.name ?? "response", schema: objectSchema(format.schema ?? {}, format.description) },
-    // The AI SDK's limit does not count a thinking budget, ours does.
-    maxOutputTokens:
-      options.maxOutputTokens === undefined
-        ? undefined
-        : options.maxOutputTokens + Thinking.budgetIn(options.providerOptions),
+    maxOutputTokens: options.maxOutputTokens,
     warnings: warningsOf(options)
   }
 }

@@ -327,14 +327,16 @@ const callOptions = (
     headers: ofCall === undefined ? headers : { ...headers, ...headersOf(ofCall) },
     providerOptions: withStrictness(ClientCall.merged(providerOptions, asked?.providerOptions), format, wire)
   }
-  const fitted = Thinking.withinLimit(
-    wire.fit === undefined ? call : wire.fit(call, info),
-    info,
-    client.provider,
-    asked?.maxOutputTokens
-  )
-  // The prompt is well-formed already, unless it has parts as the AI SDK wrote them. Tools and options never are.
-  return WellFormed.of(fitted)
+  const fit = wire.fit === undefined ? call : wire.fit(call, info)
+  // The AI SDK's own limit does not count thinking. A lowered one does: the provider has named the sum of both.
+  const fitted =
+    asked?.maxOutputTokens !== undefined && asked.maxOutputTokens === request.maxOutputTokens
+      ? fit
+      : Thinking.withinLimit(fit, info, client.provider)
+  // The chain has made the prompt well-formed, except parts as the AI SDK wrote them. A second look would read the whole
+  // conversation at each attempt, with all images in Base64.
+  if (ofCall !== undefined) return WellFormed.of(fitted)
+  return { ...WellFormed.of({ ...fitted, prompt: [] }), prompt: fitted.prompt }
 }
 
 /** Drops sampling settings for models that refuse them. The catalogue knows more models than the clients. */

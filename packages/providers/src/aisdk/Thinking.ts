@@ -4,7 +4,7 @@
  *
  * An output limit counts thinking and answer together, as the vendors do. Claude's client adds the budget to the limit,
  * so the client gets the rest. A budget that leaves no room for the answer is lowered; below 1,024 tokens thinking is
- * left out.
+ * left out. The limit of an AI SDK call reaches the client unchanged, because the AI SDK counts Claude's thinking apart.
  *
  * With a thinking budget, the Messages API requires that the answer with the tool calls begins with Claude's own
  * thinking. An answer of another model has none. Such a request is sent with thinking off, and the next one after the
@@ -87,27 +87,18 @@ const shares: Readonly<Record<string, number>> = {
 
 const shareOf = ({ reasoning = "provider-default" }: Spec.CallOptions): number => shares[reasoning] ?? 0
 
-/** The budget that a call of the AI SDK asks for with its own options, in tokens; 0 for none. */
-export const budgetIn = (options: Spec.Namespaced | undefined): number => {
-  const thinking = options?.[namespace]?.["thinking"]
-  if (!isEnabled(thinking)) return 0
-  const { budgetTokens } = thinking
-  return typeof budgetTokens === "number" ? budgetTokens : leastBudget
-}
+/** The smallest budget that every Gemini 2.5 accepts, in tokens. */
+const leastOfGemini = 512
 
-/**
- * The call, with a budget that fits into its output limit. `provider` is the name that the client has for itself,
- * `answer` the tokens that the program wants for the answer alone.
- */
+/** The call, with a budget that fits into its output limit. `provider` is the name that the client has for itself. */
 export const withinLimit = (
   call: Spec.CallOptions,
   { capabilities, maxOutputTokens = 64_000 }: ModelInfo.ModelInfo,
-  provider: string,
-  answer = leastAnswer
+  provider: string
 ): Spec.CallOptions => {
   const { maxOutputTokens: limit } = call
   if (limit === undefined) return call
-  const room = limit - Math.min(answer, leastAnswer, Math.ceil(limit / 2))
+  const room = limit - Math.min(leastAnswer, Math.ceil(limit / 2))
   const options = (
     name: string,
     field: string,
@@ -118,9 +109,8 @@ export const withinLimit = (
   if (provider.includes(namespace)) {
     const own = call.providerOptions?.[namespace]?.["thinking"]
     if (!budgeted(call, own, capabilities?.thinking)) return call
-    const asked = isEnabled(own)
-      ? budgetIn(call.providerOptions)
-      : Math.round(maxOutputTokens * shareOf(call))
+    const said = isEnabled(own) ? own["budgetTokens"] : Math.round(maxOutputTokens * shareOf(call))
+    const asked = typeof said === "number" ? said : leastBudget
     const budgetTokens = Math.min(Math.max(asked, leastBudget), room)
     if (budgetTokens < leastBudget)
       return { ...call, ...options(namespace, "thinking", { type: "disabled" }) }
@@ -128,8 +118,9 @@ export const withinLimit = (
     return { ...call, ...options(namespace, "thinking", thinking), maxOutputTokens: limit - budgetTokens }
   }
   const config = call.providerOptions?.["google"]?.["thinkingConfig"]
-  return provider.includes("google") && isBudget(config) && config.thinkingBudget > room
-    ? { ...call, ...options("google", "thinkingConfig", { ...config, thinkingBudget: room }) }
+  const most = Math.max(room, leastOfGemini)
+  return provider.includes("google") && isBudget(config) && config.thinkingBudget > most
+    ? { ...call, ...options("google", "thinkingConfig", { ...config, thinkingBudget: most }) }
     : call
 }
 

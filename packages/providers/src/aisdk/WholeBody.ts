@@ -1,14 +1,9 @@
 /**
  * Reads a complete JSON body, and hands it on in the form that the client reads (`AnswerForm`). Errors of the connection
- * reach the client as they come, and so does its cancellation.
- *
- * **Limits.** A body of more than {@link maxBody} bytes passes unchanged.
+ * reach the client as they come, and so does its cancellation. `BodyLimit` bounds the body.
  */
 import { asksForStream } from "./DisguisedError.ts"
 import type { AnswerForm } from "./form/AnswerForm.ts"
-
-/** Bytes. */
-const maxBody = 32 * 1024 * 1024
 
 export const formed = (
   response: Response,
@@ -30,27 +25,16 @@ const changed = (
 ): ReadableStream<Uint8Array> => {
   const reader = body.getReader()
   const chunks: Array<Uint8Array> = []
-  let size = 0
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        while (size <= maxBody) {
-          const { done, value } = await reader.read()
-          if (done) {
-            const bytes = Buffer.concat(chunks)
-            const text = bytes.toString()
-            const out = form.whole(text)
-            controller.enqueue(out === text ? bytes : Buffer.from(out))
-            return controller.close()
-          }
-          chunks.push(value)
-          size += value.length
-        }
-        const held = chunks.shift()
-        if (held !== undefined) return controller.enqueue(held)
-        const { done, value } = await reader.read()
-        if (done) controller.close()
-        else controller.enqueue(value)
+        let read = await reader.read()
+        for (; !read.done; read = await reader.read()) chunks.push(read.value)
+        const bytes = Buffer.concat(chunks)
+        const text = bytes.toString()
+        const out = form.whole(text)
+        controller.enqueue(out === text ? bytes : Buffer.from(out))
+        controller.close()
       },
       cancel: (reason) => reader.cancel(reason)
     },

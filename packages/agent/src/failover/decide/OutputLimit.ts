@@ -3,8 +3,8 @@
  *
  * A number is the limit in tokens that a call begins with. If it cuts the answer, `RecoveryPolicy.truncation` may
  * raise the limit and continue. `{ start, max }` also sets the highest limit; with equal values it is never raised.
- * A limit counts thinking and answer together, as the vendors do. `undefined` (the default) leaves the limit to the policy and the provider. The limit never exceeds the model's own,
- * where that is known.
+ * A limit counts thinking and answer together, as the vendors do. `undefined` (the default) leaves the limit to the
+ * policy and the provider. The limit never exceeds the model's own, where that is known.
  *
  * **Gotcha** A stream reads this service when it runs, not when it is created. Provide it around the running.
  *
