@@ -178,8 +178,9 @@ export class EventFilter {
       const text = Buffer.from(event, "latin1").toString()
       if (EventFacts.partsOf(text).some(({ isError }) => isError)) throw this.#refused(text)
     }
-    const data = this.#form.event(given)
-    if (data === undefined) return undefined
+    const formed = this.#form.event(given)
+    if (formed === undefined) return undefined
+    const data = typeof formed === "string" ? formed : (formed.at(-1) ?? given)
     const verdict = this.#protocol.judge(name, data)
     if (verdict === "complete") this.isComplete = true
     if (verdict === "last") {
@@ -189,8 +190,10 @@ export class EventFilter {
     if (verdict === "skip") return undefined
     this.#idle = 0
     this.#refused = undefined
-    if (data === given) return event
-    return `${name === "" ? "" : `event: ${name}\n`}data: ${data}\n`
+    if (formed === given) return event
+    const before = typeof formed === "string" ? [] : formed.slice(0, -1)
+    const inserted = before.map((data) => `data: ${data}\n\n`).join("")
+    return `${inserted}${name === "" ? "" : `event: ${name}\n`}data: ${data}\n`
   }
 
   /** Outputs the current run of events. */
