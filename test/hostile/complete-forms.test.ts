@@ -104,6 +104,41 @@ describe("a stream that has its text", () => {
   }
 })
 
+const error = {
+  error: { message: "Slow down: 3 requests at once.", type: "rate_limit_error", code: "rate_limit_exceeded" }
+}
+
+/** Events before the error. The first event of Responses is an announcement, and text follows. */
+const begun: Record<string, readonly [Vendor, ReadonlyArray<object>]> = {
+  "first, of Responses": ["responses", []],
+  "behind the first event of Responses (router-for-me/CLIProxyAPI#1006)": ["responses", [created]],
+  "behind text of Responses": ["responses", [created, added, delta]],
+  "first, of a completion": ["compatible", []],
+  "behind text of a completion": ["compatible", chunks.slice(0, 1)],
+  "behind text of OpenAI's completion": ["chat", chunks.slice(0, 1)],
+  "behind text of Anthropic": [
+    "anthropic",
+    [RawServer.claude.start, RawServer.claude.block(0), RawServer.claude.text(0, "It is ")]
+  ]
+}
+
+describe("an error that is written into a stream without a field name", () => {
+  for (const [where, [vendor, events]] of Object.entries(begun)) {
+    for (const end of ["\n\n", "\n", ""]) {
+      it.live(`keeps its reason: ${where}, before ${JSON.stringify(end)}`, () =>
+        Effect.gen(function* () {
+          const server = yield* RawServer.start((response) => {
+            RawServer.head(response)
+            response.end(events.map((each) => RawServer.event(each)).join("") + JSON.stringify(error) + end)
+          })
+          const came = yield* asked("stream", [vendors[vendor](server.url)])
+          assert.deepStrictEqual([came.failures[0], reasonOf(came)], ["RateLimit", "RateLimit"])
+        })
+      )
+    }
+  }
+})
+
 const sse = (...events: ReadonlyArray<object | string>): string =>
   events.map((event) => `data: ${typeof event === "string" ? event : JSON.stringify(event)}\n\n`).join("")
 
