@@ -6,8 +6,10 @@
  * on how the bytes are divided into chunks. A run of events inside one chunk passes as a view of it, without a
  * copy. Events that span chunks are copied, and so are events whose lines end in CR: they get LF.
  *
- * - An error in place of the first event throws, if the filter has a `refused`.
- * - Comments, blocks without data and a byte order mark are dropped.
+ * - An error in place of the first event throws, if the filter has a `refused`. So does a later one in a form that is not
+ *   the protocol's own, unless the answer is complete.
+ * - An object without a field name is an event, as gateways write errors of their upstream.
+ * - Comments, other blocks without data and a byte order mark are dropped.
  * - An event that the end of the body cuts is dropped, unless its data is complete and only its blank line is missing.
  * - Bytes are read as Latin-1, one character for each. No text is decoded.
  *
@@ -35,8 +37,9 @@ export class EventFilter {
   readonly #protocol: StreamProtocol
   readonly #limits: Limits
   readonly #form: AnswerForm
-  /** Set until an event has passed. */
-  #refused: ((event: string) => Error) | undefined
+  readonly #refused: ((event: string) => Error) | undefined
+  /** An event has passed. */
+  #isBegun = false
   /** Earlier bytes of the current event: the first `#size` of this buffer. */
   #held = Buffer.alloc(0)
   #size = 0
@@ -172,25 +175,31 @@ export class EventFilter {
 
   /** The event, in the form that the client reads; `undefined` if it does not pass. Expects lines that end in LF. */
   #passed(event: string): string | undefined {
-    const { name, data: given } = fieldsOf(event)
+    const { name, data: given, isBare } = fieldsOf(event)
     if (given === undefined) return undefined
-    if (this.#refused !== undefined && event.length <= maxError) {
-      const text = Buffer.from(event, "latin1").toString()
-      if (EventFacts.partsOf(text).some(({ isError }) => isError)) throw this.#refused(text)
+    const refused = event.length > maxError ? undefined : this.#refused
+    if (refused !== undefined && !this.#isBegun) {
+      const text = decoded(event, isBare)
+      if (EventFacts.partsOf(text).some(({ isError }) => isError)) throw refused(text)
     }
-    const data = this.#form.event(given)
-    if (data === undefined) return undefined
+    const formed = this.#form.event(given)
+    if (formed === undefined) return undefined
+    const data = typeof formed === "string" ? formed : (formed.at(-1) ?? given)
     const verdict = this.#protocol.judge(name, data)
     if (verdict === "complete") this.isComplete = true
     if (verdict === "last") {
       this.isEnded = true
       this.#complete()
     }
+    if (verdict === "error" && refused !== undefined && !this.isComplete)
+      throw refused(decoded(event, isBare))
     if (verdict === "skip") return undefined
     this.#idle = 0
-    this.#refused = undefined
-    if (data === given) return event
-    return `${name === "" ? "" : `event: ${name}\n`}data: ${data}\n`
+    this.#isBegun = true
+    if (formed === given && !isBare) return event
+    const before = typeof formed === "string" ? [] : formed.slice(0, -1)
+    const inserted = before.map((data) => `data: ${data}\n\n`).join("")
+    return `${inserted}${name === "" ? "" : `event: ${name}\n`}data: ${data}\n`
   }
 
   /** Outputs the current run of events. */
@@ -249,7 +258,12 @@ interface Fields {
   readonly name: string
   /** Absent: the block is no event. */
   readonly data: string | undefined
+  /** The block is an object without a field name: some gateways write the error of their upstream so. */
+  readonly isBare: boolean
 }
+
+const decoded = (event: string, isBare: boolean): string =>
+  Buffer.from(isBare ? `data: ${event.replaceAll("\n", "")}\n` : event, "latin1").toString()
 
 /** The fields of an event. Each of its lines ends in LF. */
 const fieldsOf = (event: string): Fields => {
@@ -263,7 +277,8 @@ const fieldsOf = (event: string): Fields => {
     } else if (event.startsWith("event", at)) name = valueAt(event, at + 5, end) ?? name
     at = end + 1
   }
-  return { name, data }
+  const isBare = data === undefined && event.startsWith("{")
+  return { name, data: isBare ? event.replaceAll("\n", "") : data, isBare }
 }
 
 /** The value of the field whose name ends at `at`; `undefined` if the name goes on. */

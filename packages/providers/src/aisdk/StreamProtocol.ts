@@ -19,8 +19,9 @@ import { EventFacts } from "@outlast/agent/failure"
 /**
  * - `last`: no event follows.
  * - `complete`: the answer is complete, and events may follow.
+ * - `error`: an error in a form that is not the protocol's own. Some clients would hide its reason.
  */
-type Verdict = "pass" | "skip" | "complete" | "last"
+type Verdict = "pass" | "skip" | "complete" | "last" | "error"
 
 export interface StreamProtocol {
   readonly judge: (name: string, data: string) => Verdict
@@ -60,7 +61,8 @@ const other = protocol(() => "pass")
 
 /** The verdict on an event that the protocol does not know. */
 const unknown = (name: string, data: string): Verdict => {
-  if (name === "error" || isError(data)) return "pass"
+  if (isError(data)) return "error"
+  if (name === "error") return "pass"
   // Every event is an object. Other data is a keep-alive in plain words.
   if (!data.trimStart().startsWith("{")) return "skip"
   const value = data.includes('"error"') || name === "" || name === "message" ? parsed(data) : null

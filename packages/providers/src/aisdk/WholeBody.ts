@@ -13,11 +13,13 @@ export const formed = (
 ): Response => {
   const { body, headers, ok, status, statusText } = response
   const type = headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() ?? ""
-  const isJson = type === "" || type === "application/json"
-  if (form === undefined || !ok || !isJson || typeof body?.getReader !== "function") return response
+  if (form === undefined || !ok || !texts.has(type) || typeof body?.getReader !== "function") return response
   if (asksForStream(url, request)) return response
   return new Response(changed(body, form), { headers, status, statusText })
 }
+
+/** Media types that servers give a JSON body. */
+const texts: ReadonlySet<string> = new Set(["", "application/json", "text/event-stream", "text/plain"])
 
 const changed = (
   body: ReadableStream<Uint8Array<ArrayBuffer>>,

@@ -9,7 +9,9 @@
  * - `call`: the legacy `function_call`, arguments as an object or as a text, no arguments, a missing type.
  * - `duplicate`: an item, a call or a beginning that is announced twice.
  * - `finish`: a second status field (`native_finish_reason`) is more precise than the finish reason.
- * - `item`: items and annotations of Responses that are not OpenAI's are completed, or left out.
+ * - `item`: items and annotations of Responses that are not OpenAI's are completed, or left out. Text and items that
+ *   come only at their end are announced first, as the client expects. So is an answer that comes complete in place of a
+ *   stream, and the reverse.
  *
  * An answer without such a field is not touched, and neither is one whose meaning would be a guess.
  *
@@ -17,7 +19,7 @@
  */
 import * as Chat from "./Chat.ts"
 import type { Fields, Note } from "./Fields.ts"
-import { isFields, parsed } from "./Fields.ts"
+import { isFields, objects, parsed } from "./Fields.ts"
 import * as Gemini from "./Gemini.ts"
 import * as Messages from "./Messages.ts"
 import * as Responses from "./Responses.ts"
@@ -26,17 +28,19 @@ export interface AnswerForm {
   /** The text of a complete body, as it is or changed. */
   readonly whole: (text: string) => string
   /**
-   * The data of an event, as it is or changed; `undefined` for an event that the client must not see. Data are Latin-1,
-   * one character for each byte.
+   * The data of an event, as it is or changed; `undefined` for an event that the client must not see; a list that ends
+   * with it after events that the server left out. Data are Latin-1, one character for each byte.
    */
-  readonly event: (data: string) => string | undefined
+  readonly event: (data: string) => string | ReadonlyArray<string> | undefined
 }
 
 /** Objects are changed in place. */
 interface Protocol {
   readonly whole: (body: Fields) => void
-  /** Returns false for an event to leave out. */
-  readonly event: (event: Fields) => boolean
+  /** Returns false for an event to leave out, and a list of events to insert before it. */
+  readonly event: (event: Fields) => boolean | ReadonlyArray<Fields>
+  /** The complete body that these events of a stream add up to, if they do. */
+  readonly joined?: (events: ReadonlyArray<Fields>) => Fields | undefined
 }
 
 /** Leaves everything as it is. */
@@ -53,9 +57,11 @@ export const of = (url: string, body: unknown, note: Note): AnswerForm | undefin
   if (protocol === undefined || mayDiffer === undefined) return undefined
   return {
     whole: (text) => {
-      const value = parsed(text)
+      const given = parsed(text)
+      const value = given === undefined ? joined(text, protocol) : given
       if (!isFields(value)) return text
-      isChanged = false
+      if (value !== given) noted("item")
+      else isChanged = false
       protocol.whole(value)
       return isChanged ? JSON.stringify(value) : text
     },
@@ -64,10 +70,25 @@ export const of = (url: string, body: unknown, note: Note): AnswerForm | undefin
       const value = parsed(Buffer.from(data, "latin1").toString())
       if (!isFields(value)) return data
       isChanged = false
-      if (!protocol.event(value)) return undefined
-      return isChanged ? Buffer.from(JSON.stringify(value)).toString("latin1") : data
+      const kept = protocol.event(value)
+      if (kept === false) return undefined
+      const formed = isChanged ? encoded(value) : data
+      return kept === true ? formed : [...kept.map(encoded), formed]
     }
   }
+}
+
+const encoded = (event: Fields): string => Buffer.from(JSON.stringify(event)).toString("latin1")
+
+/** The answer in a body of events, or of an object with events behind it. An error among them is the answer. */
+const joined = (text: string, protocol: Protocol): Fields | undefined => {
+  const [head = "", ...data] = text.split(/^data:/m)
+  const events = objects(
+    [head, ...data.map((block) => block.split(/^(?:event|id|retry)?:/m)[0])].map((block) =>
+      parsed(block ?? "")
+    )
+  )
+  return events.find(({ error }) => isFields(error)) ?? protocol.joined?.(events)
 }
 
 const protocolOf = (
@@ -80,7 +101,10 @@ const protocolOf = (
   if (path.endsWith("/messages") || /:(?:streamR|r)awPredict$/.test(path)) {
     return [new Messages.Messages(note), Messages.mayDiffer]
   }
-  if (path.endsWith("/responses")) return [new Responses.Responses(note, offersOf(body)), Responses.mayDiffer]
+  if (path.endsWith("/responses")) {
+    const responses = new Responses.Responses(note, offersOf(body))
+    return [responses, (data) => responses.mayDiffer(data)]
+  }
   if (/:(?:g|streamG)enerateContent$/.test(path)) return [new Gemini.Gemini(note), Gemini.mayDiffer]
   return undefined
 }

@@ -7,6 +7,7 @@ const marks = new RegExp(
   [
     String.raw`"(?:function_call|native_finish_reason|finish_details|done_reason|stop_type|stats)"\s*:\s*(?!null)`,
     String.raw`"arguments"\s*:\s*[{[]`,
+    String.raw`"message"\s*:\s*\{`,
     badCount.source
   ].join("|")
 )
@@ -39,11 +40,60 @@ export class Chat {
   event(event: Fields): boolean {
     counts(event, "usage", this.#note)
     for (const choice of objects(event["choices"])) {
-      const { delta } = choice
+      const { delta, message } = choice
       if (isFields(delta)) this.#delta(delta)
+      else if (isFields(message) && event["object"] === "chat.completion") this.#streamed(choice, message)
       this.#finish(choice, event)
     }
     return true
+  }
+
+  /** A complete answer in the place of a stream. */
+  #streamed(choice: Fields, message: Fields): void {
+    this.#note("item")
+    this.#message(message)
+    const calls = objects(message["tool_calls"])
+    choice["delta"] =
+      calls.length === 0
+        ? message
+        : { ...message, tool_calls: calls.map((call, index) => ({ index, ...call })) }
+  }
+
+  /** Adds up the deltas. Without a finish reason, the answer may be cut. */
+  joined(events: ReadonlyArray<Fields>): Fields | undefined {
+    const chunks = events.filter(({ choices }) => Array.isArray(choices))
+    const choices = chunks.flatMap((chunk) => objects(chunk["choices"]))
+    const [first] = chunks
+    const finish = choices.find((choice) => typeof choice["finish_reason"] === "string")?.["finish_reason"]
+    if (first === undefined || finish === undefined) return undefined
+    if (isFields(choices[0]?.["message"])) return first
+    const message: Fields = { role: "assistant", content: null }
+    const calls: Array<Fields> = []
+    const open = new Map<unknown, Fields>()
+    for (const { delta } of choices) {
+      if (!isFields(delta)) continue
+      for (const name of texts) add(message, name, delta[name])
+      for (const { index = 0, function: called, ...call } of objects(delta["tool_calls"])) {
+        if (!isFields(called)) continue
+        const known = open.get(index)
+        const into = known?.["function"]
+        // Some servers give all calls the same index.
+        if (isFields(into) && (!call["id"] || call["id"] === known?.["id"])) {
+          add(into, "arguments", called["arguments"])
+          continue
+        }
+        const begun = { ...call, function: { ...called } }
+        open.set(index, begun)
+        calls.push(begun)
+      }
+    }
+    if (calls.length > 0) message["tool_calls"] = calls
+    const usage = chunks.findLast((chunk) => isFields(chunk["usage"]))?.["usage"]
+    return {
+      ...first,
+      ...(usage === undefined ? {} : { usage }),
+      choices: [{ index: 0, message, finish_reason: finish }]
+    }
   }
 
   #message(message: Fields): void {
@@ -141,6 +191,13 @@ export class Chat {
       return
     }
   }
+}
+
+/** Fields of a message whose deltas add up. */
+const texts = ["content", "reasoning_content", "reasoning", "refusal"] as const
+
+const add = (to: Fields, name: string, text: unknown): void => {
+  if (typeof text === "string") to[name] = `${typeof to[name] === "string" ? to[name] : ""}${text}`
 }
 
 const words = { length: "length", filter: "content_filter", error: "error" } as const

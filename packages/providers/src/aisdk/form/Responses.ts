@@ -5,9 +5,10 @@ import { argumentsText, counts, isFields, objects } from "./Fields.ts"
 import * as Items from "./ResponsesItems.ts"
 
 const marks =
-  /"type"\s*:\s*"(?:response\.(?:output_item\.|created|in_progress|completed|incomplete|failed|output_text\.annotation)|error")/
+  /"type"\s*:\s*"(?:response\.(?:output_item\.|created|in_progress|completed|incomplete|failed|output_text\.(?:annotation|done))|error")/
 
-export const mayDiffer = (data: string): boolean => marks.test(data)
+const textDelta = "response.output_text.delta"
+const textFirst = `{"type":"${textDelta}"`
 
 const required = ["input_tokens", "output_tokens"]
 
@@ -22,10 +23,31 @@ export class Responses {
   #isKnown = false
   /** An item is incomplete. */
   #isCut = false
+  /** Text came as a delta: in the current item, and at all. */
+  #hasText = false
+  #hadText = false
 
   constructor(note: Note, offers: (name: string) => boolean) {
     this.#note = note
     this.#offers = offers
+  }
+
+  /** True for data of an event that may need a change. */
+  mayDiffer(data: string): boolean {
+    const isText = data.startsWith(textFirst)
+    if (!isText && marks.test(data)) return true
+    if (isText || data.includes(textDelta)) this.#hasText = this.#hadText = true
+    return false
+  }
+
+  /** The response that ends a stream. Some servers leave its output empty. */
+  joined(events: ReadonlyArray<Fields>): Fields | undefined {
+    const ends = new Set<unknown>(["response.completed", "response.incomplete", "response.failed"])
+    const response = events.find(({ type }) => ends.has(type))?.["response"]
+    if (!isFields(response) || objects(response["output"]).length > 0)
+      return isFields(response) ? response : undefined
+    const items = events.filter(({ type }) => type === "response.output_item.done").map(({ item }) => item)
+    return items.length === 0 ? undefined : { ...response, output: items }
   }
 
   whole(body: Fields): void {
@@ -37,12 +59,19 @@ export class Responses {
     this.#check()
   }
 
-  event(event: Fields): boolean {
+  event(event: Fields): boolean | ReadonlyArray<Fields> {
     const { item, response, annotation } = event
     switch (event["type"]) {
       case "response.output_item.added":
       case "response.output_item.done":
-        return !isFields(item) || this.#item(item, String(event["output_index"]), String(event["type"]))
+        return !isFields(item) || this.#itemEvent(event, item)
+      case "response.output_text.done":
+        if (!this.#hasText && isFull(event["text"])) {
+          this.#note("item")
+          Object.assign(event, { type: textDelta, delta: event["text"] })
+          this.#hasText = this.#hadText = true
+        }
+        return true
       case "response.output_text.annotation.added":
         return isFields(annotation) && Items.annotation(annotation, this.#note)
       case "response.created":
@@ -53,13 +82,56 @@ export class Responses {
         if (needNumber.has(event["type"]) && typeof event["sequence_number"] !== "number") {
           event["sequence_number"] = this.#fill(0)
         }
-        if (isFields(response)) {
-          this.#end(response)
-          this.#cut(response)
-          if (event["type"] === "response.completed") this.#check()
-        }
-        return true
+        return !isFields(response) || this.#last(response, event["type"])
     }
+  }
+
+  /** The events of an output that came only with the last event. */
+  #last(response: Fields, type: unknown): true | ReadonlyArray<Fields> {
+    const isAlone = this.#seen.size === 0 && !this.#hadText
+    const events = isAlone
+      ? objects(response["output"]).flatMap((item, index) => this.#announced(item, index))
+      : []
+    this.#end(response)
+    this.#cut(response)
+    if (type === "response.completed") this.#check()
+    return events.length === 0 || events
+  }
+
+  #announced(item: Fields, index: number): ReadonlyArray<Fields> {
+    this.#note("item")
+    const begin = {
+      ...item,
+      ...("content" in item ? { content: [] } : {}),
+      ...("arguments" in item ? { arguments: "" } : {})
+    }
+    return [
+      { type: "response.output_item.added", output_index: index, item: begin },
+      { type: "response.output_item.done", output_index: index, item }
+    ].flatMap((event) => {
+      const kept = this.#itemEvent(event, event.item)
+      return kept === false ? [] : kept === true ? [event] : [...kept, event]
+    })
+  }
+
+  /** False for an item to leave out. The text of a message that ends without any comes before its end. */
+  #itemEvent(event: Fields, item: Fields): boolean | ReadonlyArray<Fields> {
+    const { type, output_index: index } = event
+    const kept = this.#item(item, String(index), String(type))
+    const isLate =
+      kept && type === "response.output_item.done" && item["type"] === "message" && !this.#hasText
+    const texts = isLate ? objects(item["content"]).filter(({ text }) => isFull(text)) : []
+    this.#hasText = false
+    if (texts.length === 0) return kept
+    this.#note("item")
+    this.#hadText = true
+    return texts.map(({ text }, at) => ({
+      type: textDelta,
+      item_id: item["id"],
+      output_index: index,
+      content_index: at,
+      delta: text
+    }))
   }
 
   #fill<A>(value: A): A {
@@ -144,6 +216,8 @@ export class Responses {
     if (event.endsWith("done") && !statuses.has(item["status"])) item["status"] = this.#fill("completed")
   }
 }
+
+const isFull = (text: unknown): boolean => typeof text === "string" && text !== ""
 
 const statuses: ReadonlySet<unknown> = new Set(["in_progress", "completed", "incomplete"])
 

@@ -1,0 +1,227 @@
+/** Answers that come complete where a stream belongs, and the reverse, over raw servers. */
+import { assert, describe, it } from "@effect/vitest"
+import { Agent, Failover } from "@outlast/agent"
+import { Effect, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import type { Vendor, Way } from "./Asked.ts"
+import { asked, policy, reasonOf, vendors } from "./Asked.ts"
+import * as RawServer from "./RawServer.ts"
+
+const { chat } = RawServer
+
+const Read = Toolkit.make(
+  Tool.make("read", { parameters: Schema.Struct({ path: Schema.String }), success: Schema.String })
+)
+
+const whole = "It is the Nile. \u{1f30a}"
+const usage = { input_tokens: 5, output_tokens: 7, total_tokens: 12 }
+const item = {
+  type: "message",
+  id: "msg_1",
+  role: "assistant",
+  status: "completed",
+  content: [{ type: "output_text", text: whole, annotations: [] }]
+}
+const base = { id: "resp_1", object: "response", created_at: 1, model: "m", output: [] }
+const created = { type: "response.created", response: { ...base, status: "in_progress" } }
+const added = {
+  type: "response.output_item.added",
+  output_index: 0,
+  item: { ...item, status: "in_progress", content: [] }
+}
+const delta = {
+  type: "response.output_text.delta",
+  item_id: "msg_1",
+  output_index: 0,
+  content_index: 0,
+  delta: whole
+}
+const text = {
+  type: "response.output_text.done",
+  item_id: "msg_1",
+  output_index: 0,
+  content_index: 0,
+  text: whole
+}
+const done = { type: "response.output_item.done", output_index: 0, item }
+const completed = (output: ReadonlyArray<object>) => ({
+  type: "response.completed",
+  response: { ...base, status: "completed", output, usage }
+})
+
+const completion = {
+  id: "c",
+  object: "chat.completion",
+  created: 1,
+  model: "m",
+  choices: [{ index: 0, message: { role: "assistant", content: whole }, finish_reason: "stop" }],
+  usage: { prompt_tokens: 5, completion_tokens: 7, total_tokens: 12 }
+}
+const chunks = [
+  chat.delta({ role: "assistant", content: "It is " }),
+  chat.delta({ content: whole.slice(6) }),
+  chat.finish("stop"),
+  chat.usage(5, 7)
+]
+
+const streams: Record<string, readonly [Vendor, ReadonlyArray<object>]> = {
+  "text once, at its end (pipecat-ai/pipecat#5309)": [
+    "responses",
+    [created, added, text, done, completed([item])]
+  ],
+  "text without a beginning of its item": ["responses", [created, text, completed([item])]],
+  "text only with the end of its item": ["responses", [created, added, done, completed([item])]],
+  "items only with the last event (TanStack/ai#937)": ["responses", [created, completed([item])]],
+  "deltas that are repeated at each end": [
+    "responses",
+    [created, added, delta, text, done, completed([item])]
+  ],
+  "deltas alone, repeated with the last event": ["responses", [delta, completed([item])]],
+  "a complete completion in an event (liustack/modlens#94)": ["compatible", [completion]],
+  "chunks that end with a complete message": [
+    "compatible",
+    [
+      ...chunks.slice(0, 2),
+      {
+        ...chat.finish("stop"),
+        choices: [{ index: 0, delta: {}, message: completion.choices[0]?.message, finish_reason: "stop" }]
+      }
+    ]
+  ]
+}
+
+describe("a stream that has its text", () => {
+  for (const [what, [vendor, events]] of Object.entries(streams)) {
+    it.live(`once is read once: ${what}`, () =>
+      Effect.gen(function* () {
+        const server = yield* RawServer.start((response) =>
+          RawServer.events(response, [...events, chat.done])
+        )
+        const came = yield* asked("stream", [vendors[vendor](server.url)])
+        assert.deepStrictEqual([came.text, came.finish, came.failures], [whole, "stop", []])
+      })
+    )
+  }
+})
+
+const error = {
+  error: { message: "Slow down: 3 requests at once.", type: "rate_limit_error", code: "rate_limit_exceeded" }
+}
+
+/** Events before the error. The first event of Responses is an announcement, and text follows. */
+const begun: Record<string, readonly [Vendor, ReadonlyArray<object>]> = {
+  "first, of Responses": ["responses", []],
+  "behind the first event of Responses (router-for-me/CLIProxyAPI#1006)": ["responses", [created]],
+  "behind text of Responses": ["responses", [created, added, delta]],
+  "first, of a completion": ["compatible", []],
+  "behind text of a completion": ["compatible", chunks.slice(0, 1)],
+  "behind text of OpenAI's completion": ["chat", chunks.slice(0, 1)],
+  "behind text of Anthropic": [
+    "anthropic",
+    [RawServer.claude.start, RawServer.claude.block(0), RawServer.claude.text(0, "It is ")]
+  ]
+}
+
+describe("an error that is written into a stream without a field name", () => {
+  for (const [where, [vendor, events]] of Object.entries(begun)) {
+    for (const end of ["\n\n", "\n", ""]) {
+      it.live(`keeps its reason: ${where}, before ${JSON.stringify(end)}`, () =>
+        Effect.gen(function* () {
+          const server = yield* RawServer.start((response) => {
+            RawServer.head(response)
+            response.end(events.map((each) => RawServer.event(each)).join("") + JSON.stringify(error) + end)
+          })
+          const came = yield* asked("stream", [vendors[vendor](server.url)])
+          assert.deepStrictEqual([came.failures[0], reasonOf(came)], ["RateLimit", "RateLimit"])
+        })
+      )
+    }
+  }
+})
+
+const sse = (...events: ReadonlyArray<object | string>): string =>
+  events.map((event) => `data: ${typeof event === "string" ? event : JSON.stringify(event)}\n\n`).join("")
+
+const bodies: Record<string, readonly [Vendor, string]> = {
+  "a stream (QuantumNous/new-api#5230)": ["compatible", sse(...chunks, "[DONE]")],
+  "a stream with comments": [
+    "compatible",
+    `: hold on\n\n${sse(...chunks, "[DONE]").replaceAll("\n\n", "\r\n\r\n: hold on\r\n\r\n")}`
+  ],
+  "an object with an event behind it (decolua/9router#3492)": [
+    "compatible",
+    `${JSON.stringify(completion)}\n\ndata: [DONE]\n\n`
+  ],
+  "an object in an event": ["compatible", sse(completion)],
+  "a stream of Responses (BYK/loreai#1195)": ["responses", sse(created, added, delta, done, completed([]))],
+  "a stream of Responses with its output": ["responses", sse(created, added, delta, done, completed([item]))]
+}
+
+const plainly = (vendor: Vendor, body: string, type: string) =>
+  Effect.gen(function* () {
+    const server = yield* RawServer.start((response) => {
+      response.writeHead(200, { "content-type": type })
+      response.end(body)
+    })
+    const way: Way = "request"
+    return yield* asked(way, [vendors[vendor](server.url)])
+  })
+
+describe("a plain request that is answered with", () => {
+  for (const [what, [vendor, body]] of Object.entries(bodies)) {
+    for (const type of ["text/event-stream", "application/json"]) {
+      it.live(`${what} has that answer: ${type}`, () =>
+        Effect.gen(function* () {
+          const came = yield* plainly(vendor, body, type)
+          assert.deepStrictEqual([came.text, came.finish, came.failures], [whole, "stop", []])
+        })
+      )
+    }
+  }
+
+  it.live("a stream of calls runs each call once, whatever their indices", () =>
+    Effect.gen(function* () {
+      const piece = (index: number, id: string | undefined, text: string) =>
+        chat.delta({
+          tool_calls: [
+            { index, ...(id === undefined ? {} : { id }), function: { name: "read", arguments: text } }
+          ]
+        })
+      const calls = [
+        piece(0, "c1", ""),
+        piece(0, undefined, '{"path":'),
+        piece(0, "c1", '"a"}'),
+        piece(0, "c2", '{"path":"b"}'),
+        piece(1, "c3", '{"path":"c"}'),
+        chat.finish("tool_calls")
+      ]
+      const server = yield* RawServer.start((response, _hit, n) => {
+        RawServer.head(response)
+        response.end(sse(...(n === 0 ? calls : chunks), "[DONE]"))
+      })
+      const paths: Array<string> = []
+      const tools = Read.toLayer({ read: ({ path }) => Effect.sync(() => (paths.push(path), "text")) })
+      const { text: said } = yield* Agent.run({ prompt: "Read.", toolkit: Read }).pipe(
+        Effect.provide([tools, Failover.layer([vendors.compatible(server.url)({})], { policy })])
+      )
+      assert.deepStrictEqual([said, paths.toSorted()], [whole, ["a", "b", "c"]])
+    })
+  )
+
+  it.live("a stream that is cut has no answer", () =>
+    Effect.gen(function* () {
+      const came = yield* plainly("compatible", sse(...chunks.slice(0, 2)), "text/event-stream")
+      assert.deepStrictEqual([came.text, reasonOf(came)], ["", "Format"])
+    })
+  )
+
+  it.live("an error in a stream fails with the reason of the error", () =>
+    Effect.gen(function* () {
+      const error = {
+        error: { code: "insufficient_quota", type: "insufficient_quota", message: "No quota." }
+      }
+      const came = yield* plainly("compatible", sse(error), "text/event-stream")
+      assert.deepStrictEqual([came.text, reasonOf(came)], ["", "Billing"])
+    })
+  )
+})
