@@ -672,7 +672,8 @@ const absurd: ReadonlyArray<readonly [string, unknown]> = [
   ["negative", -5],
   ["a text", "many"],
   ["null", null],
-  ["a fraction", 7.5]
+  ["a fraction", 7.5],
+  ["an object", { total: 12 }]
 ]
 
 describe("absurd usage", () => {
