@@ -5,7 +5,7 @@ import { argumentsText, counts, isFields, objects } from "./Fields.ts"
 import * as Items from "./ResponsesItems.ts"
 
 const marks =
-  /"type"\s*:\s*"(?:response\.(?:output_item\.|created|in_progress|completed|incomplete|failed|output_text\.annotation)|error")/
+  /"type"\s*:\s*"(?:response\.(?:output_item\.|created|in_progress|completed|incomplete|failed|output_text\.annotation)|error")|"(?:delta|arguments)"\s*:\s*\{/
 
 export const mayDiffer = (data: string): boolean => marks.test(data)
 
@@ -43,6 +43,14 @@ export class Responses {
       case "response.output_item.added":
       case "response.output_item.done":
         return !isFields(item) || this.#item(item, String(event["output_index"]), String(event["type"]))
+      case "response.function_call_arguments.delta":
+      case "response.function_call_arguments.done":
+        for (const name of ["delta", "arguments"]) {
+          if (!isFields(event[name])) continue
+          this.#note("call")
+          event[name] = JSON.stringify(event[name])
+        }
+        return true
       case "response.output_text.annotation.added":
         return isFields(annotation) && Items.annotation(annotation, this.#note)
       case "response.created":
