@@ -372,6 +372,26 @@ const call = (args: unknown, id: string | undefined = "call_1") => ({
 })
 const text = '{"euros":1}'
 
+/** A call in these events of Messages, and the same call in a complete body. */
+const started = (events: ReadonlyArray<object>) =>
+  either({ ...claude.start.message, content: [block], stop_reason: "tool_use" }, [
+    claude.start,
+    ...events,
+    claude.delta("tool_use"),
+    claude.end
+  ])
+
+const responded = {
+  id: "resp_1",
+  object: "response",
+  created_at: 1,
+  model: "m",
+  status: "completed",
+  incomplete_details: null,
+  output: [],
+  usage: { input_tokens: 5, output_tokens: 7, total_tokens: 12 }
+}
+
 /** Answers with one complete call, `[vendor, what, answer, only complete bodies]`. */
 const oneCall: ReadonlyArray<readonly [Vendor, string, Replies.Send, boolean?]> = [
   ...(["chat", "compatible"] as const).flatMap(
@@ -390,6 +410,11 @@ const oneCall: ReadonlyArray<readonly [Vendor, string, Replies.Send, boolean?]> 
         vendor,
         "a call that comes twice",
         completion({ content: null, tool_calls: [call(text), { ...call(text), index: 1 }] }, "tool_calls")
+      ],
+      [
+        vendor,
+        "a call without an index",
+        completion({ content: null, tool_calls: [{ ...call(text), index: undefined }] }, "tool_calls")
       ],
       [
         vendor,
@@ -417,10 +442,50 @@ const oneCall: ReadonlyArray<readonly [Vendor, string, Replies.Send, boolean?]> 
     true
   ],
   ["anthropic", "arguments as a text", message([{ ...block, input: text } as never], "tool_use")],
+  [
+    "anthropic",
+    "arguments that come twice",
+    started([claude.block(0, block), claude.json(0, text), claude.stop(0)])
+  ],
+  [
+    "anthropic",
+    "a delta of arguments as an object",
+    started([
+      claude.block(0, { ...block, input: {} }),
+      {
+        type: "content_block_delta",
+        index: 0,
+        delta: { type: "input_json_delta", partial_json: block.input }
+      },
+      claude.stop(0)
+    ])
+  ],
   ["anthropic", "a call that comes twice", message([block, block], "tool_use")],
   ["anthropic", "a foreign stop reason", message([block], "tool_calls")],
   ["anthropic", "no stop reason", message([block], null), true],
   ["responses", "arguments as an object", response([{ ...functionCall, arguments: { euros: 1 } }])],
+  [
+    "responses",
+    "streamed arguments as an object",
+    either({ ...responded, output: [functionCall] }, [
+      { type: "response.created", response: responded },
+      { type: "response.output_item.added", output_index: 0, item: { ...functionCall, arguments: "" } },
+      {
+        type: "response.function_call_arguments.delta",
+        item_id: "fc_1",
+        output_index: 0,
+        delta: { euros: 1 }
+      },
+      {
+        type: "response.function_call_arguments.done",
+        item_id: "fc_1",
+        output_index: 0,
+        arguments: { euros: 1 }
+      },
+      { type: "response.output_item.done", output_index: 0, item: functionCall },
+      { type: "response.completed", response: responded }
+    ])
+  ],
   ["responses", "an item that comes twice", response([functionCall, functionCall])],
   ["responses", "no status", response([{ ...functionCall, status: undefined }], { status: undefined })],
   ["google", "arguments as a text", gemini([{ functionCall: { name: "pay", args: text } }], "STOP")],
@@ -672,7 +737,8 @@ const absurd: ReadonlyArray<readonly [string, unknown]> = [
   ["negative", -5],
   ["a text", "many"],
   ["null", null],
-  ["a fraction", 7.5]
+  ["a fraction", 7.5],
+  ["an object", { total: 12 }]
 ]
 
 describe("absurd usage", () => {

@@ -7,11 +7,11 @@
  *
  * - `usage`: counts that are no counts (text, negative, above all numbers) are left out, and fractions are cut.
  * - `call`: the legacy `function_call`, arguments as an object or as a text, no arguments, a missing type.
- * - `duplicate`: an item, a call or a beginning that is announced twice.
+ * - `duplicate`: an item, a call, its arguments or a beginning that comes twice.
  * - `finish`: a second status field (`native_finish_reason`) is more precise than the finish reason.
  * - `item`: items and annotations of Responses that are not OpenAI's are completed, or left out. Text and items that
  *   come only at their end are announced first, as the client expects. So is an answer that comes complete in place of a
- *   stream, and the reverse.
+ *   stream, and the reverse. A call or choice of Chat Completions gets its index.
  *
  * An answer without such a field is not touched, and neither is one whose meaning would be a guess.
  *
@@ -99,7 +99,8 @@ const protocolOf = (
   const path = (URL.canParse(url) ? new URL(url).pathname : url).replace(/\/+$/, "")
   if (path.endsWith("/chat/completions")) return [new Chat.Chat(note), Chat.mayDiffer]
   if (path.endsWith("/messages") || /:(?:streamR|r)awPredict$/.test(path)) {
-    return [new Messages.Messages(note), Messages.mayDiffer]
+    const messages = new Messages.Messages(note)
+    return [messages, (data) => messages.mayDiffer(data)]
   }
   if (path.endsWith("/responses")) {
     const responses = new Responses.Responses(note, offersOf(body))

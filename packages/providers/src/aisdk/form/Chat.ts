@@ -144,9 +144,14 @@ export class Chat {
 
   /** False for a call that was announced before, with all of its arguments, under another index. */
   #isNew(call: Fields): boolean {
-    const { id, index, function: called } = call
+    const { id, function: called } = call
     if (!isFields(called)) return true
     const { name } = called
+    if (typeof call["index"] !== "number") {
+      this.#note("item")
+      call["index"] = this.#indexOf(id, name)
+    }
+    const { index } = call
     if (isFields(called["arguments"])) {
       this.#note("call")
       called["arguments"] = JSON.stringify(called["arguments"])
@@ -170,6 +175,17 @@ export class Chat {
     }
     this.#calls.set(index, { id, name, text })
     return true
+  }
+
+  /** The index of a streamed call that has none: a call of its own, or the rest of one before. */
+  #indexOf(id: unknown, name: unknown): unknown {
+    const isGiven = (value: unknown) => typeof value === "string" && value !== ""
+    let index: unknown = 0
+    for (const [other, known] of this.#calls) {
+      index = other
+      if (isGiven(id) && known.id === id) return other
+    }
+    return isGiven(id) || isGiven(name) ? this.#calls.size : index
   }
 
   /** Takes the more precise of two status fields. */

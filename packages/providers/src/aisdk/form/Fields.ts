@@ -25,7 +25,7 @@ export const parsed = (text: string): unknown => {
 
 /** Matches data with a count that {@link counts} would change. */
 export const badCount =
-  /(?:tokens|TokenCount)"\s*:\s*(?!\d{1,15}\s*[,}]|null\s*[,}]|\{)|"(?:usage|usageMetadata|\w+_details)"\s*:\s*(?!\{|null)/
+  /(?:tokens|TokenCount)"\s*:\s*(?!\d{1,15}\s*[,}]|null\s*[,}])|"(?:usage|usageMetadata|\w+_details)"\s*:\s*(?!\{|null)/
 
 const isCount = /tokens$|TokenCount$/
 
@@ -55,7 +55,7 @@ export const counts = (
 
 const cleaned = (usage: Fields, note: Note, depth: number): void => {
   for (const [field, value] of Object.entries(usage)) {
-    if (depth < 2 && isFields(value)) {
+    if (depth < 2 && isFields(value) && !isCount.test(field)) {
       cleaned(value, note, depth + 1)
       continue
     }

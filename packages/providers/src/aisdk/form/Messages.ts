@@ -2,16 +2,21 @@
 import type { Fields, Note } from "./Fields.ts"
 import { argumentsObject, counts, isFields, objects } from "./Fields.ts"
 
-const marks = /"type"\s*:\s*"(?:message_start|message_delta|content_block_start)"/
-
-export const mayDiffer = (data: string): boolean => marks.test(data)
+const marks = /"type"\s*:\s*"(?:message_start|message_delta|content_block_start)"|"partial_json"\s*:\s*\{/
 
 export class Messages {
   readonly #note: Note
   readonly #seen = new Set<string>()
+  /** Indexes of the streamed calls that began with all of their arguments. */
+  readonly #begun = new Set<unknown>()
 
   constructor(note: Note) {
     this.#note = note
+  }
+
+  /** Data of an event that may need a change. */
+  mayDiffer(data: string): boolean {
+    return marks.test(data) || (this.#begun.size > 0 && data.includes('"input_json_delta"'))
   }
 
   whole(body: Fields): void {
@@ -23,7 +28,7 @@ export class Messages {
   }
 
   event(event: Fields): boolean {
-    const { message, content_block: block } = event
+    const { message, content_block: block, delta, index } = event
     switch (event["type"]) {
       case "message_start":
         if (isFields(message)) counts(message, "usage", this.#note, ["input_tokens"])
@@ -31,9 +36,28 @@ export class Messages {
       case "message_delta":
         counts(event, "usage", this.#note, ["output_tokens"])
         return true
+      case "content_block_delta":
+        return !isFields(delta) || this.#arguments(delta, index)
       default:
-        return !isFields(block) || this.#block(block, false)
+        if (!isFields(block)) return true
+        const isKept = this.#block(block, false)
+        if (isFields(block["input"]) && Object.keys(block["input"]).length > 0) this.#begun.add(index)
+        return isKept
     }
+  }
+
+  /** False for arguments that came with the beginning of the call. */
+  #arguments(delta: Fields, index: unknown): boolean {
+    const { partial_json: json } = delta
+    if (json !== undefined && json !== "" && this.#begun.has(index)) {
+      this.#note("duplicate")
+      return false
+    }
+    if (isFields(json)) {
+      this.#note("call")
+      delta["partial_json"] = JSON.stringify(json)
+    }
+    return true
   }
 
   /** False for a call that was there before. */

@@ -5,7 +5,7 @@ import { argumentsText, counts, isFields, objects } from "./Fields.ts"
 import * as Items from "./ResponsesItems.ts"
 
 const marks =
-  /"type"\s*:\s*"(?:response\.(?:output_item\.|created|in_progress|completed|incomplete|failed|output_text\.(?:annotation|done))|error")/
+  /"type"\s*:\s*"(?:response\.(?:output_item\.|created|in_progress|completed|incomplete|failed|output_text\.(?:annotation|done))|error")|"(?:delta|arguments)"\s*:\s*\{/
 
 const textDelta = "response.output_text.delta"
 const textFirst = `{"type":"${textDelta}"`
@@ -65,6 +65,14 @@ export class Responses {
       case "response.output_item.added":
       case "response.output_item.done":
         return !isFields(item) || this.#itemEvent(event, item)
+      case "response.function_call_arguments.delta":
+      case "response.function_call_arguments.done":
+        for (const name of ["delta", "arguments"]) {
+          if (!isFields(event[name])) continue
+          this.#note("call")
+          event[name] = JSON.stringify(event[name])
+        }
+        return true
       case "response.output_text.done":
         if (!this.#hasText && isFull(event["text"])) {
           this.#note("item")
