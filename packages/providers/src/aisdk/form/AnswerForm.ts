@@ -11,7 +11,7 @@
  * - `finish`: a second status field (`native_finish_reason`) is more precise than the finish reason.
  * - `item`: items and annotations of Responses that are not OpenAI's are completed, or left out.
  *
- * An answer without such a field is not touched, and neither is one whose meaning would be a guess.
+ * An answer without such a field passes unchanged. So does an answer whose meaning is unclear.
  *
  * **Limits.** Paths of other protocols pass unchanged.
  */
@@ -42,7 +42,7 @@ interface Protocol {
 /** Leaves everything as it is. */
 export const none: AnswerForm = { whole: (text) => text, event: (data) => data }
 
-/** The form for the answer to a request with this `body`. `note` hears of each change. */
+/** The form for the answer to a request with this `body`. `note` is called for each change. */
 export const of = (url: string, body: unknown, note: Note): AnswerForm | undefined => {
   let isChanged = false
   const noted: Note = (repair) => {

@@ -5,14 +5,16 @@ import { meaningOf } from "./Meaning.ts"
 
 const marks = new RegExp(
   [
-    String.raw`"(?:function_call|native_finish_reason|finish_details|done_reason|stop_type|stats)"\s*:\s*(?!null)`,
+    String.raw`"(?:function_call|native_finish_reason|finish_details|done_reason|stop_type|stats)"\s*:(?!\s*null)`,
+    // Every call is read, because a server may send it twice.
+    String.raw`"tool_calls"\s*:\s*\[`,
     String.raw`"arguments"\s*:\s*[{[]`,
     badCount.source
   ].join("|")
 )
 
-/** Data of an event that may need a change. Calls are always looked at: one may come twice. */
-export const mayDiffer = (data: string): boolean => marks.test(data) || data.includes('"tool_calls":[')
+/** True for the data of an event that may need a change. */
+export const mayDiffer = (data: string): boolean => marks.test(data)
 
 export class Chat {
   readonly #note: Note
@@ -122,7 +124,7 @@ export class Chat {
     return true
   }
 
-  /** Takes the more precise of two status fields. */
+  /** Uses the more precise of two status fields. */
   #finish(choice: Fields, body: Fields): void {
     const given = choice["finish_reason"]
     if (given !== null && given !== undefined && typeof given !== "string") {

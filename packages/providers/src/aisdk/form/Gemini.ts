@@ -2,7 +2,7 @@
 import type { Fields, Note } from "./Fields.ts"
 import { argumentsObject, badCount, counts, isFields, objects } from "./Fields.ts"
 
-const marks = new RegExp(`${badCount.source}|"args"\\s*:\\s*(?!\\{)|"functionCall"`)
+const marks = new RegExp(`${badCount.source}|"args"\\s*:(?!\\s*\\{)|"functionCall"`)
 
 export const mayDiffer = (data: string): boolean => marks.test(data)
 
