@@ -86,7 +86,10 @@ describe("a call that comes again in a stream", () => {
       const { spec } = setup({ stream: streamOf([...call('{"a":1}'), begin, delta('{"b')]) })
       const { parts, failure } = yield* Support.collect(spec)
       assert.isDefined(failure)
-      assert.deepStrictEqual(parts.slice(-2).map(({ type }) => type) as Array<string>, [start, "tool-params-delta"])
+      assert.deepStrictEqual(parts.slice(-2).map(({ type }) => type) as Array<string>, [
+        start,
+        "tool-params-delta"
+      ])
     })
   )
 })

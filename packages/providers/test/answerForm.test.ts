@@ -15,7 +15,9 @@ describe("the form of an answer", () => {
 
   it("accepts an answer of Responses that has only thinking, twice", () => {
     const repairs: Array<string> = []
-    const form = AnswerForm.of("https://example.com/v1/responses", undefined, (repair) => repairs.push(repair))
+    const form = AnswerForm.of("https://example.com/v1/responses", undefined, (repair) =>
+      repairs.push(repair)
+    )
     const item = { type: "reasoning", id: "rs_1", summary: [] }
     const body = JSON.stringify({ output: [item, item] })
     assert.strictEqual(form?.whole(body), JSON.stringify({ output: [item] }))

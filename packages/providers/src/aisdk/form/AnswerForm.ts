@@ -7,7 +7,8 @@
  *
  * - `usage`: counts that are no counts (text, negative, above all numbers) are left out, and fractions are cut.
  * - `call`: the legacy `function_call`, arguments as an object or as a text, no arguments, a missing type.
- * - `duplicate`: an item, a call or a beginning that is announced twice.
+ * - `duplicate`: an item of Responses or a streamed call of Chat Completions that comes twice. The client would give its
+ *   copy another id. `RepeatedCalls` drops the repeated calls of other protocols.
  * - `finish`: a second status field (`native_finish_reason`) is more precise than the finish reason.
  * - `item`: items and annotations of Responses that are not OpenAI's are completed, or left out.
  *

@@ -60,14 +60,8 @@ export class Chat {
     }
     const calls = objects(message["tool_calls"])
     if (calls.length === 0) return
-    const seen = new Set<string>()
-    message["tool_calls"] = calls.filter((call) => {
-      this.#call(call)
-      if (typeof call["id"] !== "string" || call["id"] === "") return true
-      const key = JSON.stringify([call["id"], call["function"]])
-      if (seen.has(key)) this.#note("duplicate")
-      return seen.size < seen.add(key).size
-    })
+    message["tool_calls"] = calls
+    for (const call of calls) this.#call(call)
   }
 
   #call(call: Fields): void {

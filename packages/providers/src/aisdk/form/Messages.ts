@@ -8,7 +8,6 @@ export const mayDiffer = (data: string): boolean => marks.test(data)
 
 export class Messages {
   readonly #note: Note
-  readonly #seen = new Set<string>()
 
   constructor(note: Note) {
     this.#note = note
@@ -18,7 +17,9 @@ export class Messages {
     if (body["type"] !== "message") return
     counts(body, "usage", this.#note, ["input_tokens", "output_tokens"])
     if (Array.isArray(body["content"])) {
-      body["content"] = objects(body["content"]).filter((block) => this.#block(block, true))
+      const blocks = objects(body["content"])
+      for (const block of blocks) this.#block(block, true)
+      body["content"] = blocks
     }
   }
 
@@ -32,22 +33,17 @@ export class Messages {
         counts(event, "usage", this.#note, ["output_tokens"])
         return true
       default:
-        return !isFields(block) || this.#block(block, false)
+        if (isFields(block)) this.#block(block, false)
+        return true
     }
   }
 
-  /** False for a call that was there before. */
-  #block(block: Fields, isWhole: boolean): boolean {
-    if (block["type"] !== "tool_use") return true
+  #block(block: Fields, isWhole: boolean): void {
+    if (block["type"] !== "tool_use") return
     const input = argumentsObject(block["input"])
     // In a stream the input follows.
-    if (input !== undefined && (isWhole || block["input"] !== undefined)) {
-      this.#note("call")
-      block["input"] = input
-    }
-    if (!isWhole) return true
-    const key = JSON.stringify([block["id"], block["name"], block["input"]])
-    if (this.#seen.has(key)) this.#note("duplicate")
-    return this.#seen.size < this.#seen.add(key).size
+    if (input === undefined || (!isWhole && block["input"] === undefined)) return
+    this.#note("call")
+    block["input"] = input
   }
 }
