@@ -546,6 +546,51 @@ describe("a complete call in an unusual form", () => {
   )
 })
 
+describe("repeated calls and calls that share an id", () => {
+  it.live("runs a repeated call once when the events have blanks after their colons", () =>
+    Effect.gen(function* () {
+      const events = [
+        chat.delta({ tool_calls: [call(text)] }),
+        chat.delta({ tool_calls: [{ ...call(text), index: 1 }] }),
+        chat.delta({}, "tool_calls")
+      ].map((event) => JSON.stringify(event).replace('"tool_calls":[', '"tool_calls": ['))
+      const server = yield* serving(
+        (response) => RawServer.events(response, [...events, chat.done]),
+        good.compatible
+      )
+      const { paid } = yield* paying("stream", "compatible", server.url)
+      assert.deepStrictEqual(paid, [1])
+    })
+  )
+
+  it.live("runs both calls of Responses when all items have the id of the response", () =>
+    Effect.gen(function* () {
+      for (const surface of surfaces) {
+        const item = { ...functionCall, id: "resp_1" }
+        const server = yield* serving(
+          response([item, { ...item, call_id: "call_2", arguments: '{"euros":2}' }]),
+          good.responses
+        )
+        const { paid } = yield* paying(surface, "responses", server.url)
+        assert.deepStrictEqual(paid, [1, 2], surface)
+      }
+    })
+  )
+
+  it.live("runs both calls of Responses when they have one id and one call_id, and other arguments", () =>
+    Effect.gen(function* () {
+      for (const surface of surfaces) {
+        const server = yield* serving(
+          response([functionCall, { ...functionCall, arguments: '{"euros":2}' }]),
+          good.responses
+        )
+        const { paid } = yield* paying(surface, "responses", server.url)
+        assert.deepStrictEqual(paid, [1, 2], surface)
+      }
+    })
+  )
+})
+
 const noCalls: ReadonlyArray<readonly [Vendor, Replies.Send]> = [
   ["chat", completion({ content: null }, "tool_calls")],
   ["compatible", completion({ content: "" }, "function_call")],
@@ -776,6 +821,35 @@ describe("absurd usage", () => {
             assert.strictEqual(server.hits.length, 1)
           }
         }
+      })
+    )
+  }
+})
+
+describe("usage that is null where counts are required", () => {
+  for (const way of ways) {
+    it.live(`does not cost the answer: anthropic, ${way}`, () =>
+      Effect.gen(function* () {
+        const server = yield* serving(
+          either(
+            {
+              ...claude.start.message,
+              content: [{ type: "text", text: "Good." }],
+              stop_reason: "end_turn",
+              usage: null
+            },
+            [
+              { ...claude.start, message: { ...claude.start.message, usage: null } },
+              claude.block(0),
+              claude.text(0, "Good."),
+              claude.stop(0),
+              { ...claude.delta("end_turn"), usage: null },
+              claude.end
+            ]
+          )
+        )
+        const came = yield* asked(way, [vendors.anthropic(server.url)])
+        assert.deepStrictEqual([came.text, came.failures, server.hits.length], ["Good.", [], 1])
       })
     )
   }

@@ -4,6 +4,96 @@ import type * as Spec from "../src/aisdk/Spec.ts"
 import { finish, setup, stop, streamOf, usage } from "./client.ts"
 import * as Support from "./support.ts"
 
+describe("a call that comes again in a stream", () => {
+  const begin: Spec.StreamPart = { type: "tool-input-start", id: "1", toolName: "pay" }
+  const delta = (delta: string): Spec.StreamPart => ({ type: "tool-input-delta", id: "1", delta })
+  const stopped: Spec.StreamPart = { type: "tool-input-end", id: "1" }
+  const made = (input: string): Spec.StreamPart => ({
+    type: "tool-call",
+    toolCallId: "1",
+    toolName: "pay",
+    input
+  })
+  const call = (input: string): ReadonlyArray<Spec.StreamPart> => [
+    begin,
+    delta(input.slice(0, 3)),
+    delta(input.slice(3)),
+    stopped,
+    made(input)
+  ]
+  const read = (stream: ReadonlyArray<Spec.StreamPart>) =>
+    Effect.map(Support.collect(setup({ stream: streamOf([...stream, finish]) }).spec), ({ parts }) =>
+      parts.map((part) =>
+        part.type === "tool-params-delta"
+          ? part.delta
+          : part.type === "tool-call"
+            ? JSON.stringify(part.params)
+            : part.type
+      )
+    )
+  const start = "tool-params-start"
+  const end = "tool-params-end"
+
+  it.effect("drops all of its pieces when its arguments are the same", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* read([...call('{"a":1}'), ...call('{"a":1}')]), [
+        start,
+        '{"a',
+        '":1}',
+        end,
+        '{"a":1}',
+        "finish"
+      ])
+    })
+  )
+
+  it.effect("passes all of its pieces when its arguments are different", () =>
+    Effect.gen(function* () {
+      const two = [...call('{"a":1}'), ...call('{"a":2}'), ...call('{"a":1}')]
+      assert.deepStrictEqual(yield* read(two), [
+        start,
+        '{"a',
+        '":1}',
+        end,
+        '{"a":1}',
+        start,
+        '{"a',
+        '":2}',
+        end,
+        '{"a":2}',
+        "finish"
+      ])
+    })
+  )
+
+  it.effect("passes the beginning of a call that is cut before its end", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* read([...call('{"a":1}'), begin, delta('{"a')]), [
+        start,
+        '{"a',
+        '":1}',
+        end,
+        '{"a":1}',
+        start,
+        '{"a',
+        "finish"
+      ])
+    })
+  )
+
+  it.effect("passes its pieces as soon as they differ from the earlier call", () =>
+    Effect.gen(function* () {
+      const { spec } = setup({ stream: streamOf([...call('{"a":1}'), begin, delta('{"b')]) })
+      const { parts, failure } = yield* Support.collect(spec)
+      assert.isDefined(failure)
+      assert.deepStrictEqual(parts.slice(-2).map(({ type }) => type) as Array<string>, [
+        start,
+        "tool-params-delta"
+      ])
+    })
+  )
+})
+
 describe("an answer of a client", () => {
   const content: ReadonlyArray<Spec.Content> = [
     { type: "reasoning", text: "hm", providerMetadata: { acme: { signature: "s", none: undefined } } },
@@ -184,7 +274,7 @@ describe("an answer of a client", () => {
     Effect.gen(function* () {
       const opened = Promise.withResolvers<void>()
       const answer = Promise.withResolvers<Spec.StreamResult>()
-      const cancelled = Promise.withResolvers<void>()
+      const cancelled = Promise.withResolvers<boolean>()
       const { spec } = setup({
         // A client that ignores the signal.
         open: () => {
@@ -195,8 +285,8 @@ describe("an answer of a client", () => {
       const fiber = yield* Effect.forkChild(Support.collect(spec))
       yield* Effect.promise(() => opened.promise)
       yield* Fiber.interrupt(fiber)
-      answer.resolve({ stream: new ReadableStream({ cancel: () => cancelled.resolve() }) })
-      yield* Effect.promise(() => cancelled.promise)
+      answer.resolve({ stream: new ReadableStream({ cancel: () => cancelled.resolve(true) }) })
+      assert.isTrue(yield* Effect.promise(() => cancelled.promise))
     })
   )
 

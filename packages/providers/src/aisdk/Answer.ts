@@ -13,6 +13,7 @@ import { Predicate } from "effect"
 import type { Response } from "effect/ai"
 import type { ClientCall } from "./ClientCall.ts"
 import { meaningOf } from "./form/Meaning.ts"
+import { RepeatedCalls } from "./RepeatedCalls.ts"
 import type * as Spec from "./Spec.ts"
 import * as Failures from "./SpecError.ts"
 import * as Parts from "./SpecResponse.ts"
@@ -37,16 +38,13 @@ const readWhole = (
 ): Array<Response.PartEncoded> | ProviderFailure.ProviderFailure => {
   const parts: Array<Response.PartEncoded> = []
   const end = new Ending()
+  const calls = new RepeatedCalls<Spec.Content>(() => onRepair("duplicate"))
   if (result.response !== undefined) {
     const metadata = Parts.responseMetadata(result.response)
     client?.saw(metadata)
     parts.push(metadata)
   }
-  for (const part of json ? structured(result) : result.content) {
-    if (end.isAgain(part)) {
-      onRepair("duplicate")
-      continue
-    }
+  for (const part of (json ? structured(result) : result.content).flatMap((part) => calls.of(part))) {
     end.saw(part)
     const encoded = carried(part, contentPart(part), client)
     if (encoded !== undefined) parts.push(encoded)
@@ -54,7 +52,7 @@ const readWhole = (
   const failure = end.judge(result.finishReason)
   if (failure !== undefined) return failure
   const { finishReason, usage } = result
-  const finish = Parts.finish(end.called(result, onRepair))
+  const finish = Parts.finish(called(result, calls.hasCalls, onRepair))
   return [...parts, ended(finish, { type: "finish", finishReason, usage }, client)]
 }
 
@@ -138,10 +136,10 @@ const structured = (result: Spec.GenerateResult): ReadonlyArray<Spec.Content> =>
 
 /** Reads one stream: pass the parts in their order, until a failure or a finish. */
 export interface Reader {
-  /** The part of effect/ai, a failure, or `undefined` for a part without a counterpart. */
+  /** The parts of effect/ai that pass with this one, or a failure. None for a part without a counterpart. */
   readonly read: (
     part: Spec.StreamPart
-  ) => Response.StreamPartEncoded | ProviderFailure.ProviderFailure | undefined
+  ) => ReadonlyArray<Response.StreamPartEncoded> | ProviderFailure.ProviderFailure
   /** True after a finish. */
   readonly finished: () => boolean
   /** True after content. */
@@ -156,8 +154,18 @@ export const reader = (
   onRepair: OnRepair = () => {}
 ): Reader => {
   const end = new Ending()
+  const calls = new RepeatedCalls<Piece>(() => onRepair("duplicate"))
   const drafts = new Set<string>()
   let finished = false
+  const passed = (pieces: ReadonlyArray<Piece>): Array<Response.StreamPartEncoded> => {
+    const parts: Array<Response.StreamPartEncoded> = []
+    for (const piece of pieces) {
+      end.saw(piece)
+      const part = carried(piece, streamPart(piece), client)
+      if (part !== undefined) parts.push(part)
+    }
+    return parts
+  }
   const read: Reader["read"] = (part) => {
     switch (part.type) {
       case "error":
@@ -166,17 +174,13 @@ export const reader = (
         const failure = end.judge(part.finishReason)
         if (failure !== undefined) return failure
         finished = true
-        return ended(Parts.finish(end.called(part, onRepair)), part, client)
+        const finish = Parts.finish(called(part, calls.hasCalls, onRepair))
+        return [...passed(calls.rest()), ended(finish, part, client)]
       }
       default:
-        if (json && isDraft(part, drafts)) return undefined
+        if (json && isDraft(part, drafts)) return []
         if (part.type === "stream-start") client?.start(part.warnings)
-        if (end.isAgain(part)) {
-          onRepair("duplicate")
-          return undefined
-        }
-        end.saw(part)
-        return carried(part, streamPart(part), client)
+        return passed(calls.of(part))
     }
   }
   return {
@@ -205,9 +209,10 @@ const guarded = <A>(read: () => A): A | ProviderFailure.ProviderFailure => {
   }
 }
 
-const streamPart = (
-  part: Exclude<Spec.StreamPart, { readonly type: "error" | "finish" }>
-): Response.StreamPartEncoded | undefined => {
+/** A part of a stream before its end. */
+type Piece = Exclude<Spec.StreamPart, { readonly type: "error" | "finish" }>
+
+const streamPart = (part: Piece): Response.StreamPartEncoded | undefined => {
   switch (part.type) {
     case "text-start":
     case "text-end":
@@ -240,39 +245,28 @@ const streamPart = (
   }
 }
 
+/**
+ * The end, with the finish reason `tool-calls` where the provider's own says nothing and the program has complete
+ * calls.
+ */
+const called = <E extends { readonly finishReason: Spec.FinishReason }>(
+  end: E,
+  hasCalls: boolean,
+  onRepair: OnRepair
+): E => {
+  const { unified, raw } = end.finishReason
+  if (unified !== "other" || !hasCalls || meaningOf(raw) !== undefined) return end
+  onRepair("finish")
+  return { ...end, finishReason: { unified: "tool-calls", raw } }
+}
+
 /** The state of one answer that decides if its end is complete. */
 class Ending {
   /** The answer has content. */
   said = false
-  /** Calls of the program, and starts of their arguments: by id. */
-  readonly #calls = new Map<string, string>()
-  readonly #begun = new Set<string>()
 
   saw(part: Spec.Content | Spec.StreamPart): void {
     this.said ||= isContent(part)
-    if (part.type === "tool-call" && part.providerExecuted !== true) {
-      this.#calls.set(part.toolCallId, `${part.toolName} ${part.input}`)
-    } else if (part.type === "tool-input-start") this.#begun.add(part.id)
-  }
-
-  /** True for a call that came before, with the same id and arguments, and for pieces of it. */
-  isAgain(part: Spec.Content | Spec.StreamPart): boolean {
-    switch (part.type) {
-      case "tool-call":
-        return this.#calls.get(part.toolCallId) === `${part.toolName} ${part.input}`
-      case "tool-input-start":
-        return this.#begun.has(part.id)
-      default:
-        return false
-    }
-  }
-
-  /** The end, with the finish reason `tool-calls` where the provider's own says nothing and complete calls are there. */
-  called<E extends { readonly finishReason: Spec.FinishReason }>(end: E, onRepair: OnRepair): E {
-    const { unified, raw } = end.finishReason
-    if (unified !== "other" || this.#calls.size === 0 || meaningOf(raw) !== undefined) return end
-    onRepair("finish")
-    return { ...end, finishReason: { unified: "tool-calls", raw } }
   }
 
   /** The failure, if this finish reason does not complete the answer. */

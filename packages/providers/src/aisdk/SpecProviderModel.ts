@@ -11,9 +11,8 @@ import { Classifier, ProviderFailure } from "@outlast/agent"
 import type { ModelInfo, ProviderModel } from "@outlast/agent"
 import { Options } from "@outlast/resilience"
 import type { Fiber, Pull } from "effect"
-import { Cause, Effect, Predicate, Redacted, Stream } from "effect"
+import { Array as Arr, Cause, Effect, Predicate, Redacted, Stream } from "effect"
 import type { Response } from "effect/ai"
-import type { NonEmptyReadonlyArray } from "effect/Array"
 import * as Answer from "./Answer.ts"
 import * as ClientCall from "./ClientCall.ts"
 import * as Connection from "./Connection.ts"
@@ -218,7 +217,7 @@ const decode = (
   Stream.fromPull(
     Effect.sync(() => {
       type Pulled = Pull.Pull<
-        NonEmptyReadonlyArray<Response.StreamPartEncoded>,
+        Arr.NonEmptyReadonlyArray<Response.StreamPartEncoded>,
         ProviderFailure.ProviderFailure
       >
       // The clients read a page or an error body as a stream that was cut before its first event.
@@ -234,7 +233,7 @@ const decode = (
           if (done) return Effect.fail(cut(Failures.cut()))
           const read = reader.read(value)
           if (read instanceof ProviderFailure.ProviderFailure) return Effect.fail(failureOf(cut(read)))
-          return read === undefined ? pull : Effect.succeed([read])
+          return Arr.isReadonlyArrayNonEmpty(read) ? Effect.succeed(read) : pull
         })
       })
       return pull

@@ -7,13 +7,14 @@
  *
  * - `usage`: counts that are no counts (text, negative, above all numbers) are left out, and fractions are cut.
  * - `call`: the legacy `function_call`, arguments as an object or as a text, no arguments, a missing type.
- * - `duplicate`: an item, a call, its arguments or a beginning that comes twice.
+ * - `duplicate`: an item of Responses, a streamed call of Chat Completions, or arguments that come twice.
+ *   `RepeatedCalls` drops the repeated calls of other protocols.
  * - `finish`: a second status field (`native_finish_reason`) is more precise than the finish reason.
  * - `item`: items and annotations of Responses that are not OpenAI's are completed, or left out. Text and items that
  *   come only at their end are announced first, as the client expects. So is an answer that comes complete in place of a
  *   stream, and the reverse. A call or choice of Chat Completions gets its index.
  *
- * An answer without such a field is not touched, and neither is one whose meaning would be a guess.
+ * An answer without such a field passes unchanged. So does an answer whose meaning is unclear.
  *
  * **Limits.** Paths of other protocols pass unchanged.
  */
@@ -46,7 +47,7 @@ interface Protocol {
 /** Leaves everything as it is. */
 export const none: AnswerForm = { whole: (text) => text, event: (data) => data }
 
-/** The form for the answer to a request with this `body`. `note` hears of each change. */
+/** The form for the answer to a request with this `body`. `note` is called for each change. */
 export const of = (url: string, body: unknown, note: Note): AnswerForm | undefined => {
   let isChanged = false
   const noted: Note = (repair) => {

@@ -5,15 +5,17 @@ import { meaningOf } from "./Meaning.ts"
 
 const marks = new RegExp(
   [
-    String.raw`"(?:function_call|native_finish_reason|finish_details|done_reason|stop_type|stats)"\s*:\s*(?!null)`,
+    String.raw`"(?:function_call|native_finish_reason|finish_details|done_reason|stop_type|stats)"\s*:(?!\s*null)`,
+    // Every call is read, because a server may send it twice.
+    String.raw`"tool_calls"\s*:\s*\[`,
     String.raw`"arguments"\s*:\s*[{[]`,
     String.raw`"message"\s*:\s*\{`,
     badCount.source
   ].join("|")
 )
 
-/** Data of an event that may need a change. Calls are always looked at: one may come twice. */
-export const mayDiffer = (data: string): boolean => marks.test(data) || data.includes('"tool_calls":[')
+/** True for the data of an event that may need a change. */
+export const mayDiffer = (data: string): boolean => marks.test(data)
 
 export class Chat {
   readonly #note: Note
@@ -108,14 +110,8 @@ export class Chat {
     }
     const calls = objects(message["tool_calls"])
     if (calls.length === 0) return
-    const seen = new Set<string>()
-    message["tool_calls"] = calls.filter((call) => {
-      this.#call(call)
-      if (typeof call["id"] !== "string" || call["id"] === "") return true
-      const key = JSON.stringify([call["id"], call["function"]])
-      if (seen.has(key)) this.#note("duplicate")
-      return seen.size < seen.add(key).size
-    })
+    message["tool_calls"] = calls
+    for (const call of calls) this.#call(call)
   }
 
   #call(call: Fields): void {
@@ -188,7 +184,7 @@ export class Chat {
     return isGiven(id) || isGiven(name) ? this.#calls.size : index
   }
 
-  /** Takes the more precise of two status fields. */
+  /** Uses the more precise of two status fields. */
   #finish(choice: Fields, body: Fields): void {
     const given = choice["finish_reason"]
     if (given !== null && given !== undefined && typeof given !== "string") {

@@ -3,7 +3,7 @@ import type { ProviderModel } from "@outlast/agent"
 
 export type Repair = ProviderModel.Repair
 
-/** Hears of each change. */
+/** Called for each change. */
 export type Note = (repair: Repair) => void
 
 export type Fields = Record<string, unknown>
@@ -25,7 +25,7 @@ export const parsed = (text: string): unknown => {
 
 /** Matches data with a count that {@link counts} would change. */
 export const badCount =
-  /(?:tokens|TokenCount)"\s*:\s*(?!\d{1,15}\s*[,}]|null\s*[,}])|"(?:usage|usageMetadata|\w+_details)"\s*:\s*(?!\{|null)/
+  /(?:tokens|TokenCount)"\s*:(?!\s*(?:\d{1,15}\s*[,}]|null\s*[,}]|\{))|"(?:usage|usageMetadata|\w+_details)"\s*:(?!\s*(?:\{|null))/
 
 const isCount = /tokens$|TokenCount$/
 
@@ -37,8 +37,8 @@ export const counts = (
   required: ReadonlyArray<string> = []
 ): void => {
   const given = parent[name]
-  if (given === undefined && required.length === 0) return
-  if (given !== null && !isFields(given)) {
+  if (!isFields(given)) {
+    if (required.length === 0 && (given === undefined || given === null)) return
     note("usage")
     if (required.length === 0) delete parent[name]
     else parent[name] = {}
@@ -81,11 +81,11 @@ const countOf = (value: unknown): number | undefined => {
     : undefined
 }
 
-/** The arguments of a call as the text of JSON. `undefined`: they already are one, or nobody can say what they mean. */
+/** The arguments of a call as the text of JSON. `undefined`: they already are one, or their meaning is unclear. */
 export const argumentsText = (value: unknown): string | undefined =>
   isFields(value) ? JSON.stringify(value) : value === null || value === undefined ? "{}" : undefined
 
-/** The arguments of a call as an object. `undefined`: they already are one, or nobody can say what they mean. */
+/** The arguments of a call as an object. `undefined`: they already are one, or their meaning is unclear. */
 export const argumentsObject = (value: unknown): Fields | undefined => {
   if (value === null || value === undefined) return {}
   if (typeof value !== "string") return undefined

@@ -2,13 +2,12 @@
 import type { Fields, Note } from "./Fields.ts"
 import { argumentsObject, badCount, counts, isFields, objects } from "./Fields.ts"
 
-const marks = new RegExp(`${badCount.source}|"args"\\s*:\\s*(?!\\{)|"functionCall"`)
+const marks = new RegExp(`${badCount.source}|"args"\\s*:(?!\\s*\\{)`)
 
 export const mayDiffer = (data: string): boolean => marks.test(data)
 
 export class Gemini {
   readonly #note: Note
-  readonly #seen = new Set<string>()
 
   constructor(note: Note) {
     this.#note = note
@@ -17,10 +16,8 @@ export class Gemini {
   whole(body: Fields): void {
     counts(body, "usageMetadata", this.#note)
     for (const { content } of objects(body["candidates"])) {
-      if (!isFields(content) || !Array.isArray(content["parts"])) continue
-      content["parts"] = content["parts"].filter(
-        (part) => !isFields(part) || !isFields(part["functionCall"]) || this.#call(part["functionCall"])
-      )
+      if (!isFields(content)) continue
+      for (const { functionCall: call } of objects(content["parts"])) if (isFields(call)) this.#call(call)
     }
   }
 
@@ -29,18 +26,11 @@ export class Gemini {
     return true
   }
 
-  /** False for a call that was there before. */
-  #call(call: Fields): boolean {
-    const { id, name } = call
+  #call(call: Fields): void {
     // The enterprise platform streams arguments in pieces, under other names.
     const args = typeof call["args"] === "string" ? argumentsObject(call["args"]) : undefined
-    if (args !== undefined) {
-      this.#note("call")
-      call["args"] = args
-    }
-    if (typeof id !== "string" || id === "" || call["args"] === undefined) return true
-    const key = JSON.stringify([id, name, call["args"]])
-    if (this.#seen.has(key)) this.#note("duplicate")
-    return this.#seen.size < this.#seen.add(key).size
+    if (args === undefined) return
+    this.#note("call")
+    call["args"] = args
   }
 }

@@ -6,7 +6,6 @@ const marks = /"type"\s*:\s*"(?:message_start|message_delta|content_block_start)
 
 export class Messages {
   readonly #note: Note
-  readonly #seen = new Set<string>()
   /** Indexes of the streamed calls that began with all of their arguments. */
   readonly #begun = new Set<unknown>()
 
@@ -23,7 +22,9 @@ export class Messages {
     if (body["type"] !== "message") return
     counts(body, "usage", this.#note, ["input_tokens", "output_tokens"])
     if (Array.isArray(body["content"])) {
-      body["content"] = objects(body["content"]).filter((block) => this.#block(block, true))
+      const blocks = objects(body["content"])
+      for (const block of blocks) this.#block(block, true)
+      body["content"] = blocks
     }
   }
 
@@ -40,9 +41,9 @@ export class Messages {
         return !isFields(delta) || this.#arguments(delta, index)
       default:
         if (!isFields(block)) return true
-        const isKept = this.#block(block, false)
+        this.#block(block, false)
         if (isFields(block["input"]) && Object.keys(block["input"]).length > 0) this.#begun.add(index)
-        return isKept
+        return true
     }
   }
 
@@ -60,18 +61,12 @@ export class Messages {
     return true
   }
 
-  /** False for a call that was there before. */
-  #block(block: Fields, isWhole: boolean): boolean {
-    if (block["type"] !== "tool_use") return true
+  #block(block: Fields, isWhole: boolean): void {
+    if (block["type"] !== "tool_use") return
     const input = argumentsObject(block["input"])
     // In a stream the input follows.
-    if (input !== undefined && (isWhole || block["input"] !== undefined)) {
-      this.#note("call")
-      block["input"] = input
-    }
-    if (!isWhole) return true
-    const key = JSON.stringify([block["id"], block["name"], block["input"]])
-    if (this.#seen.has(key)) this.#note("duplicate")
-    return this.#seen.size < this.#seen.add(key).size
+    if (input === undefined || (!isWhole && block["input"] === undefined)) return
+    this.#note("call")
+    block["input"] = input
   }
 }

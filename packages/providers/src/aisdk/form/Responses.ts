@@ -16,10 +16,11 @@ export class Responses {
   readonly #note: Note
   /** Names of the tools that the program offered. */
   readonly #offers: (name: string) => boolean
-  /** Items that were announced or ended, by event and id. */
+  /** Items that were announced or ended: see `keyOf`. */
   readonly #seen = new Set<string>()
-  /** An item was left out, and one with content was not. */
+  /** An item of an unknown type was left out. */
   #isUnknown = false
+  /** An item with content passed. */
   #isKnown = false
   /** An item is incomplete. */
   #isCut = false
@@ -177,7 +178,7 @@ export class Responses {
     response["incomplete_details"] = { reason: "incomplete" }
   }
 
-  /** Throws for an answer that has nothing but items that nobody here knows. */
+  /** Throws for an answer whose items are all of unknown types. */
   #check(): void {
     if (!this.#isUnknown || this.#isKnown) return
     throw ProviderFailure.local(
@@ -190,20 +191,20 @@ export class Responses {
 
   /** False for an item to leave out. */
   #item(item: Fields, index: string, event: string): boolean {
-    const isKept = this.#isItem(item, index, event)
-    if (!isKept) this.#isUnknown = true
-    else if (item["type"] !== "reasoning") this.#isKnown = true
-    return isKept
-  }
-
-  #isItem(item: Fields, index: string, event: string): boolean {
-    const { id, type } = item
-    const key = `${event} ${String(type)} ${typeof id === "string" && id !== "" ? id : index}`
+    const key = keyOf(item, index, event)
     if (this.#seen.has(key)) {
       this.#note("duplicate")
       return false
     }
     this.#seen.add(key)
+    const isKept = this.#isItem(item, event)
+    if (!isKept) this.#isUnknown = true
+    else if (item["type"] !== "reasoning") this.#isKnown = true
+    return isKept
+  }
+
+  #isItem(item: Fields, event: string): boolean {
+    const { type } = item
     if (type === "message") this.#isCut ||= item["status"] === "incomplete"
     if (type === "function_call") this.#call(item, event)
     if (type === "custom_tool_call" && !this.#offers(String(item["name"]))) {
@@ -226,6 +227,22 @@ export class Responses {
 }
 
 const isFull = (text: unknown): boolean => typeof text === "string" && text !== ""
+
+/**
+ * Identifies an item in an event. Some servers give the id of the response to each item, so an item that is done is
+ * identified by its content, too. In a stream, an item of the model is also identified by its index: its other events
+ * refer to it.
+ */
+const keyOf = (item: Fields, index: string, event: string): string => {
+  const { id, type, call_id: call } = item
+  const hasId = typeof id === "string" && id !== ""
+  const isByIndex = !hasId || (event !== "done" && ofModel.has(type))
+  const content = event.endsWith("added") ? call : { ...item, status: undefined }
+  return JSON.stringify([event, type, id, isByIndex ? index : undefined, content])
+}
+
+/** Types of items that the model writes. The provider's own tools make the others. */
+const ofModel: ReadonlySet<unknown> = new Set(["message", "reasoning", "function_call", "custom_tool_call"])
 
 const statuses: ReadonlySet<unknown> = new Set(["in_progress", "completed", "incomplete"])
 

@@ -1,6 +1,7 @@
 /**
  * Items of Responses, completed to what the client needs. Other vendors (xAI, LM Studio) leave out fields of tools that
- * they run themselves, and have items of their own. The client rejects the whole answer for one of them.
+ * they run themselves, and have items of their own. The client rejects a complete body for one of them. In a stream it
+ * skips items of unknown types.
  */
 import type { Fields, Note } from "./Fields.ts"
 import { isFields, objects } from "./Fields.ts"
