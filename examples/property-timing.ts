@@ -30,7 +30,6 @@ const waitsWell = (policy: RecoveryPolicy.RecoveryPolicy) => (world: Arbitraries
     yield* Timing.holds(yield* Timeline.record(call), [
       Timing.neverMoreThan(policy.deadline),
       Timing.inAllAtMost(policy.deadline),
-      Timing.atMost(policy.maxAttempts - 1),
       Timing.atLeastRetryAfter
     ])
     return true

@@ -125,7 +125,8 @@ describe("ends in a typed error that says what to do, with the transcript in it"
       assert.strictEqual(error._tag, "AgentFailed")
       assert.isTrue(error.reason._tag === "ProviderFailure" && error.reason.reason._tag === "Network")
       assert.include(error.message, `Check that ${server.baseUrl("anthropic")} can be reached`)
-      assert.strictEqual(error.transcript.prompt.content.length, 1)
+      // The question, and the text that was shown.
+      assert.strictEqual(error.transcript.prompt.content.length, 2)
     })
   )
 

@@ -219,7 +219,7 @@ describe("an event that the client does not know", () => {
     [chat, `event: x\ndata: {"error":"no"}\n\n`],
     [chat, `data: {"choi\n\n`],
     [responses, `data: {"type":"response.new_thing"}\n\n`],
-    [chat, `data: {"code":"InternalError","message":"no"}\n\n`],
+    [chat, `data: {"code":"InternalError","message":"The server failed"}\n\n`],
     [chat, `data: {"base_resp":{"status_code":1002,"status_msg":"no"}}\n\n`],
     [responses, `data: {"type":"error","message":"no"}\n\n`],
     [gemini, `data: {"error":{"code":503}}\n\n`],

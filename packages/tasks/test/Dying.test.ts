@@ -131,10 +131,9 @@ const deaths = (from: number, to: number, acts: ReadonlyArray<number>, canAsk: b
       6,
       all.filter((at) => !isNear(at))
     ).map((at) => ({ at, when: "before" }) as const)
-    const near = Sweeps.everyNth(
-      2,
-      all.filter(isNear).flatMap((at) => [{ at, when: "before" } as const, { at, when: "after" } as const])
-    )
+    const near = all
+      .filter(isNear)
+      .flatMap((at) => [{ at, when: "before" } as const, { at, when: "after" } as const])
     let inDoubt = 0
     for (const death of [...far, ...near]) if ((yield* round(death, canAsk)).wasInDoubt) inDoubt++
     return inDoubt

@@ -31,18 +31,15 @@ const answeredWithin = (fibers: ReadonlyArray<Fiber.Fiber<unknown, unknown>>, mi
   })
 
 /** A clock whose timers fire half a millisecond early, as those of Node do. */
-const early = Effect.map(
-  Clock.Clock,
-  (clock): Clock.Clock => ({
-    currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe(),
-    currentTimeMillis: clock.currentTimeMillis,
-    currentTimeNanosUnsafe: () => clock.currentTimeNanosUnsafe(),
-    currentTimeNanos: clock.currentTimeNanos,
-    monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe(),
-    monotonicTimeNanos: clock.monotonicTimeNanos,
-    sleep: (duration) => clock.sleep(Duration.millis(Duration.toMillis(duration) - 0.5))
-  })
-)
+const early = Effect.map(Clock.Clock, (clock): Clock.Clock => ({
+  currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe(),
+  currentTimeMillis: clock.currentTimeMillis,
+  currentTimeNanosUnsafe: () => clock.currentTimeNanosUnsafe(),
+  currentTimeNanos: clock.currentTimeNanos,
+  monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe(),
+  monotonicTimeNanos: clock.monotonicTimeNanos,
+  sleep: (duration) => clock.sleep(Duration.millis(Duration.toMillis(duration) - 0.5))
+}))
 
 it.effect("a timer that fires early is no news: the call stays at its target", () =>
   Effect.gen(function* () {

@@ -346,14 +346,14 @@ export class CallRun {
   ): Effect.Effect<unknown> {
     const { admission } = this.chain
     const isOpen = failure.circuit?.reason === "open" && admission !== undefined
-    const isBack = Effect.suspend(() => {
-      if (!isOpen || this.#isReset(since)) return Effect.succeed(this.#isReset(since))
-      return Effect.map(admission.foresee(target), (refusal) => {
-        if (refusal === undefined) back.add(target.id)
-        return refusal === undefined
-      })
+    const reset = this.chain.memory.resets.until(since, () => this.#isReset(since))
+    if (!isOpen) return Waits.asleepUnless(delay, reset)
+    // A circuit that is closed at the breaker itself is no reset of this chain.
+    const isClosed = Effect.map(admission.foresee(target), (refusal) => {
+      if (refusal === undefined) back.add(target.id)
+      return refusal === undefined
     })
-    return Waits.asleepUnless(delay, isBack)
+    return Waits.asleepUnless(delay, Effect.raceFirst(reset, Waits.looking(delay, isClosed)))
   }
 
   #queued(until: number, since: number): Effect.Effect<TargetRef | undefined> {
@@ -391,8 +391,7 @@ export class CallRun {
 
   /** Targets that an operator brought back since then. */
   #resetSince(since: number): Call.Reset {
-    const { resetAt } = this.chain.memory
-    return new Set([...resetAt].filter(([, at]) => at >= since).map(([id]) => id))
+    return this.chain.memory.resets.since(since)
   }
 
   #renewed(target: TargetRef): Effect.Effect<boolean> {
@@ -416,8 +415,8 @@ export class CallRun {
     return Effect.suspend(() => {
       const since = this.#since
       const until = this.now() + delay
-      const isReset = Effect.sync(() => this.#isReset(since))
-      return Effect.flatMap(this.#report.waits.during(wait, Waits.asleepUnless(delay, isReset)), (isBack) => {
+      const reset = this.chain.memory.resets.until(since, () => this.#isReset(since))
+      return Effect.flatMap(this.#report.waits.during(wait, Waits.asleepUnless(delay, reset)), (isBack) => {
         const early = isBack ? Math.max(0, until - this.now()) : 0
         return isBack || this.#isTakenAway(action)
           ? this.#advance({ _tag: "TakenAway", early, reset: this.#resetSince(since) })

@@ -159,15 +159,14 @@ export const asleepUntil = (
   })
 
 /**
- * Sleeps for so many milliseconds, or until `isBack` returns true, which is asked about once a second. Returns true when
- * `isBack` ended the sleep. The clock cannot tell: timers may fire a fraction of a millisecond early.
+ * Sleeps for so many milliseconds, or until the `news`. Returns true when the news ended the sleep. The clock cannot tell:
+ * timers may fire a fraction of a millisecond early.
  */
-export const asleepUnless = (millis: number, isBack: Effect.Effect<boolean>): Effect.Effect<boolean> => {
-  const slept = Effect.as(asleep(millis), false)
-  return millis <= wakeEvery ? slept : Effect.raceFirst(slept, looking(isBack))
-}
+export const asleepUnless = (millis: number, news: Effect.Effect<void>): Effect.Effect<boolean> =>
+  Effect.raceFirst(Effect.as(asleep(millis), false), Effect.as(news, true))
 
-const looking = (isBack: Effect.Effect<boolean>): Effect.Effect<true> =>
-  Effect.flatMap(asleep(wakeEvery), () =>
-    Effect.flatMap(isBack, (back) => (back ? Effect.succeed(true) : looking(isBack)))
+/** Completes when `isSo` returns true. It is asked about once a second, and less often in a long wait. */
+export const looking = (millis: number, isSo: Effect.Effect<boolean>): Effect.Effect<void> =>
+  Effect.flatMap(asleep(Math.max(wakeEvery, millis / 60)), () =>
+    Effect.flatMap(isSo, (holds) => (holds ? Effect.void : looking(millis, isSo)))
   )

@@ -20,6 +20,7 @@ import type { Answer, OrderFacts } from "../decide/OrderFacts.ts"
 import * as Facts from "../decide/OrderFacts.ts"
 import type { ProviderRecords } from "./ProviderHealth.ts"
 import * as Health from "./ProviderHealth.ts"
+import { Resets } from "./Resets.ts"
 import { RetryQueue } from "./RetryQueue.ts"
 import { Omissions } from "./Omissions.ts"
 import type { CooldownRule } from "../decide/RecoveryPolicy.ts"
@@ -50,8 +51,7 @@ export class ChainMemory {
   readonly retries = new RetryQueue()
   /** Target id → time of its last answer, in monotonic milliseconds. Updated at most once a second. */
   readonly answeredAt = new Map<string, number>()
-  /** Target id → time at which an operator last brought it back, in monotonic milliseconds. */
-  readonly resetAt = new Map<string, number>()
+  readonly resets = new Resets()
   /** The target that answers now, as last reported to users. */
   serving: TargetRef
   /**

@@ -33,6 +33,7 @@ import * as Cool from "../decide/Cooldown.ts"
 import type { ModelInfo } from "../../conversation/ModelInfo.ts"
 import type { Admission } from "./Permits.ts"
 import type { ProviderHealth, ProviderRecords } from "./ProviderHealth.ts"
+import type { Resets } from "./Resets.ts"
 import * as Health from "./ProviderHealth.ts"
 import type { Scope } from "../decide/RecoveryPolicy.ts"
 
@@ -143,8 +144,7 @@ export interface Options {
   readonly streaks: Pick<Map<string, unknown>, "delete">
   /** Time of the last answer by target id, in monotonic milliseconds. */
   readonly answeredAt: ReadonlyMap<string, number>
-  /** Time of the last reset by target id, in monotonic milliseconds. Calls that wait for a target look at it. */
-  readonly resetAt: Map<string, number>
+  readonly resets: Pick<Resets, "add">
   /** `undefined` when the chain has no circuits. */
   readonly admission: Pick<Admission, "foresee" | "circuits" | "close"> | undefined
   /** `undefined` when the chain has no limiter. */
@@ -162,7 +162,7 @@ export const make = (options: Options): Service => {
     health,
     streaks,
     answeredAt,
-    resetAt,
+    resets,
     admission,
     limiter,
     sync,
@@ -291,10 +291,13 @@ export const make = (options: Options): Service => {
         const closed =
           which.key === undefined ? yield* admission?.close(meant) ?? Effect.undefined : undefined
         const forgotten = limiter === undefined ? [] : yield* Effect.forEach(meant, limiter.forget)
-        // Last: calls that wait look at it, and go on with all of the above.
+        // Last: it wakes the calls that wait, which go on with all of the above.
         const isBack = (ref: TargetRef): boolean =>
           meant.includes(ref) || lifted.some(({ scope, target }) => Cool.covers(scope, target, ref))
-        for (const ref of refs.filter(isBack)) resetAt.set(ref.id, at)
+        resets.add(
+          refs.filter(isBack).map(({ id }) => id),
+          at
+        )
         return {
           cooldowns: lifted.filter(({ until }) => until > at).length,
           circuits: closed?.closed ?? [],

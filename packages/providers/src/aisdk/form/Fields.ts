@@ -25,7 +25,7 @@ export const parsed = (text: string): unknown => {
 
 /** Matches data with a count that {@link counts} would change. */
 export const badCount =
-  /(?:tokens|TokenCount)"\s*:(?!\s*(?:\d{1,15}\s*[,}]|null\s*[,}]|\{))|"(?:usage|usageMetadata|\w+_details)"\s*:(?!\s*(?:\{|null))/
+  /(?:tokens|TokenCount)"\s*:(?!\s*(?:\d{1,15}\s*[,}]|null\s*[,}]))|"(?:usage|usageMetadata|\w+_details)"\s*:(?!\s*(?:\{|null))/
 
 const isCount = /tokens$|TokenCount$/
 
