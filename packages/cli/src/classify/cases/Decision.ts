@@ -84,7 +84,12 @@ const decide = (
     cost: 0,
     tokens: 0
   }
-  const [action] = CallState.step(policy, attempting, failed, snapshot, 0)
+  let [action, state] = CallState.step(policy, attempting, failed, snapshot, 0)
+  // The conversation is not known. Without a part to leave out, the call goes on to its next remedy.
+  while (action._tag === "LeaveOut") {
+    const nothing = { _tag: "LeftOut", part: action.part, dropped: 0 } as const
+    ;[action, state] = CallState.step(policy, state, nothing, snapshot, 0)
+  }
   if (action._tag === "Compact" || action._tag === "LowerOutputLimit") return "compact"
   if (action._tag === "Wait") return "repeat"
   if (!("probe" in action)) return "stop"
