@@ -1,7 +1,8 @@
 import { assert, it } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Random } from "effect"
 import { LanguageModel } from "effect/ai"
-import { Classifier, Failover, RecoveryPolicy } from "@outlast/agent"
+import { Classifier, Failover, FailoverReason, RecoveryPolicy } from "@outlast/agent"
+import { ProviderFailure } from "#agent/failure/reasons/ProviderFailure"
 import * as Truncation from "#agent/recovery/Truncation"
 import { Backoff } from "@outlast/resilience"
 import { answer, inTime, limited, played, serverError, timesOf } from "../support.ts"
@@ -158,4 +159,17 @@ it("a local limit opens no cooldown, but a refused connection does, whichever si
   assert.strictEqual(classed(new DOMException("The operation timed out", "TimeoutError")), "TimeoutLocal")
   const connect = Object.assign(new Error("Connect Timeout Error"), { code: "UND_ERR_CONNECT_TIMEOUT" })
   assert.strictEqual(classed(connect), "TimeoutConnect")
+})
+
+it("a refusal that only words support ends a call with a status of the request, and asks another model otherwise", () => {
+  const then = (status: number | undefined) =>
+    RecoveryPolicy.rowOf(
+      interactive,
+      new ProviderFailure({
+        reason: new FailoverReason.ContentPolicy(),
+        evidence: { rule: "test", signal: "text", depth: 0, ...(status === undefined ? {} : { status }) },
+        detail: ""
+      })
+    ).then
+  assert.deepStrictEqual([undefined, 200, 400, 499, 500].map(then), ["move", "move", "stop", "stop", "move"])
 })
