@@ -342,6 +342,19 @@ describe("a health check", () => {
     })
   )
 
+  it.effect("that does not answer ends at the deadline of the program around the call", () =>
+    Effect.gen(function* () {
+      const target = played({ answers: [answer("hello")] })
+      const { took } = yield* inTime(
+        timed(Effect.exit(ask)).pipe(
+          Deadline.within("3 seconds"),
+          over([target], {}, { isHealthy: () => Effect.never })
+        )
+      )
+      assert.strictEqual(took, 3_000)
+    })
+  )
+
   it.effect("that dies counts as healthy", () =>
     Effect.gen(function* () {
       const first = played({ answers: [answer("hello")] })

@@ -176,3 +176,16 @@ it("a local limit opens no cooldown, but a refused connection does, whichever si
   const connect = Object.assign(new Error("Connect Timeout Error"), { code: "UND_ERR_CONNECT_TIMEOUT" })
   assert.strictEqual(classed(connect), "TimeoutConnect")
 })
+
+it("a refusal that only words support ends a call with a status of the request, and asks another model otherwise", () => {
+  const then = (status: number | undefined) =>
+    RecoveryPolicy.rowOf(
+      interactive,
+      new ProviderFailure.ProviderFailure({
+        reason: new FailoverReason.ContentPolicy(),
+        evidence: { rule: "test", signal: "text", depth: 0, ...(status === undefined ? {} : { status }) },
+        detail: ""
+      })
+    ).then
+  assert.deepStrictEqual([undefined, 200, 400, 499, 500].map(then), ["move", "move", "stop", "stop", "move"])
+})

@@ -49,6 +49,7 @@ describe.skipIf(RedisServer.missing !== undefined)("RedisChainStore", () => {
       })
       one.resetAll()
       yield* until(() => other.left(a) === undefined)
+      assert.isUndefined(other.left(a))
     })
   )
 

@@ -386,6 +386,10 @@ describe("an answer", () => {
     assert.strictEqual(LoopDetector.text(detector, counted(6))._tag, "Stop")
   })
 
+  it("that repeats itself is found when it ends in empty lines", () => {
+    assert.strictEqual(LoopDetector.text(detector, `Well. ${sentence.repeat(6)}\n\n`)._tag, "Stop")
+  })
+
   it("may end in a few short words", () => {
     assert.strictEqual(LoopDetector.text(detector, `const a = [${"null, ".repeat(12)}`)._tag, "Ok")
     assert.strictEqual(LoopDetector.text(detector, `const a = [${"null, ".repeat(18)}`)._tag, "Nudge")

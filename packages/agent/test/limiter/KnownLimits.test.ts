@@ -65,6 +65,11 @@ describe("limits that a provider names", () => {
     assert.strictEqual(Known.freeAt(known, call(), 0), 0)
   })
 
+  it("do not increase with the cancellation of a call that they count already", () => {
+    const known = Known.take(Known.learn(Known.empty, openai, 0), { requests: -1, input: 0, output: 0 })
+    assert.strictEqual(Known.freeAt(known, call(), 0), 1_000)
+  })
+
   it("end at their reset", () => {
     let known = Known.learn(Known.empty, openai, 0)
     for (let i = 0; i < 500; i++) known = Known.take(known, call(1_000))

@@ -46,6 +46,16 @@ describe("a consumer", () => {
       assert.deepStrictEqual(seen, ["1/1", "2/1"])
     }).pipe(Effect.provide(layer()))
   )
+  it.effect("gets a body as it was published, also when the publisher reuses its bytes", () =>
+    Effect.gen(function* () {
+      const { publish } = yield* EventBus.EventBus
+      const made = { ...event("1", "a"), headers: {} }
+      yield* publish(made, "1")
+      made.body.fill(0)
+      const { seen } = yield* reading(({ ack }) => ack)
+      assert.deepStrictEqual(seen, ["1/1"])
+    }).pipe(Effect.provide(layer()))
+  )
   it.effect("gets an event again after its time to acknowledge, and after a nack's delay", () =>
     Effect.gen(function* () {
       yield* publish("1")
