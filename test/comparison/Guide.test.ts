@@ -104,9 +104,13 @@ describe("docs/breaker.md", () => {
         socket.onError(() => Effect.runFork(permit.fail({ retryAfter: "30 seconds" })))
         yield* Effect.sleep("1 minute")
       }).pipe(Effect.scoped)
-      const fiber = yield* Effect.forkChild(running(program))
+      const list = Effect.flatMap(CircuitBreaker.CircuitBreaker, (breaker) => breaker.list)
+      const fiber = yield* Effect.forkChild(running(Effect.andThen(program, list)))
       yield* TestClock.adjust("1 minute")
-      yield* Fiber.join(fiber)
+      assert.deepStrictEqual(
+        (yield* Fiber.join(fiber)).map(({ circuit, phase }) => [circuit, phase]),
+        [["wss://api.example.com", "closed"]]
+      )
     })
   )
 
@@ -151,7 +155,8 @@ describe("docs/breaker.md", () => {
           Effect.forkScoped
         )
       })
-      yield* running(Effect.scoped(watch)).pipe(Effect.provide(Telemetry))
+      const exit = yield* running(Effect.scoped(watch)).pipe(Effect.provide(Telemetry), Effect.exit)
+      assert.isTrue(Exit.isSuccess(exit))
     })
   )
 

@@ -289,6 +289,7 @@ describe("an interrupted run", () => {
 const closed = (server: FakeProvider.FakeProvider, index: number) =>
   Effect.gen(function* () {
     while ((yield* server.requests)[index]?.closedByClient !== true) yield* nextTurn
+    assert.isTrue((yield* server.requests)[index]?.closedByClient)
   })
 
 /** Lets the event loop poll its sockets. */

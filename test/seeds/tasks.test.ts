@@ -60,6 +60,7 @@ it.effect("001-P3-detect, 001-I-queue, 001-V-restart: only a failure of the netw
       Effect.gen(function* () {
         const id = yield* Buy.submit({ params, key: "1" })
         yield* until(is(id, tag), 200)
+        assert.strictEqual((yield* stateOf(id))._tag, tag)
       }).pipe(Effect.provide(worker(Agents.world(), () => reason)))
     yield* end(network, "WaitingUntil")
     yield* end(logic, "Failed")

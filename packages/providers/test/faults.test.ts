@@ -237,7 +237,7 @@ describe.each(cases)("$name when it fails", ({ name, target }) => {
 const closed = (server: FakeProvider.FakeProvider): Effect.Effect<void> =>
   Effect.flatMap(server.requests, ([request]) =>
     request?.closedByClient === true
-      ? Effect.void
+      ? Effect.sync(() => assert.isTrue(request.closedByClient))
       : Effect.andThen(
           Effect.promise(() => new Promise((resume) => setImmediate(resume))),
           closed(server)

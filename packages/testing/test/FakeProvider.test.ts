@@ -295,6 +295,7 @@ describe("the server", () => {
         Effect.tap(left, () => Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))),
         { until: (all) => all }
       )
+      assert.isTrue(yield* left)
     }).pipe(Effect.scoped)
   )
 

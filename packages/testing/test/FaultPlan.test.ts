@@ -246,7 +246,7 @@ describe("invariants for all plans", () => {
         const [reply, next] = FaultPlan.next({ faults: cuts, answers }, state, { ...hello, messages })
         state = next
         heard += textOf(reply)
-        if (heard === text) return
+        if (heard === text) break
       }
       assert.strictEqual(heard, text)
     })

@@ -334,11 +334,11 @@ describe("Arbitraries", () => {
   )
 
   it.effect.prop("plans are valid fault plans", { plan: Arbitraries.Plan }, ({ plan }) =>
-    Effect.asVoid(FaultPlan.decode(plan))
+    Effect.map(FaultPlan.decode(plan), (decoded) => assert.deepStrictEqual(decoded, plan))
   )
 
   it.effect.prop("policies pass validation", { policy: Arbitraries.Policy }, ({ policy }) =>
-    Effect.sync(() => RecoveryPolicy.validate(policy))
+    Effect.sync(() => assert.doesNotThrow(() => RecoveryPolicy.validate(policy)))
   )
 
   it.effect.prop(

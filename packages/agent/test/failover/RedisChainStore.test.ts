@@ -47,6 +47,7 @@ describe.skipIf(RedisServer.missing !== undefined)("RedisChainStore", () => {
         }
         return other.left(a) === hour
       })
+      assert.strictEqual(other.left(a), hour)
       one.resetAll()
       yield* until(() => other.left(a) === undefined)
       assert.isUndefined(other.left(a))

@@ -37,7 +37,7 @@ assert.sameMembers(Object.keys(presets), [
 
 for (const [name, { policy }] of Object.entries(presets)) {
   describe(name, () => {
-    it("is a valid policy", () => RecoveryPolicy.validate(policy))
+    it("is a valid policy", () => assert.doesNotThrow(() => RecoveryPolicy.validate(policy)))
 
     it.effect("ends for every reason within its attempts, and stops at a cancel", () =>
       Effect.gen(function* () {

@@ -373,6 +373,7 @@ describe.skipIf(Nats.missing !== undefined)("over NATS", () => {
         yield* whenUp
         yield* Effect.retry(publish("2"), { while: (error: BusError) => error.reason === "unavailable" })
         yield* until(Effect.sync(() => seen.includes("2")))
+        assert.deepStrictEqual([...new Set(seen)], ["1", "2"])
         yield* Fiber.interrupt(reading)
       })
     )
@@ -422,6 +423,7 @@ describe.skipIf(Nats.missing !== undefined)("over NATS", () => {
         ).pipe(Effect.forkChild)
         yield* until(Effect.sync(() => calls === 3))
         yield* Fiber.interrupt(reading)
+        assert.strictEqual(calls, 3)
       })
     )
   })

@@ -1,6 +1,6 @@
 /** One instance among real processes, which the tests start and kill. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer } from "effect"
+import { Effect, Exit, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { execFileSync, spawn } from "node:child_process"
 import {
@@ -93,10 +93,11 @@ describe("refuse", () => {
   it.effect("is a layer, held while the layer is", () =>
     Effect.gen(function* () {
       const path = yield* newPath
-      yield* Effect.flip(Effect.scoped(StoreLock.acquire(path))).pipe(
+      const error = yield* Effect.flip(Effect.scoped(StoreLock.acquire(path))).pipe(
         Effect.provide(SingleInstance.layer(path))
       )
-      yield* Effect.scoped(StoreLock.acquire(path))
+      assert.strictEqual(error.reason, "locked")
+      assert.isTrue(Exit.isSuccess(yield* Effect.exit(Effect.scoped(StoreLock.acquire(path)))))
     })
   )
 })
@@ -318,7 +319,7 @@ describe("the folder", () => {
         })
       )
       chmodSync(join(path, ".."), 0o700)
-      yield* Effect.scoped(SingleInstance.acquire(path))
+      assert.isTrue(Exit.isSuccess(yield* Effect.exit(Effect.scoped(SingleInstance.acquire(path)))))
     })
   )
 })

@@ -113,7 +113,8 @@ describe("Prometheus", () => {
               )
           }
         })
-        parse(Effect.runSync(encoded(record)))
+        const text = Effect.runSync(encoded(record))
+        assert.doesNotThrow(() => parse(text))
       }),
       { numRuns: 50 }
     )

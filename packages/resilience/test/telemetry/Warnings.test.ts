@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Logger } from "effect"
+import { Effect, Exit, Layer, Logger } from "effect"
 import { TestClock } from "effect/testing"
 import { Backoff, CircuitBreaker, ResilienceEvents, Warnings } from "@outlast/resilience"
 
@@ -15,14 +15,17 @@ const options: CircuitBreaker.Options = {
   open: Backoff.exponential({ initial: "10 seconds", jitter: 0 })
 }
 
+/** Opens the circuit and probes it. Returns how the calls ended. */
 const opened = (calls: number) =>
   Effect.gen(function* () {
     const breaker = yield* CircuitBreaker.CircuitBreaker
     const failing = Effect.exit(breaker.execute("https://api.example.com")(Effect.fail("down")))
-    for (let call = 0; call < calls; call++) yield* failing
+    const exits: Array<Effect.Success<typeof failing>> = []
+    for (let call = 0; call < calls; call++) exits.push(yield* failing)
     yield* TestClock.adjust("11 seconds")
-    yield* failing
+    exits.push(yield* failing)
     yield* Effect.yieldNow
+    return exits
   })
 
 describe("warnings of circuits", () => {
@@ -79,7 +82,11 @@ describe("warnings of circuits", () => {
           throw new Error("broken logger")
         })
       ])
-      yield* opened(1).pipe(Effect.provide(CircuitBreaker.layer(options)), Effect.provide(broken))
+      const exits = yield* opened(1).pipe(
+        Effect.provide(CircuitBreaker.layer(options)),
+        Effect.provide(broken)
+      )
+      assert.deepStrictEqual(exits, [Exit.fail("down"), Exit.fail("down")])
     })
   )
 })
