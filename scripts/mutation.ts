@@ -7,6 +7,7 @@ import { join } from "node:path"
 import { names, select } from "../tools/mutants.ts"
 
 const root = join(import.meta.dirname, "..")
+const stryker = join(root, "tools", "node_modules", ".bin", "stryker")
 const asked = process.argv.length > 2 ? process.argv.slice(2) : ["machines"]
 const runs = asked.flatMap((name) => {
   const found = select(name)
@@ -17,7 +18,7 @@ const runs = asked.flatMap((name) => {
 
 for (const run of runs) {
   console.log(`\n== ${run.mutate.join(" ")}`)
-  const { status } = spawnSync("tools/node_modules/.bin/stryker", ["run", "tools/stryker.config.js"], {
+  const { status } = spawnSync(stryker, ["run", "tools/stryker.config.js"], {
     cwd: root,
     env: { ...process.env, OUTLAST_MUTANTS: JSON.stringify(run) },
     stdio: "inherit"

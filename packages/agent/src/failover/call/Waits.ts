@@ -137,7 +137,7 @@ export const untilBack = ({ target, failure, refused }: Soonest, delay: number):
 export const forBudget = (target: TargetRef, delay: number): Wait => ({ reason: "budget", target, delay })
 
 /** Sleeps for so many milliseconds, which are no active time of the program. */
-export const asleep = (millis: number): Effect.Effect<void> =>
+const asleep = (millis: number): Effect.Effect<void> =>
   ActiveTime.parked(Effect.sleep(Duration.millis(millis)))
 
 /** Milliseconds between two looks of a call that waits for a cooldown. */

@@ -124,7 +124,7 @@ export class Omissions {
 }
 
 /** Maximum number of images and files, and of parts of thinking, remembered per model. */
-export const capacity = 1_000
+const capacity = 1_000
 
 /** Adds a fingerprint as the newest. The oldest is evicted above the capacity. */
 const remember = (kept: Set<string>, fingerprint: string): void => {

@@ -1,7 +1,7 @@
 /** Helpers that the forms of all protocols share. Objects are changed in place: they were parsed for this. */
 import type { ProviderModel } from "@outlast/agent"
 
-export type Repair = ProviderModel.Repair
+type Repair = ProviderModel.Repair
 
 /** Called for each change. */
 export type Note = (repair: Repair) => void
