@@ -4,8 +4,11 @@
  */
 const isFull = process.env["OUTLAST_SWEEPS"] === "full"
 
+/** The first value in `npm run test:full`, the second in each run of the tests. */
+export const full = <A>(all: A, part: A): A => (isFull ? all : part)
+
 /** The number of random runs, or of rounds. */
-export const runs = (all: number): number => (isFull ? all : Math.ceil(all / 4))
+export const runs = (all: number): number => full(all, Math.ceil(all / 4))
 
 /** The inputs to check: every `n`th one, beginning with the first, or all. */
 export const everyNth = <A>(n: number, all: ReadonlyArray<A>): ReadonlyArray<A> =>

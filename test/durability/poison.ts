@@ -16,8 +16,15 @@ const program = EventBus.consume(
     })
 )
 
+/** Says when the event is a dead letter. */
+const watched = Effect.gen(function* () {
+  const { list } = yield* DeadLetters.DeadLetters
+  while ((yield* list()).length === 0) yield* Effect.sleep("20 millis")
+  writeSync(1, "dead\n")
+})
+
 Effect.runFork(
-  program.pipe(
+  Effect.all([program, watched], { concurrency: 2 }).pipe(
     Effect.provide(
       DeadLetters.layer.pipe(
         Layer.provideMerge(NatsBus.layer({ servers })),

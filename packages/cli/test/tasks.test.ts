@@ -115,8 +115,11 @@ describe("outlast tasks", { timeout: 240_000 }, () => {
       const second = await start(["worker", module, "--store", file])
       assert.strictEqual(second.exitCode, 1, second.all)
       assert.include(second.stderr, "is locked")
-      const waits = JSON.parse((await tasks("show", "other/o-1", "--json")).stdout)
-      assert.deepStrictEqual(waits.state, { _tag: "WaitingForWorker", needs: "other@3" })
+      // It is queued until the worker has looked for tasks the next time.
+      const stateNow = async () => JSON.parse((await tasks("show", "other/o-1", "--json")).stdout).state
+      let state = await stateNow()
+      while (state._tag === "Queued") state = await stateNow()
+      assert.deepStrictEqual(state, { _tag: "WaitingForWorker", needs: "other@3" })
       worker.kill("SIGTERM")
       assert.strictEqual(await ended, 130)
       const short = await tasks("show", "triage/t-2")

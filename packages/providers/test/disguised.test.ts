@@ -50,11 +50,23 @@ describe("the start of a response to a request for a stream", () => {
       }
     })
 
-    it(`passes if an error comes later, lines ending in ${name}`, async () => {
+    it(`passes up to an error that comes later, in one chunk or in many, lines ending in ${name}`, async () => {
       const whole = [text, "", error, "", ""].join(end)
-      const response = await of([whole.slice(0, 20), whole.slice(20, 70), whole.slice(70)])
-      assert.strictEqual((await response.text()).replaceAll(/\r\n?/g, "\n"), whole.replaceAll(end, "\n"))
-      assert.strictEqual(response.headers.get("x-request-id"), "1")
+      for (const size of [20, 70, whole.length]) {
+        const response = await of([whole.slice(0, size), whole.slice(size)])
+        assert.strictEqual(response.headers.get("x-request-id"), "1")
+        const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader()
+        let read = ""
+        let thrown: unknown
+        try {
+          for (let one = await reader?.read(); one?.done === false; one = await reader?.read())
+            read += one.value
+        } catch (cause) {
+          thrown = cause
+        }
+        assert.strictEqual(read.replaceAll(/\r\n?/g, "\n"), `${text}\n\n`)
+        assert.propertyVal(thrown, "responseBody", `${error}\n`)
+      }
     })
   }
 

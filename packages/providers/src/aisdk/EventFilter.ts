@@ -33,6 +33,8 @@ export class EventFilter {
   isComplete = false
   /** The last event has come. Everything after it is dropped. */
   isEnded = false
+  /** The stream has failed after the events that the last `push` returned. */
+  failure: unknown
 
   readonly #protocol: StreamProtocol
   readonly #limits: Limits
@@ -72,10 +74,24 @@ export class EventFilter {
     this.#refused = refused
   }
 
-  /** The bytes that pass. Throws a `ProviderFailure` for an event above the limit, and the error of `refused`. */
+  /**
+   * The bytes that pass. Throws a `ProviderFailure` for an event above the limit, and the error of `refused`. Events that
+   * came before it in the same bytes pass first: {@link failure} then has the error.
+   */
   push(bytes: Uint8Array): ReadonlyArray<Uint8Array> {
     this.#out = []
-    if (this.isEnded || bytes.length === 0) return this.#out
+    try {
+      this.#pushed(bytes)
+    } catch (error) {
+      this.#flush()
+      if (this.#out.length === 0) throw error
+      this.failure = error
+    }
+    return this.#out
+  }
+
+  #pushed(bytes: Uint8Array): void {
+    if (this.isEnded || bytes.length === 0) return
     this.#total += bytes.length
     this.#idle += bytes.length
     const { comments, stream } = this.#limits
@@ -118,7 +134,6 @@ export class EventFilter {
     if (this.isEnded) this.#size = 0
     else if (start < text.length) this.#hold(this.#chunk.subarray(start))
     this.#inLine ||= text.length > line
-    return this.#out
   }
 
   /** The bytes that pass when the body ends without its last event. */

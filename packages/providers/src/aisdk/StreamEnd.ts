@@ -5,7 +5,8 @@
  * body would run into a time limit with a complete answer. Here the body ends with the last event of its protocol
  * (`StreamProtocol`), or {@link restWithin} milliseconds after a finish reason if no event follows.
  *
- * - An error in place of the first event fails the body, in the form that the classifier reads (`DisguisedError`).
+ * - An error in place of the first event fails the body, in the form that the classifier reads (`DisguisedError`). A later
+ *   one does, too, after the events before it (`EventFilter`).
  * - A connection that breaks after a finish reason ends the body, too: the answer is complete.
  * - A connection that the server ends in that time serves the next request. Otherwise it is closed.
  * - Only a successful `text/event-stream` is read, and a response without a type (or `application/octet-stream`) to a
@@ -64,6 +65,7 @@ export const filtered = (
     return undefined
   }
   const pull = (): Promise<void> => {
+    if (filter.failure !== undefined) return Promise.reject(filter.failure)
     if (!filter.isComplete) return reader.read().then(take)
     // Keep-alives after a complete answer do not extend its time.
     return reader
@@ -86,7 +88,9 @@ export const filtered = (
 
 const pushed = (filter: EventFilter, bytes: Uint8Array, reader: Reader): ReadonlyArray<Uint8Array> => {
   try {
-    return filter.push(bytes)
+    const out = filter.push(bytes)
+    if (filter.failure !== undefined) cancel(reader)
+    return out
   } catch (error) {
     cancel(reader)
     throw error
