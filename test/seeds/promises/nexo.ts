@@ -13,7 +13,7 @@ const opsAt = tests("packages/node/test/ops/Ops.test.ts")
 const outboxAt = tests("packages/delivery/test/outbox/OutboxContract.test.ts")
 const ownAt = tests("test/seeds/nexo.test.ts")
 const permissionAt = tests("packages/agent/test/guard/Permission.test.ts")
-const serviceAt = tests("test/durability/host.test.ts")
+const shutdownAt = tests("test/durability/shutdown.test.ts")
 const supervisedAt = tests("packages/node/test/process/Supervised.test.ts")
 
 export const nexo: Seed = {
@@ -251,7 +251,7 @@ export const nexo: Seed = {
     works(
       "003-shut-drain",
       "runtimes drain what is in their mailboxes before they end",
-      serviceAt("ends orderly after SIGTERM in the middle of 20 runs, and the next start goes on with them")
+      shutdownAt("ends orderly after SIGTERM in the middle of 20 runs, and the next start goes on with them")
     ),
     works(
       "003-shut-queue",
