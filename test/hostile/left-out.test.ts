@@ -421,6 +421,14 @@ describe("an output limit and a thinking budget (mirrorange/clove#39)", () => {
         [31_200, 19_200],
         [10_760, 7_760]
       ]
+    ],
+    "its options, and a room that is larger than its own limit": [
+      {},
+      { maxOutputTokens: 4_000, providerOptions: { anthropic: on(16_000) } },
+      [
+        [20_000, 16_000],
+        [10_760, 7_760]
+      ]
     ]
   } as const
   for (const [name, [target, options, sent]] of Object.entries(separate)) {
@@ -438,6 +446,41 @@ describe("an output limit and a thinking budget (mirrorange/clove#39)", () => {
       })
     )
   }
+
+  it.live("hold for the model that refused them: the next one gets the limit of the call", () =>
+    Effect.gen(function* () {
+      const first = yield* start((response, { body }) =>
+        body.max_tokens > 10_760
+          ? json(
+              response,
+              400,
+              claudeError(
+                `input length and \`max_tokens\` exceed context limit: 188240 + ${body.max_tokens} > 200000`
+              )
+            )
+          : json(response, 529, { type: "error", error: { type: "overloaded_error", message: "Overloaded" } })
+      )
+      const second = yield* start((response) => json(response, 200, plainAnswer({})))
+      const model = toAiSdk(
+        Failover.layer(
+          [
+            Anthropic.model("claude-sonnet-4-5", { keys, baseUrl: `${first.url}/v1` }),
+            OpenAiCompatible.model({ name: "local", model: "m", keys, info, baseUrl: `${second.url}/v1` })
+          ],
+          { policy }
+        )
+      )
+      const options = { maxOutputTokens: 4_000, providerOptions: { anthropic: on(16_000) } }
+      const { text } = yield* Effect.promise(() => generateText({ model, prompt: "x", ...options }))
+      yield* Effect.promise(() => model.dispose())
+      assert.strictEqual(text, "ok")
+      assert.deepStrictEqual([...new Set(first.hits.map(({ body }) => body.max_tokens))], [20_000, 10_760])
+      assert.deepStrictEqual(
+        second.hits.map(({ body }) => body.max_tokens),
+        [4_000]
+      )
+    })
+  )
 
   it.live("are named apart when even the conversation does not fit", () =>
     Effect.gen(function* () {

@@ -5,7 +5,7 @@ import type { Tracer } from "effect"
 import * as Provenance from "../../conversation/Provenance.ts"
 import type { Unpriced } from "../../conversation/Answered.ts"
 import type { CallState } from "../decide/CallModel.ts"
-import { isContinuing, wasCut } from "../decide/CallModel.ts"
+import { isContinuing, outputLimitAt, wasCut } from "../decide/CallModel.ts"
 import type { Target } from "../chain/Chain.ts"
 import type { Sending } from "../decide/Sending.ts"
 import type { CallContext } from "./CallContext.ts"
@@ -46,7 +46,8 @@ export const attemptOf = (
   { isAsHad, now, raised, range }: Surroundings
 ): Attempt => {
   const { ref, info } = target
-  const { ledger, lastFailure, outputLimit } = state
+  const { ledger, lastFailure } = state
+  const outputLimit = outputLimitAt(state, ref)
   const nudge = "nudge" in action ? action.nudge : undefined
   const isBound = info.capabilities?.bindsThinking === true && (nudge !== undefined || !isAsHad)
   const switched = ledger.switches > 0 ? lastFailure?.reason._tag : undefined

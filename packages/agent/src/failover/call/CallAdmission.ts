@@ -17,6 +17,7 @@ import { knownLimit, local } from "../../failure/reasons/ProviderFailure.ts"
 import type * as CallLimiter from "../../limiter/CallLimiter.ts"
 import type * as Permits from "../chain/Permits.ts"
 import type { CallState, Event } from "../decide/CallState.ts"
+import { outputLimitAt } from "../decide/CallState.ts"
 import * as Choice from "../decide/Choice.ts"
 import * as OutputLimit from "../decide/OutputLimit.ts"
 import { rowOf } from "../decide/RecoveryPolicy.ts"
@@ -117,7 +118,7 @@ export class CallAdmission {
         ? Effect.undefined
         : Effect.as(this.#waits.unlessReady({ reason: "key", target, by: key?.name }, ready), undefined)
     if (isFree) return ready === undefined ? true : fresh
-    const outputTokens = countsTokens ? (OutputLimit.within(state.outputLimit, info) ?? 0) : 0
+    const outputTokens = countsTokens ? (OutputLimit.within(outputLimitAt(state, target), info) ?? 0) : 0
     const tokens = countsTokens ? Conversation.estimate(prompt) + outputTokens : 0
     const now = this.#context.now()
     const cooldowns = MutableRef.get(memory.cooldowns)

@@ -338,13 +338,18 @@ export interface CallState {
   /** True when the next attempt begins the answer again. The text seen and kept is void once that attempt is sent. */
   readonly anew: boolean
   readonly outputLimit: number | undefined
+  /**
+   * Output limits that providers lowered, in tokens by model. They hold for that model only, and may count thinking that
+   * `outputLimit` does not count.
+   */
+  readonly lowered: ReadonlyMap<string, number>
   readonly rungs: Rungs
   readonly compactions: number
   /** Id of the target that the last compaction was for. */
   readonly compactedAt: string | undefined
   /**
-   * Remedies that the call has used already, each with its target: a refreshed key, a lowered output limit, parts
-   * that were left out, a probe of a cooling target.
+   * Remedies that the call has used already, each with its target: a refreshed key, parts that were
+   * left out, a probe of a cooling target.
    */
   readonly mended: ReadonlySet<string>
   /** The failure that a remedy is in progress for, for example a compaction. */
@@ -383,6 +388,7 @@ export const initial: CallState = {
   raise: undefined,
   anew: false,
   outputLimit: undefined,
+  lowered: new Map(),
   rungs: ground,
   compactions: 0,
   compactedAt: undefined,
@@ -400,6 +406,12 @@ export const initial: CallState = {
 
 /** True when the attempt in flight continues a partial answer. */
 export const isContinuing = ({ partial, anew }: CallState): boolean => partial && !anew
+
+/** The output limit of an attempt at a target, in tokens. */
+export const outputLimitAt = (
+  { lowered, outputLimit }: CallState,
+  { model }: TargetRef
+): number | undefined => lowered.get(model) ?? outputLimit
 
 /** True when the output limit, and not a failure, ended the last answer. */
 export const wasCut = ({ cut, inARow }: CallState): boolean => cut && inARow === undefined

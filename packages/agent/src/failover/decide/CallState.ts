@@ -54,7 +54,7 @@ import type {
   Step,
   TargetView
 } from "./CallModel.ts"
-import { isContinuing, wasCut } from "./CallModel.ts"
+import { isContinuing, outputLimitAt, wasCut } from "./CallModel.ts"
 import type { Cooldown } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
 import { giveUp, onCut, withoutRaise } from "./CutAnswer.ts"
@@ -517,8 +517,10 @@ const mend = (
   }
   if (row.then !== "grow") return undefined
   const limit = OutputLimit.lowered(failure) ?? Infinity
-  if (limit < (state.outputLimit ?? Infinity) && !state.mended.has(`limit ${here.id}`)) {
-    const smaller = { ...marked("limit"), pending: undefined, overflowed: undefined, outputLimit: limit }
+  const counted = failure.reason._tag === "ContextOverflow" ? failure.reason.output : undefined
+  if (limit < (counted ?? outputLimitAt(state, here) ?? Infinity) && !state.lowered.has(here.model)) {
+    const lowered = new Map(state.lowered).set(here.model, limit)
+    const smaller: CallState = { ...mending, pending: undefined, overflowed: undefined, lowered }
     const [{ nudge, rewind, isFree }, next] = send(policy, smaller, here, 0, undefined, snapshot)
     return [{ _tag: "LowerOutputLimit", ...atOnce(here), isFree, limit, rewind, nudge }, next]
   }

@@ -60,7 +60,7 @@ const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot):
     limit: event.limit,
     ceiling: ceilingOf(policy, state, event, here, snapshot),
     // A limit that the provider lowered cannot be raised again.
-    mayRaise: !state.mended.has(`limit ${here.id}`),
+    mayRaise: !state.lowered.has(here.model),
     mayRepeat:
       state.rungs.continuations === 0 &&
       !state.seen &&
@@ -131,7 +131,7 @@ export const withoutRaise = (
     raise: undefined,
     inARow: undefined,
     outputLimit: limit,
-    mended: new Set(state.mended).add(`limit ${here.id}`),
+    lowered: new Map(state.lowered).set(here.model, limit),
     // The refused continuation added nothing, so it does not count.
     rungs: { ...rungs, continuations: rungs.continuations - refused }
   }
