@@ -60,7 +60,7 @@ export const within = <A>(
         controller.abort()
       })
       const failed = (error: unknown) => {
-        connection.stand()
+        connection.settle()
         // `catch` may throw, which is a defect of the call.
         resume(Effect.suspend(() => Effect.fail(call.catch(error))))
       }
@@ -68,14 +68,14 @@ export const within = <A>(
         connecting
           .run(connection, () => call.try(controller.signal))
           .then((value) => {
-            connection.stand()
+            connection.settle()
             resume(Effect.succeed(value))
           }, failed)
       } catch (error) {
         failed(error)
       }
       return Effect.sync(() => {
-        connection.stand()
+        connection.settle()
         controller.abort()
       })
     })
@@ -91,13 +91,13 @@ const late = () =>
 
 type Listeners = Pick<Call<unknown>, "onHeaders" | "onRepeated" | "onRepair">
 
-/** The way of a call to its server: `new`, then `begun` with its first request, then `stands` for good. */
+/** The way of a call to its server: `new`, then `begun` with its first request, then `settled` by its end or its headers. */
 class Connection {
   readonly #context: Context.Context<never>
   readonly #limit: number
   readonly #late: () => void
   readonly listeners: Listeners
-  #state: "new" | "begun" | "stands" = "new"
+  #state: "new" | "begun" | "settled" = "new"
   #callOff: (() => void) | undefined
 
   constructor(context: Context.Context<never>, limit: number, listeners: Listeners, late: () => void) {
@@ -115,8 +115,8 @@ class Connection {
   }
 
   /** The headers were written, or the call has ended. */
-  stand(): void {
-    this.#state = "stands"
+  settle(): void {
+    this.#state = "settled"
     this.#callOff?.()
     this.#callOff = undefined
   }
@@ -124,7 +124,7 @@ class Connection {
 
 const connecting = new AsyncLocalStorage<Connection>()
 
-/** Who hears of repairs in the answer to a request of the current call; `undefined` outside of a call. */
+/** Receives repairs in answers to requests of the current call. `undefined` outside of a call. */
 export const repairs = (): Call<unknown>["onRepair"] => connecting.getStore()?.listeners.onRepair
 
 const connections = new WeakMap<object, Connection>()
@@ -149,7 +149,7 @@ const listen = (): void => {
   // A socket opened for one request may carry another. Requests are matched by identity, not by context.
   subscribe("undici:client:sendHeaders", (message) => {
     const request = requestOf(message)
-    if (request !== undefined) connections.get(request)?.stand()
+    if (request !== undefined) connections.get(request)?.settle()
   })
   subscribe("undici:request:headers", (message) => {
     const request = requestOf(message)

@@ -359,9 +359,9 @@ export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
     metrics: []
   },
   StaleConnection: {
-    doc: "The server had closed an idle connection. The request, of which no answer came, is sent again within its attempt.",
+    doc: "The server had closed an idle connection. The request, of which no answer came, was sent again within its attempt. Told when the attempt ends.",
     line: ({ target }) =>
-      info(`  ${target.id}: an idle connection was closed, the request is sent on another`),
+      info(`  ${target.id}: an idle connection was closed, the request was sent on another`),
     metrics: []
   },
   KeyRenewing: {
@@ -381,7 +381,8 @@ export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
   },
   AnswerRepaired: {
     doc: "Parts of an answer had an unusual form, and were read by their meaning. One for each attempt.",
-    line: ({ target, repairs }) => info(`  ${target.id}: read in spite of its form: ${repairs.join(", ")}`),
+    line: ({ target, repairs }) =>
+      info(`  ${target.id}: unusual form, read by its meaning: ${repairs.join(", ")}`),
     metrics: []
   },
   SeamRepaired: {

@@ -59,6 +59,11 @@ export class CallReport {
   #notices: Array<Notice> = []
   /** The target that this call's line about a refused key has named. */
   #named: string | undefined
+  /**
+   * What the target's client has done in the current attempt. It happens inside a request, so it is told when the attempt
+   * ends, in the order of the call's events.
+   */
+  #repeats = 0
   readonly #repairs = new Set<Repair>()
   /** The reason of the first failure. */
   #firstFailure: ReasonTag | undefined
@@ -143,17 +148,28 @@ export class CallReport {
     })
   }
 
-  /** The current attempt's answer was read by its meaning. Told when the attempt ends. */
+  /** The current attempt's request was sent again, because its idle connection was closed. */
+  repeated(): void {
+    this.#repeats++
+  }
+
+  /** The current attempt's answer was read by its meaning. */
   repaired(repair: Repair): void {
     this.#repairs.add(repair)
   }
 
-  /** The attempt has ended: what was repaired in its answer. */
-  read({ target }: Attempt): Told {
-    if (this.#repairs.size === 0) return undefined
+  /** The attempt at the target has ended: what its client has done. */
+  attemptEnded(target: TargetRef | undefined): Told {
+    if (target === undefined || (this.#repeats === 0 && this.#repairs.size === 0)) return undefined
+    const of = { ...this.#numbers(), target }
+    let told: Told
+    for (; this.#repeats > 0; this.#repeats--)
+      told = inTurn(told, this.#publish({ _tag: "StaleConnection", ...of }))
     const repairs = [...this.#repairs]
     this.#repairs.clear()
-    return this.#publish({ _tag: "AnswerRepaired", ...this.#numbers(), target: target.ref, repairs })
+    return repairs.length === 0
+      ? told
+      : inTurn(told, this.#publish({ _tag: "AnswerRepaired", ...of, repairs }))
   }
 
   failed(attempt: Attempt, { failure, elapsed }: Failed): Told {
@@ -170,7 +186,7 @@ export class CallReport {
       retryAfter: retryAfter === undefined ? undefined : Duration.toMillis(retryAfter),
       elapsed
     })
-    return inTurn(this.read(attempt), told)
+    return inTurn(this.attemptEnded(target.ref), told)
   }
 
   succeeded(attempt: Attempt, usage: Usage | undefined, costUsd: number | undefined): Told {
@@ -193,11 +209,12 @@ export class CallReport {
       inputTokens: usage?.inputTokens.total,
       outputTokens: usage?.outputTokens.total
     })
-    return inTurn(inTurn(news, this.read(attempt)), told)
+    return inTurn(inTurn(news, this.attemptEnded(ref)), told)
   }
 
   abandoned(): Told {
-    return this.#publish({ _tag: "CallAbandoned", ...this.#numbers() })
+    const told = this.#publish({ _tag: "CallAbandoned", ...this.#numbers() })
+    return inTurn(this.attemptEnded(this.#state.target), told)
   }
 
   /** Parts of a kind are not sent to `target` from now on. */
@@ -217,11 +234,6 @@ export class CallReport {
   #dropped(target: TargetRef, part: Leavable, dropped: number): Told {
     const _tag = part === "media" ? "MediaDropped" : "ThinkingDropped"
     return dropped === 0 ? undefined : this.#publish({ _tag, ...this.#numbers(), target, dropped })
-  }
-
-  /** The request is sent again, because its idle connection was closed. */
-  repeated({ target }: Attempt): Told {
-    return this.#publish({ _tag: "StaleConnection", ...this.#numbers(), target: target.ref })
   }
 
   /** How the text of an attempt was joined to what had been shown. */

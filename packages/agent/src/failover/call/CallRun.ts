@@ -136,10 +136,7 @@ export class CallRun {
         this.#outcome.heard()
         this.chain.limiter?.learnUnsafe(attempt.target.ref, headers)
       },
-      repeated: () => {
-        const told = this.#report.repeated(attempt)
-        if (told !== undefined) Effect.runForkWith(this.#context.fiber.context)(told)
-      },
+      repeated: () => this.#report.repeated(),
       repaired: (repair) => this.#report.repaired(repair)
     })
   }
@@ -192,7 +189,7 @@ export class CallRun {
       }
       this.#trace?.answered()
       const event = this.#outcome.cut(attempt, answer)
-      return after(this.#report.read(attempt), this.#fed(event))
+      return after(this.#report.attemptEnded(attempt.target.ref), this.#fed(event))
     })
   }
 

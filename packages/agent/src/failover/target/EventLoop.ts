@@ -3,7 +3,7 @@
  *
  * What arrived in that time has not been read, and what should have been sent was not. A time limit therefore does not
  * count it. A timer that is due every {@link beatEvery} milliseconds shows it by its delay. The timer runs only while a
- * limit is watched, and does not keep the process alive.
+ * limit is watched.
  *
  * **Limits.** A standstill is measured up to {@link beatEvery} milliseconds too short. Delays of up to {@link usual}
  * milliseconds, as in a busy process, do not count.

@@ -32,7 +32,7 @@ export interface ProviderRequest extends LanguageModel.ProviderOptions {
    * without a byte of an answer. Default: repeats are not reported.
    */
   readonly repeated?: (() => void) | undefined
-  /** Hears of each part of the answer that was read otherwise than it is written. Default: nobody does. */
+  /** Called for each part of the answer that was read otherwise than it is written. Default: repairs are not reported. */
   readonly repaired?: ((repair: Repair) => void) | undefined
 }
 

@@ -139,7 +139,7 @@ export interface Origin {
   readonly model: string
 }
 
-/** A number that is long enough to be nobody's status, and a number in brackets in a sentence. */
+/** A number that is too long for an HTTP status, and a number in brackets in a sentence. */
 const number = /^\d{4,6}$/
 const bracketed = /[([](\d{4,6})[)\]]/g
 
@@ -165,14 +165,11 @@ export const prefixed = (facts: ErrorFacts, { provider, endpoint, model }: Origi
   if (known.length > 0) {
     const inText = [...text.matchAll(bracketed)].map(([, code = ""]) => code)
     for (const vendor of known) for (const code of [...plain, ...inText]) found.push(`${vendor}/${code}`)
-  } else if (found.length === 0 && (mentionsZhipu.test(text) || unnamed.test(provider))) {
+  } else if (found.length === 0 && mentionsZhipu.test(text)) {
     for (const code of plain.filter(isZhipu)) found.push(`zhipu/${code}`)
   }
   return found.length === 0 ? facts : { ...facts, codes: [...found, ...codes] }
 }
-
-/** What `outlast classify` calls an error whose vendor nobody noted. */
-const unnamed = /^(?:other|proxy)$/
 
 /** Chinese, or the name of the platform. */
 const mentionsZhipu = /[\u4e00-\u9fff]|bigmodel|z\.ai/
