@@ -56,7 +56,7 @@ describe("lines in the log without any layer", () => {
         const next = keys.length === 1 ? "anthropic/m2#KEY_m2" : "anthropic/m1#KEY_B"
         assert.strictEqual(
           log.lines[0],
-          `Error: anthropic/m1#KEY_A: the key was refused (HTTP 401). Set KEY_A to a valid key, or add another key. Calls go to ${next} instead.`
+          `Error: anthropic/m1#KEY_A: the key was refused (HTTP 401). Set KEY_A to a valid key, or add another key. The call goes on at ${next}.`
         )
       })
     )

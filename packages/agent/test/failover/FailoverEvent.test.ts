@@ -110,8 +110,8 @@ describe("the events of a call", () => {
         "AttemptFailed 3 vendor/m ServerError",
         "CooldownOpened model ServerError 10000",
         "TargetSwitched 4 vendor/m -> vendor/m2 ServerError",
-        "ModelChanged vendor/m2 Switched to m2: m failed.",
         "AttemptStarted 4 vendor/m2 +0 after ServerError",
+        "ModelChanged vendor/m2 Switched to m2: m failed.",
         "CallSucceeded 4 vendor/m2 5"
       ])
     })

@@ -11,7 +11,6 @@ import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Usage } from "../../conversation/Usage.ts"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
 import type { Leavable } from "../../failure/reasons/Leavable.ts"
-import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { Verdict } from "../../recovery/Seam.ts"
 import { isDiminishing } from "../../recovery/Truncation.ts"
 import type { CooldownOpened } from "../chain/TargetEvent.ts"
@@ -131,7 +130,7 @@ export class CallReport {
   sent(action: Sending): Told {
     const acted = eventOf(action, this.#numbers())
     const started = this.#isSilent ? undefined : this.#started(action)
-    return acted === undefined ? started : inTurn(inTurn(this.#publish(acted), this.#moved(action)), started)
+    return acted === undefined ? started : inTurn(this.#publish(acted), started)
   }
 
   #started({ target }: Sending): Told {
@@ -189,14 +188,19 @@ export class CallReport {
     return inTurn(this.attemptEnded(target.ref), told)
   }
 
-  succeeded(attempt: Attempt, usage: Usage | undefined, costUsd: number | undefined): Told {
+  /** The target of the attempt answers: the first part of its answer has come, or all of it. */
+  answers({ target: { ref }, startedAt }: Attempt): Told {
     const { chain } = this.#context
-    const { ref } = attempt.target
     // Orders that rotate models on purpose change the model without news.
     const isNews =
-      attempt.startedAt >= chain.memory.servingSince &&
+      startedAt >= chain.memory.servingSince &&
       (chain.order === Order.inOrder || this.#state.ledger.switches > 0)
-    const news = isNews ? this.#announce(ref, this.#state.lastFailure) : undefined
+    return isNews ? this.#announce(ref) : undefined
+  }
+
+  succeeded(attempt: Attempt, usage: Usage | undefined, costUsd: number | undefined): Told {
+    const { ref } = attempt.target
+    const news = this.answers(attempt)
     if (this.#isSilent) return news
     const told = this.#publish({
       _tag: "CallSucceeded",
@@ -245,18 +249,15 @@ export class CallReport {
       : this.#publish({ _tag: "SeamUnsure", ...of, kept, doubt })
   }
 
-  /** Announces the change of model when an attempt goes to another target than the last one. */
-  #moved(action: Sending): Told {
-    if (!("from" in action) || action.from.id === action.target.id) return undefined
-    const { from, target, failure } = action
-    return isChange(from, target) ? this.#announce(target, failure) : undefined
-  }
-
   /** One notice for each change of the model that answers, whichever call finds it. */
-  #announce(target: TargetRef, failure: ProviderFailure | undefined): Told {
+  #announce(target: TargetRef): Told {
     const { memory, policy, targets } = this.#context.chain
     const { log, serving: from } = memory
     if (!isChange(from, target)) return undefined
+    // The reason is what happened at the model that answered before, not at targets between.
+    const failure = [...this.#state.tries.values()].findLast(
+      ({ failure }) => failure?.target !== undefined && !isChange(from, failure.target)
+    )?.failure
     memory.serving = target
     memory.servingSince = this.#context.now()
     const isBack = !isChange(target, targets[0].ref)

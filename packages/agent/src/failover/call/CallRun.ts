@@ -166,6 +166,11 @@ export class CallRun {
     this.#outcome.progressed(now)
   }
 
+  /** The first part of the attempt's answer has come. The Effect, if there is one, tells of a change of model. */
+  answers(attempt: Attempt): Effect.Effect<void> | undefined {
+    return this.#report.answers(attempt)
+  }
+
   /** The attempt failed; `usage` is what it is known to have taken. Returns the next attempt. */
   failed(attempt: Attempt, failure: ProviderFailure, commit: Commit, usage?: Usage): Next {
     return Effect.suspend(() => {

@@ -83,13 +83,13 @@ export const streamText = <E>(
             ? cut(end)
             : Effect.flatMap(failureOf(end, opened.attempt.target.ref), failed)
         })
-        const received = (out: ReadonlyArray<Part>): PullOf<E> => {
+        const received = (out: ReadonlyArray<Part>, isFirst: boolean): PullOf<E> => {
           const { seam } = gate
-          return seam === undefined
-            ? shown(out)
-            : Effect.andThen(run.joined(opened.attempt, seam), shown(out))
+          const told = isFirst ? run.answers(opened.attempt) : undefined
+          const next = told === undefined ? shown(out) : Effect.andThen(told, shown(out, true))
+          return seam === undefined ? next : Effect.andThen(run.joined(opened.attempt, seam), next)
         }
-        const shown = (out: ReadonlyArray<Part>): PullOf<E> => {
+        const shown = (out: ReadonlyArray<Part>, hasNews = false): PullOf<E> => {
           const { finish } = gate
           if (finish !== undefined) {
             return format === undefined || !ObjectAnswer.isDue(out)
@@ -97,7 +97,7 @@ export const streamText = <E>(
               : judged(format, out, finish)
           }
           if (isShown(out)) isGiven = true
-          return shownOr(out)
+          return shownOr(hasNews ? [...news(), ...out] : out)
         }
         const judged = (
           format: ObjectFormat,
@@ -291,7 +291,7 @@ class Opened {
 
   /** Waits for the provider, and hands on what the consumer may see of what came, or why nothing did. */
   pull<E>(
-    received: (out: ReadonlyArray<Part>) => PullOf<E>,
+    received: (out: ReadonlyArray<Part>, isFirst: boolean) => PullOf<E>,
     failed: (failure: ProviderFailure) => PullOf<E>
   ): PullOf<E> {
     const now = this.#run.now()
@@ -305,9 +305,10 @@ class Opened {
     return Queue.takeAll(this.#ready).pipe(
       Effect.matchEffect({
         onSuccess: (arrays) => {
+          const hadBegun = this.#begun
           const out = this.#read(arrays.length === 1 ? arrays[0] : arrays.flat(), now, waitedFrom)
           // An attempt that has ended is not slow any more.
-          if (!this.#tooSlow || this.#gate.end !== undefined) return received(out)
+          if (!this.#tooSlow || this.#gate.end !== undefined) return received(out, !hadBegun && this.#begun)
           const slow = local("limit/slow", new Timeout({ phase: "idle", local: true }), ref)
           return failed(slow)
         },

@@ -28,7 +28,7 @@ export class ChainLog {
     if (target === undefined || !needsPerson.has(reason._tag)) return undefined
     if (this.#refused.get(target.id) === reason._tag) return undefined
     this.#refused.set(target.id, reason._tag)
-    const where = next === undefined ? "" : ` Calls go to ${next.id} instead.`
+    const where = next === undefined ? "" : ` The call goes on at ${next.id}.`
     return { level: "Error", text: `${about(failure)}${where}` }
   }
 
