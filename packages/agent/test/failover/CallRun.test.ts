@@ -267,9 +267,10 @@ describe("a cooldown", () => {
         [1_000, "A"],
         [1_000, "B"],
         [2_000, "B"],
-        [2_000, "A"],
-        [2_000, "B"],
-        [2_000, "A"]
+        // One backoff over both.
+        [6_000, "A"],
+        [14_000, "B"],
+        [14_000, "A"]
       ])
       const missing = yield* model("m", [{ times: 2, fault: status(404) }], twoKeys)
       yield* Effect.gen(function* () {

@@ -389,7 +389,7 @@ describe("repeating or leaving a target", () => {
   does(
     "asks every target once before it asks one again",
     [fails(server), fails(server), fails(server), cancelled],
-    "Attempt m1 free; Switch m2; Switch m3; Switch m1; GiveUp Cancelled",
+    "Attempt m1 free; Switch m2; Switch m3; Switch m1 +1000; GiveUp Cancelled",
     { views: viewsOf("m1", "m2", "m3"), policy: { patience: ms(0) }, rows: leavesAtOnce }
   )
   does(
@@ -401,7 +401,7 @@ describe("repeating or leaving a target", () => {
   does(
     "goes back to a key of the model within the patience, to its very end",
     [fails(server, { elapsed: 2_500 }), fails(server, { elapsed: 2_500 }), cancelled],
-    "Attempt a free; Switch b; Switch a; GiveUp Cancelled",
+    "Attempt a free; Switch b; Switch a +1000; GiveUp Cancelled",
     { views: [...keysOf("a", "b"), ...viewsOf("m1")], rows: leavesAtOnce }
   )
   does(
@@ -606,7 +606,7 @@ describe("a wait that the server named", () => {
   does(
     "keeps no call from the target where the row ignores it",
     [failsFor(server, 3_000), fails(server), cancelled],
-    "Attempt m1 free; Switch m2; Switch m1; GiveUp Cancelled",
+    "Attempt m1 free; Switch m2; Switch m1 +1000; GiveUp Cancelled",
     {
       policy: { patience: ms(0) },
       rows: { ServerError: { ...leavesAtOnce.ServerError, retryAfter: "ignored" } }
@@ -885,7 +885,7 @@ describe("when no target is ready", () => {
       calm,
       cancelled
     ],
-    "Attempt m2 free; Switch m1 probe; Wait 30000 for m1; Attempt m1; Switch m2 probe; GiveUp Cancelled",
+    "Attempt m2 free; Switch m1 probe; Wait 30000 for m1; Attempt m1; Switch m2 +2000 probe; GiveUp Cancelled",
     { policy: { whenAllOut: "probe" }, rows: { ServerError: { cooldown: undefined } } }
   )
   does(

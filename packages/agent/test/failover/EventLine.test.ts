@@ -54,7 +54,7 @@ describe("Outlast.layerLog", () => {
           "Info:   key of anthropic/m1#KEY_B is out for 600 s: Auth",
           "Info: → openai/m2#KEY_C, attempt 3 after 0.0 s: Auth (HTTP 401, rule code/key)",
           "Warn: ✗ ServerError (HTTP 500): openai/m2#KEY_C, rule transport/crashed",
-          "Info: … waiting 1.0 s before the same target is asked again: openai/m2#KEY_C",
+          "Info: … waiting 1.0 s before the next attempt: openai/m2#KEY_C",
           "Info: → openai/m2#KEY_C, attempt 4 after 1.0 s: ServerError (HTTP 500, rule transport/crashed)",
           "Warn:   Switched to m2: m1 refused the key.",
           "Info: ✓ m2"

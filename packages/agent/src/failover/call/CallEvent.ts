@@ -276,7 +276,7 @@ const made = ({ attempt }: OfCall) => some(attempt)
 const info = (text: string): Warnings.Line => ({ level: "Info", text })
 
 const waitsFor: Readonly<Record<WaitReason, string>> = {
-  backoff: "before the same target is asked again",
+  backoff: "before the next attempt",
   cooldown: "because all targets are out",
   circuit: "for a circuit to let a probe through",
   limit: "for a turn within the known limits",

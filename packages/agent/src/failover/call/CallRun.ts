@@ -314,11 +314,13 @@ export class CallRun {
     return Effect.suspend(() => {
       const since = this.#since
       const { until, soonest, forBudget } = action
-      const delay = Math.max(0, until - this.now())
+      const hopesUntil = forBudget ? this.#hopesUntil(until) : until
+      const isHopeful = forBudget && isWorking(this.#state, this.#context.snapshot(this.now(), true))
+      const delay = Math.max(0, (isHopeful ? until : Math.min(until, hopesUntil)) - this.now())
       const wait = forBudget ? Waits.forBudget(soonest.target, delay) : Waits.untilBack(soonest, delay)
       const back = new Set<string>()
       const sleep = forBudget
-        ? this.#queued(until, since)
+        ? this.#queued(until, since, hopesUntil)
         : Effect.as(
             soonest.refused ? this.#refused(soonest, delay, since, back) : this.#sleep(until, since),
             undefined
@@ -358,11 +360,15 @@ export class CallRun {
     return Waits.asleepUnless(delay, Effect.raceFirst(reset, Waits.looking(delay, isClosed)))
   }
 
-  #queued(until: number, since: number): Effect.Effect<TargetRef | undefined> {
-    const { policy } = this.chain
+  /** Until when a call waits for the retry budget where no target answers. */
+  #hopesUntil(until: number): number {
     // The state counts the whole wait already.
     const spent = this.#state.ledger.spent - (until - this.now())
-    const hopesUntil = this.now() + hopesFor - spent
+    return this.now() + hopesFor - spent
+  }
+
+  #queued(until: number, since: number, hopesUntil: number): Effect.Effect<TargetRef | undefined> {
+    const { policy } = this.chain
     const restsUntil = this.now() + Call.restOf(policy, this.#state)
     const snapshot = () => this.#context.snapshot(this.now(), true)
     return this.#outcome.queued(until, {

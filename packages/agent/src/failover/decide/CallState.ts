@@ -433,7 +433,8 @@ const onFailure = (
   const { equivalents, rest } = candidates(policy, state, others, here)
   const equivalent = Choice.preferred(equivalents, state, snapshot, after)
   const other = equivalent ?? Choice.preferred(rest, state, snapshot, after)
-  if (other !== undefined) {
+  const delayThere = other === undefined ? 0 : returnDelay(row, state, other.ref, draw)
+  if (other !== undefined && delayThere <= Math.max(0, timeLeft(policy, state, snapshot))) {
     const stays =
       // Stryker disable next-line ConditionalExpression: for the types; a comparison with `undefined` is false.
       repeat !== undefined &&
@@ -444,7 +445,7 @@ const onFailure = (
         : preferredToEquivalent(policy, row, state, here, failure, repeat))
     return stays
       ? send(policy, state, here, repeat, notBefore, snapshot)
-      : send(policy, state, other.ref, 0, leaving, snapshot)
+      : send(policy, state, other.ref, delayThere, leaving, snapshot)
   }
   if (repeat !== undefined) {
     const soonest = Choice.soonest(
@@ -586,6 +587,16 @@ const repeatDelay = (
   // Another call may have opened a cooldown for the target in the meantime, or this call has probed it.
   const out = Cool.outOf(snapshot.cooldowns, here, snapshot.now + wait.millis)
   return out === undefined ? wait.millis : undefined
+}
+
+/**
+ * Milliseconds before the call goes to `target`. It goes at once to a target that it has not asked. Once all have failed,
+ * one backoff holds over all of them: it grows with each further attempt, wherever that was made.
+ */
+const returnDelay = (row: Row, { ledger, tries }: CallState, { id }: TargetRef, draw: number): number => {
+  const own = tries.get(id)
+  if (own?.failure === undefined || own.backAt !== undefined || row.then !== "retry" || !row.worthWaiting) return 0
+  return Backoff.delay(row.backoff, ledger.attempts - ledger.sweeps - tries.size + 1, own.delay, draw)
 }
 
 /** Milliseconds that each wait lasts at least once a call has made as many waits as it may make attempts: so it ends. */
