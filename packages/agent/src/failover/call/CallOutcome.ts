@@ -197,13 +197,13 @@ export class CallOutcome {
   // How it ended
   // ---------------------------------------------------------------------------
 
-  /** The attempt failed; `usage` is what it is known to have taken. `keptText`: see {@link Failed}. */
+  /** The attempt failed; `usage` is what it is known to have taken. `more`: see {@link Failed}. */
   failed(
     attempt: Attempt,
     failure: ProviderFailure,
     commit: Commit,
     usage: Usage | undefined,
-    keptText?: boolean
+    more: Pick<Failed, "keptText" | "silent"> = {}
   ): Failed {
     const { chain, conversation } = this.#context
     const spent = this.#spent(attempt, usage)
@@ -212,7 +212,7 @@ export class CallOutcome {
     const isProven = this.#landed(failure)
     this.#probe = undefined
     if (chain.policy.breaker === "inside") this.#admission.settle(failure)
-    return { _tag: "Failed", failure, commit, isProven, keptText, ...spent }
+    return { _tag: "Failed", failure, commit, isProven, ...more, ...spent }
   }
 
   /** The output limit cut the answer. */

@@ -171,11 +171,14 @@ export class CallRun {
     return this.#report.answers(attempt)
   }
 
-  /** The attempt failed; `usage` is what it is known to have taken. Returns the next attempt. */
-  failed(attempt: Attempt, failure: ProviderFailure, commit: Commit, usage?: Usage): Next {
+  /**
+   * The attempt failed; `usage` is what it is known to have taken, and `silent` are the milliseconds since its last part.
+   * Returns the next attempt.
+   */
+  failed(attempt: Attempt, failure: ProviderFailure, commit: Commit, usage?: Usage, silent?: number): Next {
     return Effect.suspend(() => {
       this.#trace?.failed(failure)
-      const event = this.#outcome.failed(attempt, failure, commit, usage)
+      const event = this.#outcome.failed(attempt, failure, commit, usage, { silent })
       return after(this.#report.failed(attempt, event), this.#fed(event))
     })
   }
@@ -189,7 +192,9 @@ export class CallRun {
       if (answer.byWindow) {
         const failure = local(windowFull, new ContextOverflow({}), attempt.target.ref)
         this.#trace?.failed(failure)
-        const event = this.#outcome.failed(attempt, failure, answer.commit, answer.usage, answer.hasText)
+        const event = this.#outcome.failed(attempt, failure, answer.commit, answer.usage, {
+          keptText: answer.hasText
+        })
         return after(this.#report.failed(attempt, event), this.#fed(event))
       }
       this.#trace?.answered()

@@ -125,10 +125,10 @@ export const streamText = <E>(
         const failed = (failure: ProviderFailure): PullOf<E> => {
           if (gate.commit === "text") author = opened.attempt
           if (!isWrongObject(failure)) wrong = undefined
-          const { attempt } = opened
+          const { attempt, silence } = opened
           const { end } = gate
           const next = opened.close.pipe(
-            Effect.andThen(run.failed(attempt, opened.located(failure), gate.commit, usageOf(end)))
+            Effect.andThen(run.failed(attempt, opened.located(failure), gate.commit, usageOf(end), silence))
           )
           return Effect.matchEffect(next, {
             onSuccess: goOn,
@@ -277,6 +277,11 @@ class Opened {
   get #late(): ProviderFailure {
     const phase = this.#begun ? "idle" : "first-token"
     return local(`limit/${phase}`, new Timeout({ phase, local: true }), this.attempt.target.ref)
+  }
+
+  /** Milliseconds that the call has waited for the provider since it last sent something. */
+  get silence(): number {
+    return this.#silent + (this.#waitingSince === undefined ? 0 : this.#run.awake() - this.#waitingSince)
   }
 
   /** Ends the request. */

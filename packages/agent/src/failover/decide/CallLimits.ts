@@ -28,10 +28,11 @@ export const isLate = (policy: Policy, state: CallState, snapshot: Snapshot): bo
   timeLeft(policy, state, snapshot) <= 0
 
 /**
- * Time of an attempt that counts against the deadline. An attempt that streamed text was working, so its time does
- * not count.
+ * Time of an attempt that counts against patience and deadline. An attempt that streamed text was working until its last
+ * part: only the silence behind it counts.
  */
-export const timeCounted = ({ commit, elapsed }: Failed): number => (commit === "text" ? 0 : elapsed)
+export const timeCounted = ({ commit, elapsed, silent = 0 }: Failed): number =>
+  commit === "text" ? silent : elapsed
 
 /**
  * One silent attempt may take longer than the whole deadline. When that attempt used up the deadline, the call still

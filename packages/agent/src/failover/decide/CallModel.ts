@@ -55,6 +55,8 @@ export interface Failed extends Spent {
    * compaction, or delivered. Default: nothing is kept.
    */
   readonly keptText?: boolean | undefined
+  /** Milliseconds that the call has waited since the last part of a stream that had begun. Default 0. */
+  readonly silent?: number | undefined
 }
 
 /** An answer that the output limit cut. */

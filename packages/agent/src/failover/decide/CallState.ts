@@ -595,7 +595,8 @@ const repeatDelay = (
  */
 const returnDelay = (row: Row, { ledger, tries }: CallState, { id }: TargetRef, draw: number): number => {
   const own = tries.get(id)
-  if (own?.failure === undefined || own.backAt !== undefined || row.then !== "retry" || !row.worthWaiting) return 0
+  if (own?.failure === undefined || own.backAt !== undefined || row.then !== "retry" || !row.worthWaiting)
+    return 0
   return Backoff.delay(row.backoff, ledger.attempts - ledger.sweeps - tries.size + 1, own.delay, draw)
 }
 
