@@ -212,21 +212,25 @@ describe("the choice of the next target", () => {
     })
   )
 
-  it.effect("takes only a larger window for a conversation that is too large, no unknown one", () =>
-    Effect.gen(function* () {
-      const tooLarge = [always(status(413))]
-      const small = yield* model("m1", tooLarge, { info: { contextWindow: 1_000 } })
-      const same = yield* model("m2", [], { info: { contextWindow: 1_000 } })
-      const unknown = yield* model("m3", [])
-      const large = yield* model("m4", [], { info: { contextWindow: 2_000 } })
-      const response = yield* ask.pipe(over([small, same, unknown, large]))
-      assert.strictEqual(Option.getOrThrow(Outlast.answeredBy(response.content)).target, "anthropic/m4")
-      assert.deepStrictEqual([yield* times(same), yield* times(unknown)], [[], []])
+  it.effect(
+    "takes a larger window for a conversation that is too large, or an unknown one once for each model",
+    () =>
+      Effect.gen(function* () {
+        const tooLarge = [always(status(413))]
+        const small = yield* model("m1", tooLarge, { info: { contextWindow: 1_000 } })
+        const same = yield* model("m2", [], { info: { contextWindow: 1_000 } })
+        const unknown = yield* model("m3", tooLarge, { keys: twoKeys.keys })
+        const large = yield* model("m4", [], { info: { contextWindow: 2_000 } })
+        const response = yield* ask.pipe(over([small, same, large, unknown]))
+        assert.strictEqual(Option.getOrThrow(Outlast.answeredBy(response.content)).target, "anthropic/m4")
+        assert.deepStrictEqual([yield* times(same), yield* times(unknown)], [[], []])
 
-      const failed = yield* failureOf(ask).pipe(over([small, same, unknown]))
-      assert.isTrue(failed._tag === "ProviderFailure" && failed.reason._tag === "ContextOverflow")
-      assert.deepStrictEqual([yield* times(same), yield* times(unknown)], [[], []])
-    })
+        const failed = yield* failureOf(ask).pipe(over([small, same, unknown]))
+        assert.isTrue(failed._tag === "ProviderFailure" && failed.reason._tag === "ContextOverflow")
+        assert.strictEqual((yield* times(same)).length, 0)
+        // Not by its second key: that is the same window.
+        assert.strictEqual((yield* times(unknown)).length, 1)
+      })
   )
 
   it.effect("waits for a larger window that cools, and never repeats at the small one", () =>

@@ -1039,7 +1039,7 @@ describe("remedies for a failure", () => {
   does(
     "a conversation that cannot be compacted goes to a larger window",
     [fails(tooLong(100_000))],
-    "Attempt m1 free; Switch m4; GiveUp ContextOverflow",
+    "Attempt m1 free; Switch m3; Switch m4; GiveUp ContextOverflow",
     {
       views: withInfo(
         viewsOf("m1", "m2", "m3", "m4"),
@@ -1135,7 +1135,7 @@ describe("remedies for a failure", () => {
   does(
     "an overflow lowers the output limit, then compacts",
     [fails(new FailoverReason.ContextOverflow({ limit: 200_000, requested: 210_000, output: 64_000 }))],
-    "Attempt m1 free; LowerOutputLimit m1 to 53000; Compact m1; Attempt m1; GiveUp ContextOverflow",
+    "Attempt m1 free; LowerOutputLimit m1 to 53000; Compact m1; Attempt m1; Switch m2; LowerOutputLimit m2 to 53000; GiveUp ContextOverflow",
     { around: { canCompact: true }, policy: { maxCompactions: 1 } }
   )
   does(

@@ -360,7 +360,7 @@ export interface CallState {
   /** Milliseconds until that failure. */
   readonly failedAfter: number
   readonly inARow: { readonly class: string; readonly count: number } | undefined
-  /** The largest context window that the conversation did not fit, in tokens. */
+  /** The largest known context window that the conversation did not fit, in tokens; 0 where none is known. */
   readonly overflowed: number | undefined
   /** Targets that a circuit or a limit on our side refused, by target id. */
   readonly refused: ReadonlyMap<string, Refused>

@@ -329,8 +329,8 @@ const afterFailure = (
       count: state.inARow?.class === of && state.left?.id === id ? state.inARow.count + 1 : 1
     },
     overflowed:
-      failure.reason._tag === "ContextOverflow" && window !== undefined
-        ? Math.max(window, state.overflowed ?? 0)
+      failure.reason._tag === "ContextOverflow"
+        ? Math.max(window ?? 0, state.overflowed ?? 0)
         : state.overflowed,
     tries: new Map(state.tries).set(id, {
       count: tries?.count ?? 0,

@@ -161,7 +161,7 @@ const isExhausted = (
   { ref, info }: TargetView,
   snapshot: Snapshot
 ): boolean => {
-  if ((info.contextWindow ?? 0) <= (state.overflowed ?? -Infinity)) return true
+  if (isTooSmall(state, ref, info)) return true
   const tries = state.tries.get(ref.id)
   if (tries?.failure === undefined) return false
   // A wait that the provider names allows a repeat behind it.
@@ -169,6 +169,19 @@ const isExhausted = (
   const row = rowOf(policy, tries.failure)
   const used = row.pool === "own" ? (tries.classes.get(policy.classOf(tries.failure)) ?? 0) : tries.count
   return used - tries.released >= row.attempts && !mayGoOn(policy, state, ref.id, snapshot)
+}
+
+/** An unknown window may be larger than the one that overflowed, unless it is that of the same model. */
+const isTooSmall = (
+  { overflowed, tries }: CallState,
+  { model }: TargetRef,
+  { contextWindow }: ModelInfo
+): boolean => {
+  if (overflowed === undefined) return false
+  if (contextWindow !== undefined) return contextWindow <= overflowed
+  return [...tries.values()].some(
+    ({ failure }) => failure?.reason._tag === "ContextOverflow" && failure.target?.model === model
+  )
 }
 
 /** Milliseconds for which an answer shows that its target works. */
