@@ -226,6 +226,9 @@ export const usedHere = (
 export const isNotBefore = (row: Row, { retryAfter }: ProviderFailure): boolean =>
   row.cooldown?.retryAfter === "not-before" && retryAfter !== undefined
 
+/** Milliseconds for which an answer shows that a key is valid. */
+const trustedFor = 60 * 60 * 1_000
+
 /** Consecutive failures after which a target is no alternative to another one, as long as the last one is recent. */
 const downAfter = 3
 
@@ -242,7 +245,7 @@ export const cooldownFor = (
   { cooldown: rule, worthWaiting }: Row,
   { failure, isProven = false }: Failed,
   target: TargetRef,
-  { now, cooldowns, targets, streaks }: Snapshot
+  { now, cooldowns, targets, streaks, answered }: Snapshot
 ): Cooldown | undefined => {
   if (rule === undefined || Cool.isOpen(cooldowns, rule.scope, target, now)) return undefined
   const { retryAfter } = failure
@@ -263,7 +266,14 @@ export const cooldownFor = (
     ) === undefined
   const mayGuess = !coversAll && !isLast
   if (named === undefined && !mayGuess) return undefined
-  const guess = mayGuess ? Cool.length(rule, Cool.streakOf(cooldowns, rule.scope, target, now), named) : 0
+  const isTrusted =
+    rule.trusted !== undefined &&
+    targets.some(
+      ({ ref }) =>
+        Cool.covers(rule.scope, target, ref) && now - (answered.get(ref.id) ?? -Infinity) < trustedFor
+    )
+  const streak = Cool.streakOf(cooldowns, rule.scope, target, now)
+  const guess = mayGuess ? Cool.length(rule, streak, named, isTrusted) : 0
   const isNamed = named !== undefined && (rule.retryAfter === "not-before" || named >= guess)
   const length = isNamed ? named : guess
   return { scope: rule.scope, target, until: now + length, failure, named: isNamed }

@@ -169,9 +169,12 @@ export const streakOf = (
 
 /**
  * Returns the length of the next cooldown in milliseconds, after `streak` cooldowns without a success. `named` is the
- * wait that the server named. A rule with `wins` starts from it.
+ * wait that the server named. A rule with `wins` starts from it. `isTrusted`: a target of the scope has answered lately.
  */
-export const length = (rule: CooldownRule, streak: number, named?: number): number => {
+export const length = (rule: CooldownRule, streak: number, named?: number, isTrusted = false): number => {
+  if (isTrusted && rule.trusted !== undefined) {
+    return streak === 0 ? Duration.toMillis(rule.trusted) : length(rule, streak - 1, named)
+  }
   const first = rule.retryAfter === "wins" ? (named ?? rule.initial) : rule.initial
   if (first === "forever") return Infinity
   return Math.min(Duration.toMillis(rule.cap), Duration.toMillis(first) * rule.factor ** streak)

@@ -33,6 +33,9 @@ export const classOf = (failure: ProviderFailure): DefaultClass => {
 
 const backoff = (cap: Duration.Input) => Backoff.exponential({ initial: "1 second", factor: 2, cap })
 
+/** Cooldown of a target after an unknown failure. Also the maximum for a verdict that rests on words alone. */
+const unknownCooldown: Duration.Duration = Duration.seconds(30)
+
 const isWide = (scope: Scope): boolean => scope === "model" || scope === "endpoint"
 
 const cooldown = (
@@ -47,7 +50,8 @@ const cooldown = (
   initial: initial === "forever" ? initial : Duration.fromInputUnsafe(initial),
   factor: 2,
   cap: Duration.fromInputUnsafe(cap),
-  retryAfter
+  retryAfter,
+  byWords: unknownCooldown
 })
 
 /** The base for rows of your own policies: one attempt, then the next target, no cooldown. */
@@ -76,9 +80,6 @@ export const steady = (scope: Scope, length: Duration.Input): CooldownRule => {
 }
 
 const stop: Row = { ...base, then: "stop" }
-
-/** Cooldown of a target after an unknown failure. Also the maximum for a verdict that rests on words alone. */
-export const unknownCooldown: Duration.Duration = Duration.seconds(30)
 
 /**
  * First cooldown where the server named no wait. It is a guess from a few failures, so it is short, and doubles until a
@@ -136,7 +137,12 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
     cooldown: { ...cooldown("endpoint", "10 minutes"), proof: "one-call", retryAfter: "minimum" },
     circuit: "endpoint"
   },
-  Auth: { ...base, then: "move", cooldown: cooldown("key", "10 minutes", "1 hour") },
+  // Identity services fail for seconds: a key that has worked is not dead at once.
+  Auth: {
+    ...base,
+    then: "move",
+    cooldown: { ...cooldown("key", "10 minutes", "1 hour"), trusted: Duration.seconds(10) }
+  },
   AuthPermanent: { ...base, then: "move", cooldown: cooldown("key", "forever") },
   Billing: { ...base, then: "move", cooldown: cooldown("key", "30 minutes", "1 hour") },
   ModelNotFound: {

@@ -52,7 +52,9 @@ const cooldown = Kind.object<CooldownRule>(
     factor: required(is.number({ min: 1 })),
     cap: required(Kind.duration()),
     retryAfter: required(is.oneOf("minimum", "wins", "not-before", "ignored")),
-    proof: is.oneOf("one-call", "several-calls")
+    proof: is.oneOf("one-call", "several-calls"),
+    byWords: is.duration(),
+    trusted: is.duration()
   }
 )
 

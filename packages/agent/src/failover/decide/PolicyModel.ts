@@ -57,6 +57,16 @@ export interface CooldownRule {
    * Default `one-call`.
    */
   readonly proof?: "one-call" | "several-calls" | undefined
+  /**
+   * Longest cooldown for a verdict that rests on words alone. It then also needs the proof of `several-calls`. Default:
+   * such a verdict counts like any other.
+   */
+  readonly byWords?: Duration.Duration | undefined
+  /**
+   * Length of the first cooldown where a target of the scope has answered within the last hour. The next one has the
+   * length of `initial`. Default: `initial`.
+   */
+  readonly trusted?: Duration.Duration | undefined
 }
 
 /**

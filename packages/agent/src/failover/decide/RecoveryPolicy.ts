@@ -9,11 +9,10 @@ import { Duration } from "effect"
 import type { CircuitBreaker } from "@outlast/resilience"
 import { Backoff } from "@outlast/resilience"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
-import * as LearnedWords from "../../failure/rules/LearnedWords.ts"
 import * as Kind from "../../options/Kind.ts"
 import * as Nudging from "../../recovery/Nudge.ts"
 import * as Ladder from "../../recovery/Truncation.ts"
-import { classOf, rows, unknownCooldown } from "./DefaultRows.ts"
+import { classOf, rows } from "./DefaultRows.ts"
 import * as Notice from "./Notice.ts"
 import * as PolicyChecks from "./PolicyChecks.ts"
 import type { CooldownRule, RecoveryPolicy, Row } from "./PolicyModel.ts"
@@ -138,20 +137,24 @@ export const rowOf = <Class extends string>(policy: RecoveryPolicy<Class>, failu
     : row
 }
 
-/**
- * Shortens the cooldown of a verdict that was learned from words. Such a verdict is as uncertain as an unknown
- * failure.
- */
-const withShortCooldown = (row: Row, { evidence }: ProviderFailure): Row =>
-  row.cooldown === undefined || evidence.rule !== LearnedWords.ruleId
+/** Shortens the cooldown of a verdict that rests on words alone, and asks for more proof. */
+const withShortCooldown = (row: Row, failure: ProviderFailure): Row =>
+  row.cooldown?.byWords === undefined || !restsOnWords(failure)
     ? row
-    : { ...row, cooldown: atMost(row.cooldown, unknownCooldown) }
+    : { ...row, cooldown: { ...atMost(row.cooldown, row.cooldown.byWords), proof: "several-calls" } }
 
 const atMost = (rule: CooldownRule, limit: Duration.Duration): CooldownRule => ({
   ...rule,
   initial: rule.initial === "forever" ? limit : Duration.min(rule.initial, limit),
   cap: Duration.min(rule.cap, limit)
 })
+
+/** True when neither a code, a named wait nor the status says what happened: a 400 and a 500 stand for anything. */
+const restsOnWords = ({ evidence: { signal, status }, retryAfter }: ProviderFailure): boolean =>
+  signal === "text" && retryAfter === undefined && (status === undefined || !telling.has(status))
+
+/** Statuses that say what is wrong: the key, the money, the model, the size, the pace, the load. */
+const telling: ReadonlySet<number> = new Set([401, 402, 403, 404, 407, 408, 410, 413, 429, 503, 504, 529])
 
 /** True when a verdict rests on words alone: without a code, and without a status that blames the request. */
 export const isHearsay = ({ evidence: { signal, status } }: ProviderFailure): boolean =>

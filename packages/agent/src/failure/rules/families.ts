@@ -108,7 +108,9 @@ export const families: ReadonlyArray<Rule.Rule> = [
     blamed,
     [
       "(response|output|answer|tool|format|parameter|parameters|name is required|memory|language model)",
-      "(vision|image|images|multimodal|audio|video|pdf)"
+      "(vision|image|images|multimodal|audio|video|pdf)",
+      // A model that refuses something exists.
+      "(not|doesn't|didn't|cannot|can't|couldn't|isn't able to|unable to) (support|accept|allow|process|handle|follow|use|take|read)"
     ]
   ),
   family(
