@@ -30,7 +30,7 @@ const withPolicy = (changes: object) => withOptions({ policy: { ...interactive, 
 const withRow = (changes: object) =>
   withPolicy({ rows: { ...rows, RateLimit: { ...rows.RateLimit, ...changes } } })
 const classes =
-  "Auth, AuthPermanent, Billing, RateLimit, RateLimitTooLarge, Overloaded, ServerError, TimeoutConnect, Timeout, TimeoutLocal, Network, PermanentNetwork, ContextOverflow, ModelNotFound, FormatRequest, FormatResponse, OutputTooLong, ContentPolicy, Cancelled, Unknown"
+  "Auth, AuthPermanent, Billing, RateLimit, RateLimitTooLarge, RateLimitWindow, Overloaded, ServerError, TimeoutConnect, Timeout, TimeoutLocal, Network, PermanentNetwork, ContextOverflow, ModelNotFound, FormatRequest, FormatResponse, OutputTooLong, ContentPolicy, Cancelled, Unknown"
 const ask = LanguageModel.generateText({ prompt: "What is the plan?" })
 const asked = (options: object) => () => ask.pipe(Effect.provide(withOptions(options)()))
 

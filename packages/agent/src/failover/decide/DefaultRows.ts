@@ -5,6 +5,7 @@
  */
 import { Duration } from "effect"
 import { Backoff } from "@outlast/resilience"
+import type { RateLimit } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import * as Kind from "../../options/Kind.ts"
 import * as PolicyChecks from "./PolicyChecks.ts"
@@ -20,7 +21,8 @@ export const classOf = (failure: ProviderFailure): DefaultClass => {
       if (reason.outputLimit !== undefined) return "OutputTooLong"
       return reason.side === "request" ? "FormatRequest" : "FormatResponse"
     case "RateLimit":
-      return reason.liftable ? "RateLimit" : "RateLimitTooLarge"
+      if (!reason.liftable) return "RateLimitTooLarge"
+      return isLong(reason.window) && failure.retryAfter === undefined ? "RateLimitWindow" : "RateLimit"
     case "Timeout":
       // A connection that is not accepted is a problem of the endpoint, no matter which side gave up first.
       if (reason.phase === "connect") return "TimeoutConnect"
@@ -30,6 +32,9 @@ export const classOf = (failure: ProviderFailure): DefaultClass => {
       return reason._tag
   }
 }
+
+/** A limit that is renewed after an hour or later. */
+const isLong = (window: RateLimit["window"]): boolean => window !== undefined && window !== "minute"
 
 const backoff = (cap: Duration.Input) => Backoff.exponential({ initial: "1 second", factor: 2, cap })
 
@@ -102,6 +107,13 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
   },
   // A single request is larger than the limit, so waiting cannot help. Another account or model may accept it.
   RateLimitTooLarge: { ...base, then: "move" },
+  // A quota by hour, day, week or month of which the server does not say when it is renewed.
+  RateLimitWindow: {
+    ...base,
+    then: "move",
+    cooldown: cooldown("key+model", "1 hour", "24 hours"),
+    worthWaiting: true
+  },
   Overloaded: {
     ...base,
     attempts: 5,

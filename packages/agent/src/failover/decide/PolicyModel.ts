@@ -22,6 +22,7 @@ export type DefaultClass =
   | "OutputTooLong"
   | "RateLimit"
   | "RateLimitTooLarge"
+  | "RateLimitWindow"
   | "Timeout"
   | "TimeoutConnect"
   | "TimeoutLocal"

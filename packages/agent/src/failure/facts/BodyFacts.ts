@@ -122,6 +122,10 @@ const waitKeys = new Set([
   // OpenAI: the usage window of a subscription.
   "resets_in_seconds",
   "resets_at",
+  "reset_at",
+  "resetat",
+  "reset_time",
+  "resettime",
   // Hugging Face: the model is still loading.
   "estimated_time"
 ])

@@ -11,8 +11,8 @@
  * 4. `x-ratelimit-reset*`, `anthropic-ratelimit-*-reset` and the IETF's `ratelimit`, for a dimension that is used
  *    up or that rejected the request; the longest of several. They are read only for a rate limit, an overload or a
  *    used-up quota, because servers send these headers with every answer;
- * 5. prose ("try again in 1.242s", "retry after 2 minutes", "please wait 1h30m"), except for an error that waiting
- *    does not fix, because such a text may quote anything;
+ * 5. prose ("try again in 1.242s", "retry after 2 minutes", "please wait 1h30m", "resets 3pm (America/New_York)"),
+ *    except for an error that waiting does not fix, because such a text may quote anything;
  * 6. the wait of an effect/ai reason.
  *
  * An instant (HTTP date, epoch, RFC 3339) is compared with the response's own `Date`, so that a skewed local clock
@@ -21,6 +21,7 @@
  */
 import { Duration } from "effect"
 import type { ErrorFacts } from "./ErrorFacts.ts"
+import * as Instant from "./Instant.ts"
 import type { ReasonTag } from "../reasons/FailoverReason.ts"
 import { definitions } from "../reasons/FailoverReason.ts"
 
@@ -29,6 +30,7 @@ type Headers = Readonly<Record<string, string>>
 /** The wait that a chain of facts states, given the reason that was found in it. */
 export const from = (chain: ReadonlyArray<ErrorFacts>, reason: ReasonTag): Duration.Duration | undefined => {
   const { wait } = definitions[reason]
+  const date = first(chain, ({ headers }) => headers["date"])
   const body = first(chain, ({ waits, headers }) =>
     first(waits, (wait) => bounded(ofBody(wait, headers["date"])))
   )
@@ -39,7 +41,10 @@ export const from = (chain: ReadonlyArray<ErrorFacts>, reason: ReasonTag): Durat
     (wait === "reset"
       ? first(chain, ({ headers, status }) => bounded(ofResets(headers, status)))
       : undefined) ??
-    (wait === "field" ? undefined : first(chain, ({ text }) => bounded(ofProse(text))))
+    (wait === "field"
+      ? undefined
+      : (first(chain, ({ text }) => bounded(ofProse(text))) ??
+        (wait === "reset" ? first(chain, ({ text }) => bounded(ofInstant(text, date))) : undefined)))
   return millis === undefined
     ? first(chain, ({ retryAfter }) =>
         retryAfter !== undefined && isWait(Duration.toMillis(retryAfter)) ? retryAfter : undefined
@@ -59,7 +64,7 @@ const ofBody = (
   [key, value]: readonly [key: string, value: string],
   now: string | undefined
 ): number | undefined =>
-  key.endsWith("_at")
+  /^resets?_?(?:at|time)$/.test(key)
     ? resetIn(value, now)
     : (number(value, /_?ms$/.test(key) ? 1 : 1_000) ?? duration(value.toLowerCase()))
 
@@ -167,6 +172,11 @@ const ofProse = (text: string): number | undefined => {
     }
   }
   return undefined
+}
+
+const ofInstant = (text: string, date: string | undefined): number | undefined => {
+  const now = date === undefined ? Number.NaN : Date.parse(date)
+  return Number.isNaN(now) ? undefined : Instant.until(text, now)
 }
 
 const units: Readonly<Record<string, number>> = {

@@ -12,12 +12,16 @@ export const knownLimit = "limit/known"
 /** The calls reached a limit per unit of time: requests, tokens, concurrency. */
 export class RateLimit extends Schema.TaggedClass<RateLimit>(id("RateLimit"))("RateLimit", {
   /** False when waiting cannot help: a single request is larger than the limit, or the limit is 0. */
-  liftable: Schema.Boolean.pipe(Schema.withConstructorDefault(Effect.succeed(true)))
+  liftable: Schema.Boolean.pipe(Schema.withConstructorDefault(Effect.succeed(true))),
+  /** The unit of time after which the limit is renewed; `session` is one of several hours. Absent: not known. */
+  window: Schema.optionalKey(Schema.Literals(["minute", "hour", "session", "day", "week", "month"]))
 }) {}
+
+export type Window = NonNullable<RateLimit["window"]>
 
 export const rateLimit: ReasonDefinition<RateLimit> = {
   label: "rate_limit",
-  samples: [new RateLimit(), new RateLimit({ liftable: false })],
+  samples: [new RateLimit(), new RateLimit({ liftable: false }), new RateLimit({ window: "day" })],
   labelled: [new RateLimit()],
   happened: ({ rule, status }) =>
     rule === knownLimit ? "the known limits of the key allow no call yet" : `rate limited${status}`,

@@ -3,7 +3,12 @@
  * endpoint.
  */
 import * as Rule from "./Rule.ts"
+import type { ErrorFacts } from "../facts/ErrorFacts.ts"
 import { badRequestOrLimit, contextOverflow } from "./reasons.ts"
+
+/** A server that calls it a limit per time means it, whatever its sentence advises. */
+const isNoRate = ({ codes, said, status }: ErrorFacts): boolean =>
+  (said ?? status) !== 429 && !codes.some((code) => /^rate_?limit/i.test(code))
 
 export const overflows: ReadonlyArray<Rule.Rule> = [
   Rule.text({
@@ -21,6 +26,7 @@ export const overflows: ReadonlyArray<Rule.Rule> = [
       "tokens + …max_new_tokens…must be",
       "(per minute|per day|tpm)"
     ],
+    when: isNoRate,
     reason: badRequestOrLimit
   }),
   Rule.text({
@@ -68,6 +74,7 @@ export const overflows: ReadonlyArray<Rule.Rule> = [
       "string too long",
       "too large, maximum output"
     ],
+    when: isNoRate,
     reason: contextOverflow
   }),
   Rule.text({
@@ -81,6 +88,7 @@ export const overflows: ReadonlyArray<Rule.Rule> = [
       "(received|sent) message larger than max"
     ],
     unless: ["(per minute|per min|per day|tpm|rpm)"],
+    when: isNoRate,
     reason: contextOverflow
   })
 ]

@@ -91,9 +91,22 @@ export const abortByOthers = (status: number | undefined): R.FailoverReason => {
 const liftable = new R.RateLimit()
 const unliftable = new R.RateLimit({ liftable: false })
 
-/** A rate limit. The numbers in the text decide whether waiting helps. */
-export const rateLimit = ({ text }: ErrorFacts): R.RateLimit =>
-  Sizes.isLiftable(text) ? liftable : unliftable
+/** Units of time in the order in which a sentence is read: the shortest that it names ends first. */
+const windows = [
+  ["minute", /\b(?:per[- ](?:second|minute|min)|[tri]pm|concurren|minute\b|\d ?\/ ?min)/],
+  ["hour", /\b(?:per[- ]hour|hourly|this hour|an hour)\b/],
+  ["session", /\b(?:session|(?:5|five)[- ]hours?) (?:usage )?(?:limit|quota)/],
+  ["day", /\b(?:per[- ]day|daily|today|tomorrow|[tr]pd|24 hours|a day)\b|(?:每日|当日|今日|每天)/],
+  ["week", /\b(?:per[- ]week|weekly|this week)\b|每周/],
+  ["month", /\b(?:per[- ]month|monthly|this month|next month)\b|每月/]
+] as const
+
+/** A rate limit. The numbers in the text decide whether waiting helps, and its words when the limit is renewed. */
+export const rateLimit = ({ text }: ErrorFacts): R.RateLimit => {
+  if (!Sizes.isLiftable(text)) return unliftable
+  const window = windows.find(([, words]) => words.test(text))?.[0]
+  return window === undefined ? liftable : new R.RateLimit({ window })
+}
 
 /** An overflow with the window and the size of the request, if the text names them. */
 export const contextOverflow = ({ text, said, status }: ErrorFacts): R.ContextOverflow =>
