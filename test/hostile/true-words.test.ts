@@ -206,7 +206,9 @@ describe("a key that is refused", () => {
       const second = yield* good()
       const { events, layer } = over([vendors.chat(first.url)(plain), vendors.anthropic(second.url)(plain)])
       yield* Effect.andThen(ask, ask).pipe(Effect.provide(layer))
-      return events.filter(({ _tag }) => _tag === "CooldownOpened").map(({ length }) => Math.round(Number(length)))
+      return events
+        .filter(({ _tag }) => _tag === "CooldownOpened")
+        .map(({ length }) => Math.round(Number(length)))
     })
 
   it.live("is out for seconds where it has just answered, and for minutes where it never has", () =>
