@@ -106,6 +106,7 @@ const PolicySettings = Struct({
     Schema.Literals(["wait", "probe", "fail"]).annotate({ description: "Reaction when no target is left." })
   ),
   lastResort: optionalKey(flag("True when a call may pass an open circuit if it has no other target.")),
+  sharedBackoff: optionalKey(flag("True when one backoff holds over all targets that have failed a call.")),
   midStream: optionalKey(
     Schema.Literals(["continue", "fail", "restart"]).annotate({
       description: "Reaction to a stream that fails after text was shown."

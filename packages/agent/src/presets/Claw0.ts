@@ -70,6 +70,7 @@ export const policy: RecoveryPolicy<Class> = {
   circuits: false,
   probe: false,
   retryBudget: false,
+  sharedBackoff: false,
   truncation
 }
 

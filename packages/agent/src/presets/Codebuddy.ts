@@ -126,6 +126,7 @@ export const withRetries = (maxRetries: number): RecoveryPolicy<Class> => {
     circuits: false,
     probe: { share: 1, atMost: Duration.seconds(30) },
     retryBudget: false,
+    sharedBackoff: false,
     whenAllOut: "probe",
     truncation: false,
     nudges: { ...nudges, interrupted: nudge }

@@ -100,6 +100,7 @@ export const withSettings = (settings: Settings): RecoveryPolicy<Class> => {
     breaker: "inside",
     probe: false,
     retryBudget: false,
+    sharedBackoff: false,
     lastResort: false,
     truncation: false
   }

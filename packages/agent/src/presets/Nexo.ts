@@ -129,6 +129,7 @@ export const policy: RecoveryPolicy<Class> = {
   breaker: "inside",
   probe: false,
   retryBudget: false,
+  sharedBackoff: false,
   lastResort: false,
   truncation: false
 }

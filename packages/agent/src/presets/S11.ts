@@ -109,6 +109,7 @@ const switchingTo = (to: Row["to"]): RecoveryPolicy<Class> => ({
   circuits: false,
   probe: false,
   retryBudget: false,
+  sharedBackoff: false,
   truncation,
   nudges: { ...nudges, cut: continuation },
   notices: told

@@ -97,6 +97,7 @@ describe("OutlastConfig", () => {
     ["policy.preset", "background", (made: Made) => made.policy.deadline, Duration.minutes(30)],
     ["policy.whenAllOut", "probe", (made: Made) => made.policy.whenAllOut, "probe"],
     ["policy.lastResort", false, (made: Made) => made.policy.lastResort, false],
+    ["policy.sharedBackoff", false, (made: Made) => made.policy.sharedBackoff, false],
     ["policy.midStream", "fail", (made: Made) => made.policy.midStream, "fail"],
     ["policy.circuits", false, (made: Made) => made.policy.circuits, false],
     ["policy.retryBudget", false, (made: Made) => made.policy.retryBudget, false],

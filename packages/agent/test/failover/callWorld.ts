@@ -119,6 +119,7 @@ const policy = fc
     counters: fc.constantFrom<RecoveryPolicy.RecoveryPolicy["counters"]>("call", "target"),
     probe: fc.constantFrom(false as const, RecoveryPolicy.interactive.probe),
     lastResort: fc.boolean(),
+    sharedBackoff: fc.boolean(),
     whenAllOut: fc.constantFrom<RecoveryPolicy.RecoveryPolicy["whenAllOut"]>("wait", "probe", "fail"),
     midStream,
     truncation: fc.oneof(fc.constant(false as const), truncation),

@@ -433,7 +433,7 @@ const onFailure = (
   const { equivalents, rest } = candidates(policy, state, others, here)
   const equivalent = Choice.preferred(equivalents, state, snapshot, after)
   const other = equivalent ?? Choice.preferred(rest, state, snapshot, after)
-  const delayThere = other === undefined ? 0 : returnDelay(row, state, other.ref, draw)
+  const delayThere = other === undefined ? 0 : returnDelay(policy, row, state, other.ref, draw)
   if (other !== undefined && delayThere <= Math.max(0, timeLeft(policy, state, snapshot))) {
     const stays =
       // Stryker disable next-line ConditionalExpression: for the types; a comparison with `undefined` is false.
@@ -593,9 +593,21 @@ const repeatDelay = (
  * Milliseconds before the call goes to `target`. It goes at once to a target that it has not asked. Once all have failed,
  * one backoff holds over all of them: it grows with each further attempt, wherever that was made.
  */
-const returnDelay = (row: Row, { ledger, tries }: CallState, { id }: TargetRef, draw: number): number => {
+const returnDelay = (
+  policy: Policy,
+  row: Row,
+  { ledger, tries }: CallState,
+  { id }: TargetRef,
+  draw: number
+): number => {
   const own = tries.get(id)
-  if (own?.failure === undefined || own.backAt !== undefined || row.then !== "retry" || !row.worthWaiting)
+  if (
+    !policy.sharedBackoff ||
+    own?.failure === undefined ||
+    own.backAt !== undefined ||
+    row.then !== "retry" ||
+    !row.worthWaiting
+  )
     return 0
   return Backoff.delay(row.backoff, ledger.attempts - ledger.sweeps - tries.size + 1, own.delay, draw)
 }

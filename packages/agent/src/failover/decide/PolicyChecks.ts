@@ -133,6 +133,7 @@ const checks: Options.Checks<RecoveryPolicy<string>> = {
   retryBudget: required(Kind.orFalse(retryBudget)),
   whenAllOut: required(is.oneOf("wait", "probe", "fail")),
   lastResort: required(is.flag),
+  sharedBackoff: required(is.flag),
   midStream: required(midStream),
   truncation: required(
     Kind.orFalse(Kind.object("false, or a truncation, for example Truncation.defaults", Truncation.checks))

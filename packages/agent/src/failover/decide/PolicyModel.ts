@@ -188,6 +188,11 @@ export interface RecoveryPolicy<Class extends string = DefaultClass> {
    * pass, and its outcome counts as a probe's. Has no effect with `whenAllOut: "fail"`.
    */
   readonly lastResort: boolean
+  /**
+   * True when a call that has failed at each target waits before it returns to any of them, for longer each time. False:
+   * it returns at once.
+   */
+  readonly sharedBackoff: boolean
   readonly midStream: MidStream
   /** Reaction to an answer that the output limit cut; `false`: it is delivered as it is. */
   readonly truncation: Truncation | false

@@ -48,6 +48,7 @@ export const interactive: RecoveryPolicy = {
   retryBudget: { paidBy: "successes" },
   whenAllOut: "wait",
   lastResort: true,
+  sharedBackoff: true,
   midStream: "continue",
   truncation: Ladder.defaults,
   nudges: Nudging.defaults,
