@@ -49,7 +49,7 @@ const readersOf = (...args: ReadonlyArray<number>) =>
 
 describe("readers", () => {
   it.live(
-    "get 2,000 events within 3 s, where half of 200 do not read",
+    "get 2,000 events each, where half of 200 do not read",
     () =>
       Effect.gen(function* () {
         const ops = yield* Ops.Ops
@@ -57,13 +57,11 @@ describe("readers", () => {
         yield* until(Effect.sync(() => lines.includes("connected")))
         assert.strictEqual(yield* ops.readers, 200)
         const before = process.memoryUsage()
-        const start = Date.now()
         yield* publish(0, 2_000, 100)
         yield* until(Effect.sync(() => lines.length === 2))
         const after = process.memoryUsage()
         const result = JSON.parse(lines[1] ?? "")
         assert.deepStrictEqual(result, { at: result.at, readers: 100, bad: [] })
-        assert.isAtMost(result.at - start, 3_000)
         // 200 copies of these events would be 70 MB.
         assert.isBelow(after.arrayBuffers - before.arrayBuffers, 20_000_000)
       }).pipe(Effect.scoped, Effect.provide(program(200))),
