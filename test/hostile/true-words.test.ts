@@ -218,3 +218,80 @@ describe("a key that is refused", () => {
     })
   )
 })
+
+describe("a quota that the server renews after hours", () => {
+  for (const [message, code] of [
+    ["Daily request limit of 50 reached.", "rate_limit_exceeded"],
+    [
+      "You have reached your token limit for today. Please reduce the length of your prompt.",
+      "rate_limit_error"
+    ],
+    ["You've exceeded your weekly limit.", "usage_limit_reached"]
+  ]) {
+    it.live(`keeps its key out for an hour, after one request: ${message}`, () =>
+      Effect.gen(function* () {
+        const first = yield* RawServer.start((response) =>
+          RawServer.json(response, 429, { error: { message, code } })
+        )
+        const second = yield* good()
+        const { events, layer } = over([vendors.chat(first.url)(plain), vendors.anthropic(second.url)(plain)])
+        yield* Effect.all([ask, ask, ask]).pipe(Effect.provide(layer))
+        assert.deepStrictEqual([first.hits.length, second.hits.length], [1, 3])
+        assert.deepStrictEqual(
+          events
+            .filter(({ _tag }) => _tag === "CooldownOpened")
+            .map(({ reason, length }) => [reason, Math.round(Number(length))]),
+          [["RateLimit", 3_600_000]]
+        )
+        assert.notInclude(
+          events.map(({ _tag }) => _tag),
+          "CallCompacting"
+        )
+      })
+    )
+  }
+
+  it.live("keeps its key out until the time that its sentence names", () =>
+    Effect.gen(function* () {
+      const first = yield* RawServer.start((response) => {
+        response.writeHead(429, { "content-type": "application/json", date: "Sun, 29 Nov 2026 06:00:00 GMT" })
+        response.end(
+          JSON.stringify({ error: { message: "Usage limit reached · resets 3pm (America/New_York)" } })
+        )
+      })
+      const second = yield* good()
+      const { events, layer } = over([vendors.chat(first.url)(plain), vendors.anthropic(second.url)(plain)])
+      yield* ask.pipe(Effect.provide(layer))
+      assert.deepStrictEqual(
+        events
+          .filter(({ _tag }) => _tag === "CooldownOpened")
+          .map(({ length }) => Math.round(Number(length))),
+        [14 * 3_600_000]
+      )
+    })
+  )
+})
+
+describe("a gateway's 500", () => {
+  for (const [message, reason] of [
+    [
+      "litellm.BadRequestError: AnthropicException - prompt is too long: 208310 tokens > 200000 maximum",
+      "ContextOverflow"
+    ],
+    ["Error from provider: You have exceeded the rate limit for requests per minute", "RateLimit"],
+    ["upstream returned: Incorrect API key provided", "Auth"]
+  ]) {
+    it.live(`is read by the sentence inside: ${reason}`, () =>
+      Effect.gen(function* () {
+        const first = yield* RawServer.start((response) =>
+          RawServer.json(response, 500, { error: { message, type: "internal_server_error", code: "500" } })
+        )
+        const second = yield* good()
+        const { events, layer } = over([vendors.chat(first.url)(plain), vendors.anthropic(second.url)(plain)])
+        yield* ask.pipe(Effect.provide(layer))
+        const failed = events.find(({ _tag }) => _tag === "AttemptFailed")
+        assert.strictEqual(failed?.["reason"], reason)
+      })
+    )
+  }
+})
