@@ -58,7 +58,7 @@ const rows: ReadonlyArray<readonly [wrong: () => unknown, message: string]> = [
   [() => OpenAi.model("gpt-5.1", untyped(null)), "OpenAi.model: options must be an object, got null"],
   [
     () => OpenAi.model("gpt-5.1", untyped({ apiKey: key })),
-    `OpenAi.model: "apiKey" is not an option. ${vendorOptions}`
+    `OpenAi.model: "apiKey" is not an option. Did you mean keys? ${vendorOptions}`
   ],
   [
     () => OpenAi.model("gpt-5.1", untyped({ temperature: 0 })),

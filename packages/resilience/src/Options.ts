@@ -316,8 +316,18 @@ const unknownField = (module: string, field: string, known: ReadonlyArray<string
     mayBeKey(field) ? "" : field,
     undefined,
     allowed,
-    `${module}: ${shown} is not an option. Options: ${allowed}`
+    `${module}: ${shown} is not an option.${meant(field, known)} Options: ${allowed}`
   )
+}
+
+/** The option that was probably meant: the same in another case, or one that shares its stem (`apiKey`, `keys`). */
+const meant = (field: string, known: ReadonlyArray<string>): string => {
+  const stem = (name: string): string => name.toLowerCase().replace(/s$/, "")
+  const own = stem(field)
+  const near =
+    known.find((name) => stem(name) === own) ??
+    known.find((name) => name.length > 3 && (own.endsWith(stem(name)) || stem(name).endsWith(own)))
+  return near === undefined || own.length < 3 ? "" : ` Did you mean ${near}?`
 }
 
 /**

@@ -249,7 +249,7 @@ describe("rejects compaction that", () => {
     [
       "fits with a misspelt window",
       fitted({ contextWindow: 1_000 }),
-      'InvalidOption: Compaction: "contextWindow" is not an option. Options: window, outputLimit, modelWindow, tools, model, bindsThinking, pinned, required, conversation'
+      'InvalidOption: Compaction: "contextWindow" is not an option. Did you mean window? Options: window, outputLimit, modelWindow, tools, model, bindsThinking, pinned, required, conversation'
     ],
     [
       "fits a text",

@@ -9,6 +9,9 @@ import { always, id, never } from "./ReasonDefinition.ts"
 /** Id of the rule for a client that could not be created. `matched` is the error. */
 export const notCreated = "client/create"
 
+/** Id of the rule for a status that no word of the error explains. A wrong path of the base URL gives one, too. */
+export const bareStatus = "status/model"
+
 /** The model does not exist at this endpoint, or this account may not use it. */
 export class ModelNotFound extends Schema.TaggedClass<ModelNotFound>(id("ModelNotFound"))(
   "ModelNotFound",
@@ -22,10 +25,12 @@ export const modelNotFound: ReasonDefinition<ModelNotFound> = {
     rule === notCreated
       ? `its client could not be made${matched}`
       : `the model is not available here${status}`,
-  advice: ({ rule, key, model }) =>
-    rule === notCreated
-      ? "Check the function create of the target."
-      : `Check ${model} and whether the account of ${key} may use it.`,
+  advice: ({ rule, endpoint, key, model }) => {
+    if (rule === notCreated) return "Check the function create of the target."
+    return rule === bareStatus && /^https?:\/\/[^/]+$/.test(endpoint)
+      ? `Check ${endpoint}, whose path may lack /v1, ${model}, and whether the account of ${key} may use it.`
+      : `Check ${model} and whether the account of ${key} may use it.`
+  },
   notice: "is not available",
   nearest: ({ description }) =>
     new AiError.InvalidRequestError({ parameter: "model", constraint: "not_found", description }),
