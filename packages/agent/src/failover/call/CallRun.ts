@@ -419,8 +419,8 @@ export class CallRun {
   // ---------------------------------------------------------------------------
 
   /**
-   * The attempt after its delay, unless another call has found meanwhile that its target is out, or an operator has
-   * brought targets back.
+   * The attempt after its delay, unless another call has found meanwhile that its target is out, or that another one
+   * answers, or an operator has brought targets back.
    */
   #delayed(action: Sending): Next {
     const { target, delay } = action
@@ -429,7 +429,12 @@ export class CallRun {
       const since = this.#since
       const until = this.now() + delay
       const reset = this.chain.memory.resets.until(since, () => this.#isReset(since))
-      return Effect.flatMap(this.#report.waits.during(wait, Waits.asleepUnless(delay, reset)), (isBack) => {
+      // A call that returns to a target waits for any of those that failed: an answer to another call ends that.
+      const isReturn = "from" in action && action.from.id !== target.id
+      const sleep = isReturn
+        ? Effect.map(this.#sleep(until, since), () => this.now() < until - 1)
+        : Waits.asleepUnless(delay, reset)
+      return Effect.flatMap(this.#report.waits.during(wait, sleep), (isBack) => {
         const early = isBack ? Math.max(0, until - this.now()) : 0
         return isBack || this.#isTakenAway(action)
           ? this.#advance({ _tag: "TakenAway", early, reset: this.#resetSince(since) })
