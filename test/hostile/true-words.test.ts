@@ -60,7 +60,7 @@ describe("two vendors that refuse connections", () => {
       ])
       yield* Effect.flip(ask).pipe(Effect.provide(layer))
       const started = events.filter(({ _tag }) => _tag === "AttemptStarted")
-      assert.lengthOf(started, RecoveryPolicy.interactive.maxAttempts)
+      assert.lengthOf(started, 2 * RecoveryPolicy.interactive.rows.Network.attempts)
       const asked = new Set<unknown>()
       for (const { target, waited } of started) {
         const { id } = target as { readonly id: string } // events of any kind are read here

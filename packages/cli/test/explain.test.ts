@@ -59,7 +59,7 @@ describe("a rehearsal", () => {
     const stop = rehearse(new FailoverReason.ContentPolicy(), one)
     assert.deepInclude(stop.at(-1), { why: "it would fail everywhere" })
     const used = rehearse(new FailoverReason.RateLimit(), { keys: 3, models: 1 }, "1 second")
-    const why = "the 10 attempts of a call are used up (first attempts after a refusal do not count: 2)"
+    const why = "the 12 attempts of a call are used up (first attempts after a refusal do not count: 2)"
     assert.deepInclude(used.at(-1), { why })
     assert.lengthOf(attempts(used), 12)
   })

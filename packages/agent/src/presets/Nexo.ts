@@ -122,6 +122,7 @@ export const policy: RecoveryPolicy<Class> = {
     network: failing,
     not_retryable: { ...base, then: "stop" }
   },
+  maxAttempts: 10,
   deadline,
   patience: deadline,
   retryAfterJitter: 0,

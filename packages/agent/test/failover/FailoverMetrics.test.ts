@@ -124,6 +124,9 @@ describe("the metrics of calls", () => {
   it("reject fewer than one label and an unknown option", () => {
     assert.throws(() => FailoverMetrics.layer({ maxLabels: 0 }), "maxLabels must be an integer of at least 1")
     const untyped = { maxLabel: 10 } as FailoverMetrics.Options
-    assert.throws(() => FailoverMetrics.layer(untyped), '"maxLabel" is not an option. Did you mean maxLabels? Options: maxLabels')
+    assert.throws(
+      () => FailoverMetrics.layer(untyped),
+      '"maxLabel" is not an option. Did you mean maxLabels? Options: maxLabels'
+    )
   })
 })

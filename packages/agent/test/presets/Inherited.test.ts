@@ -33,7 +33,7 @@ const taken: Readonly<Record<string, readonly [policy: object, fields: ReadonlyA
   ],
   Nexo: [
     Presets.nexo.policy,
-    ["counters", "limits", "maxAttempts", "maxCompactions", "maxWait", "notices", "nudges", "whenAllOut"]
+    ["counters", "limits", "maxCompactions", "maxWait", "notices", "nudges", "whenAllOut"]
   ],
   S11: [Presets.s11.policy, ["counters", "lastResort", "limits", "whenAllOut"]]
 }

@@ -33,7 +33,7 @@ export const circuits = {
 export const interactive: RecoveryPolicy = {
   classOf,
   rows,
-  maxAttempts: 10,
+  maxAttempts: 12,
   deadline: Duration.minutes(2),
   maxWait: Duration.seconds(60),
   patience: Duration.seconds(5),
