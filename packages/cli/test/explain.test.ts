@@ -61,7 +61,7 @@ describe("a rehearsal", () => {
     const used = rehearse(new FailoverReason.RateLimit(), { keys: 3, models: 1 }, "1 second")
     const why = "the 12 attempts of a call are used up (first attempts after a refusal do not count: 2)"
     assert.deepInclude(used.at(-1), { why })
-    assert.lengthOf(attempts(used), 12)
+    assert.lengthOf(attempts(used), 14)
   })
 })
 
