@@ -5,6 +5,7 @@
  */
 import { readFileSync } from "node:fs"
 import { assert, describe, it } from "vitest"
+import * as Sweeps from "../sweeps.ts"
 import { run } from "./Command.ts"
 
 /** The exit code of a command, and its output. */
@@ -59,7 +60,7 @@ describe("a gate holds for the default policy", () => {
 describe("docs/load.md shows what the command prints", () => {
   const page = readFileSync(new URL("../../docs/load.md", import.meta.url), "utf8")
   const table = rowsOf(page.slice(page.indexOf("<!-- situations -->"), page.indexOf("<!-- /situations -->")))
-  const names = [
+  const some = [
     "30 % fail, one-target",
     "30 % fail, both-bad",
     "burst into a rate limit",
@@ -67,6 +68,7 @@ describe("docs/load.md shows what the command prints", () => {
     "two calls, five failures, nexo",
     "30 limited, one good"
   ]
+  const names = Sweeps.full([...table.keys()], some)
   it.each(names)("%s", { timeout: 120_000 }, async (name) => {
     // The name of a situation, without the policy that a row adds.
     const { output } = await ran("--markdown", "--only", name.replace(/, nexo$/, ""))
