@@ -10,7 +10,7 @@ import { always, id, never } from "./ReasonDefinition.ts"
 export const notCreated = "client/create"
 
 /** Id of the rule for a status that no word of the error explains. A wrong path of the base URL gives one, too. */
-export const bareStatus = "status/model"
+const bareStatus = "status/model"
 
 /** The model does not exist at this endpoint, or this account may not use it. */
 export class ModelNotFound extends Schema.TaggedClass<ModelNotFound>(id("ModelNotFound"))(

@@ -17,8 +17,6 @@ export class RateLimit extends Schema.TaggedClass<RateLimit>(id("RateLimit"))("R
   window: Schema.optionalKey(Schema.Literals(["minute", "hour", "session", "day", "week", "month"]))
 }) {}
 
-export type Window = NonNullable<RateLimit["window"]>
-
 export const rateLimit: ReasonDefinition<RateLimit> = {
   label: "rate_limit",
   samples: [new RateLimit(), new RateLimit({ liftable: false }), new RateLimit({ window: "day" })],
