@@ -1,6 +1,6 @@
 /** Each part of live settings while a program runs: rows, circuits, guard, compaction, kill switch. */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Stream } from "effect"
+import { Deferred, Duration, Effect, Fiber, Stream } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
 import { Agent, Compaction, SafetyGuard } from "@outlast/agent"
 import { LiveConfig, OutlastConfig } from "@outlast/agent/config"
@@ -9,6 +9,7 @@ import { CircuitBreaker } from "@outlast/resilience"
 import type { FaultPlan } from "@outlast/testing"
 import { ScriptedModel } from "@outlast/testing"
 import { looking, looks, Look, model as answering } from "../loop/looking.ts"
+import { answer, played } from "../support.ts"
 
 const ask = LanguageModel.generateText({ prompt: "?" })
 const scripted = (faults: ReadonlyArray<FaultPlan.Step>, provider = "anthropic") =>
@@ -190,3 +191,38 @@ describe("compaction", () => {
     })
   )
 })
+
+it.effect("a chain that was replaced stays open until the last of its calls has ended", () =>
+  Effect.gen(function* () {
+    const live = yield* LiveConfig.make()
+    const closed: Array<string> = []
+    const gates = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+    let asked = 0
+    const held = played({
+      answers: gates.map((gate) => Effect.flatMap(Deferred.await(gate), () => answer("hello")))
+    })
+    const target = {
+      ...held,
+      build: Effect.flatMap(held.build, (built) =>
+        Effect.acquireRelease(Effect.succeed(built), () => Effect.sync(() => void closed.push(`${++asked}`)))
+      )
+    }
+    yield* Effect.gen(function* () {
+      const calls = [yield* Effect.forkChild(ask), yield* Effect.forkChild(ask)]
+      yield* Effect.yieldNow
+      yield* Effect.yieldNow
+      while (held.requests.length < 2) yield* Effect.yieldNow
+      yield* live.set({ policy: { maxAttempts: 3 } })
+      // A call that begins now gets the new chain.
+      const third = yield* Effect.forkChild(ask)
+      while (held.requests.length < 3) yield* Effect.yieldNow
+      for (const [i, gate] of gates.entries()) {
+        assert.deepStrictEqual(closed, [])
+        yield* Deferred.succeed(gate, undefined)
+        yield* Fiber.join(calls[i] ?? assert.fail())
+      }
+      assert.lengthOf(closed, 1)
+      yield* Fiber.join(third)
+    }).pipe(Effect.provide(LiveConfig.layerFailover([target], live)))
+  })
+)

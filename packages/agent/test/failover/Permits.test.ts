@@ -681,3 +681,22 @@ it.effect("calls are answered by the next target when the policy has no circuits
     assert.deepStrictEqual(counts(first, second), [8, 8])
   })
 )
+
+describe("an interrupted call", () => {
+  it.effect("ends the health check that it waits for", () =>
+    Effect.gen(function* () {
+      const { layer } = recording()
+      let ended = 0
+      const isHealthy = () => Effect.onInterrupt(Effect.never, () => Effect.sync(() => void ended++))
+      const target = played({ answers: [answer("hello")] })
+      const call = yield* Effect.forkChild(
+        ask.pipe(Effect.provide(Failover.layer([target], { policy, isHealthy })), Effect.provide(layer))
+      )
+      yield* TestClock.adjust("100 millis")
+      assert.strictEqual(ended, 0)
+      yield* Fiber.interrupt(call)
+      assert.strictEqual(ended, 1)
+      assert.lengthOf(target.requests, 0)
+    })
+  )
+})

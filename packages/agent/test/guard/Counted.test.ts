@@ -3,8 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { Response } from "effect/ai"
-import { Failover, SafetyGuard } from "@outlast/agent"
-import { finish, played, policy, text } from "../support.ts"
+import { Failover, Outlast, SafetyGuard } from "@outlast/agent"
+import { finish, inTime, played, policy, serverError, text } from "../support.ts"
 import { endless, Kit, model, over, stopOf, tools } from "./support.ts"
 
 type Part = Response.StreamPartEncoded
@@ -91,4 +91,33 @@ describe("a guard around a guard", () => {
       })
     )
   }
+})
+
+describe("text that is taken back", () => {
+  it.effect("is no part of the transcript of a stop", () =>
+    Effect.gen(function* () {
+      const void_ = "A first beginning."
+      const broken = Stream.concat(
+        Stream.fromIterable([text.start(), text.delta(void_)]),
+        Stream.fail(serverError)
+      )
+      const whole = Stream.fromIterable([
+        ...text.block("All is well."),
+        search,
+        { ...search, id: "s2" },
+        finish()
+      ])
+      const chain = [played({ streams: [broken] }), played({ model: "n", streams: [whole] })] as const
+      const { transcript } = yield* Stream.runDrain(
+        Outlast.streamText({ prompt: "x", midStream: "restart" })
+      ).pipe(
+        SafetyGuard.run({ toolCalls: 1 }),
+        stopOf,
+        Effect.provide(Failover.layer(chain, { policy })),
+        inTime
+      )
+      assert.notInclude(JSON.stringify(transcript.prompt), void_)
+      assert.include(JSON.stringify(transcript.prompt), "All is well.")
+    })
+  )
 })
