@@ -7,7 +7,8 @@ import { Agent, AgentFailed, Direct, Failover, FailoverReason } from "@outlast/a
 import { ResilienceEvents } from "@outlast/resilience"
 import type { FaultPlan } from "@outlast/testing"
 import { ScriptedModel } from "@outlast/testing"
-import { failure, finish, inTime, key, played, policy, toolCall } from "../support.ts"
+import { failure, finish, inTime, key, played, policy, serverError, text, toolCall } from "../support.ts"
+import type { Part } from "../support.ts"
 
 const Add = Tool.make("add", {
   parameters: Schema.Struct({ a: Schema.Finite, b: Schema.Finite }),
@@ -220,6 +221,27 @@ describe("Agent.run", () => {
         "ContentPolicy"
       )
       assert.deepStrictEqual(seen, ["answer_refused"])
+    })
+  )
+
+  it.effect("keeps text that was shown before a failure in the transcript, but none of a refusal", () =>
+    Effect.gen(function* () {
+      const left = (...end: ReadonlyArray<Part>) =>
+        Effect.gen(function* () {
+          const begun = Stream.fromIterable([text.start(), text.delta("It begins"), ...end])
+          const stream = end.length === 0 ? Stream.concat(begun, Stream.fail(serverError)) : begun
+          const chain = Failover.layer([played({ streams: [stream] })], {
+            policy: { ...policy, midStream: "fail" }
+          })
+          const failed = yield* Effect.flip(
+            Stream.runDrain(Agent.stream({ prompt: "x" })).pipe(Effect.provide(chain))
+          )
+          return failed._tag === "AgentFailed"
+            ? JSON.stringify(failed.transcript.prompt)
+            : assert.fail(failed._tag)
+        })
+      assert.include(yield* left(), "It begins")
+      assert.notInclude(yield* left(text.end(), finish("content-filter")), "It begins")
     })
   )
 

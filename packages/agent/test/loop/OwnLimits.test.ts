@@ -4,11 +4,11 @@ import { Effect, Fiber, Layer, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import type { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent } from "@outlast/agent"
+import { Agent, Failover } from "@outlast/agent"
 import { ActiveTime } from "@outlast/agent/conversation"
 import { Delegate } from "@outlast/agent/loop"
 import { look, looking, looks, Look, model, says, textsOf, transitions } from "./looking.ts"
-import { timed } from "../support.ts"
+import { answer, inTime, played, policy, timed } from "../support.ts"
 import { assertLegal } from "./runWorld.ts"
 
 /** Looks at another page in each turn, without end. */
@@ -227,6 +227,28 @@ describe("sub-agents of a run with limits", () => {
         Effect.provide([tool, layer])
       )
       assert.include(textsOf(outcome.transcript.prompt), '"completed completed completed"')
+    })
+  )
+
+  it.effect("do not begin beyond the breadth while others run", () =>
+    Effect.gen(function* () {
+      const { layer } = model((turn, prompt) =>
+        turn === 0 && textsOf(prompt)[0] === "go" ? looks(1) : says("done")
+      )
+      const slow = played({ answers: [Effect.delay(answer("done"), 5)] })
+      const tool = Look.toLayer({
+        look: () =>
+          Effect.forEach([1, 2, 3], () => Agent.run({ prompt: "look" }), { concurrency: 3 }).pipe(
+            Effect.map((outcomes) => outcomes.map(({ status, stop }) => stop?.reason ?? status).join(" ")),
+            Effect.provide(Failover.layer([slow], { policy })),
+            Effect.orDie
+          )
+      })
+      const limits = { subagents: { breadth: 2 } } as const
+      const outcome = yield* inTime(
+        Agent.run({ prompt: "go", toolkit: Look, limits }).pipe(Effect.provide([tool, layer]))
+      )
+      assert.include(textsOf(outcome.transcript.prompt), '"completed completed subagents"')
     })
   )
 
