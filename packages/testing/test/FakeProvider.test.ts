@@ -152,6 +152,13 @@ for (const provider of apis) {
         assert.strictEqual((yield* ask).text, "<html>no</html>")
       }).pipe(Effect.scoped)
     )
+    it.live("have a header of the plan in place of the provider's own", () =>
+      Effect.gen(function* () {
+        const [name = ""] = responseHeaders[provider]
+        const server = yield* serving([{ type: "status", status: 500, headers: { [name]: "mine" } }])
+        assert.strictEqual((yield* post(server, provider, hello[provider])).headers.get(name), "mine")
+      }).pipe(Effect.scoped)
+    )
     it.live("can be reset before their headers, or in the middle", () =>
       Effect.gen(function* () {
         const server = yield* serving([
