@@ -17,7 +17,7 @@
  * Options.fields("RetryBudget", { ratio: 1.2 }, { ratio: Options.is.share })
  * // throws InvalidOption: RetryBudget: ratio must be a finite number from 0 to 1, got 1.2
  * Options.fields<object>("RetryBudget", { ratios: 1 }, { ratio: Options.is.share })
- * // throws InvalidOption: RetryBudget: "ratios" is not an option. Options: ratio
+ * // throws InvalidOption: RetryBudget: "ratios" is not an option. Did you mean ratio? Options: ratio
  * ```
  */
 import { Duration, Effect, Formatter, Layer, Option } from "effect"
