@@ -35,7 +35,7 @@ const says: Readonly<Record<string, RegExp>> = {
   "compaction.ts":
     /^( {2}(strip|chunks): \d+ tokens become \d+\n){3,}It rains on every page\.\n121 turns, made to fit \d times, with \d calls for summaries\nThe model was told the task in 121 calls of 121\n$/,
   "restart.ts":
-    /^\[[^\n]*\] WARN [^\n]*Switched from [^\n]*\nTaken back: "The Nile flows north,"\nSwitched to gpt-4\.1: claude-sonnet-4-5 cannot be reached\.\nThe Nile ends in the Mediterranean Sea\.\n$/,
+    /^Taken back: "The Nile flows north,"\n\[[^\n]*\] WARN [^\n]*Switched from [^\n]*\nSwitched to gpt-4\.1: claude-sonnet-4-5 cannot be reached\.\nThe Nile ends in the Mediterranean Sea\.\n$/,
   "targets.ts":
     /^first life\n\[[^\n]*\] ERROR [^\n]*#FIRST: the account has no money[^\n]*\n  FIRST: cooling, [^\n]*; back in 30 min\n  SECOND: ready\nsecond life\n  FIRST: cooling, [^\n]*; back in 30 min\n  SECOND: ready\nafter the reset\n  FIRST: ready\n  SECOND: ready\nasked: FIRST, SECOND, SECOND, FIRST\n$/,
   "sqlite.ts":

@@ -125,8 +125,8 @@ describe("a cut answer whose continuation repeats itself", () => {
           "AttemptStarted",
           "AttemptFailed",
           "AnswerContinued",
-          "ModelChanged",
           "AttemptStarted",
+          "ModelChanged",
           `SeamRepaired ${remark.length + 40}`,
           "CallSucceeded"
         ]
