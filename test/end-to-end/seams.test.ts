@@ -126,8 +126,8 @@ describe("a cut answer whose continuation repeats itself", () => {
           "AttemptFailed",
           "AnswerContinued",
           "AttemptStarted",
-          `SeamRepaired ${remark.length + 40}`,
           "ModelChanged",
+          `SeamRepaired ${remark.length + 40}`,
           "CallSucceeded"
         ]
       })

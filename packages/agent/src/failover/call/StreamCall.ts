@@ -86,8 +86,9 @@ export const streamText = <E>(
         const received = (out: ReadonlyArray<Part>, isFirst: boolean): PullOf<E> => {
           const { seam } = gate
           const told = isFirst ? run.answers(opened.attempt) : undefined
-          const next = told === undefined ? shown(out) : Effect.andThen(told, shown(out, true))
-          return seam === undefined ? next : Effect.andThen(run.joined(opened.attempt, seam), next)
+          const next = shown(out, told !== undefined)
+          const joined = seam === undefined ? next : Effect.andThen(run.joined(opened.attempt, seam), next)
+          return told === undefined ? joined : Effect.andThen(told, joined)
         }
         const shown = (out: ReadonlyArray<Part>, hasNews = false): PullOf<E> => {
           const { finish } = gate
