@@ -61,7 +61,7 @@ it.effect(
         return id
       }).pipe(Effect.provide(patient(own, Effect.sleep("1 hour")).pipe(Layer.provideMerge(worker))), inTime)
       // A worker whose scope closes may still have the time to say so.
-      assert.include(["Running", "WaitingForWorker"], (yield* client(stateOf(id)))._tag)
+      assert.include(["Running", "Queued", "WaitingForWorker"], (yield* client(stateOf(id)))._tag)
       yield* Effect.gen(function* () {
         yield* until(is(id, "WaitingForWorker"), 100)
         assert.deepStrictEqual(yield* stateOf(id), waiting)
