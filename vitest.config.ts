@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { defineConfig } from "vitest/config"
 import { BaseSequencer } from "vitest/node"
@@ -28,8 +29,8 @@ export default defineConfig({
     // Some tests start programs from `dist`.
     globalSetup: ["./test/build.ts"],
     setupFiles: ["./test/setup.ts"],
-    // One more than the two cores of CI: the long files wait more than they compute.
-    maxWorkers: 3,
+    // One more than there are cores: the long files wait more than they compute.
+    maxWorkers: availableParallelism() + 1,
     sequence: { sequencer: LongFirst },
     // Programs that tests start need not compile our sources again.
     env: { NODE_COMPILE_CACHE: join(import.meta.dirname, ".cache/compile") },

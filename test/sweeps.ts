@@ -2,7 +2,7 @@
  * Sizes of sweeps. A sweep checks one property on many inputs: a quarter of them in each run of the tests, and all in
  * `npm run test:full`, which is for the night.
  */
-const isFull = process.env["OUTLAST_SWEEPS"] === "full"
+export const isFull = process.env["OUTLAST_SWEEPS"] === "full"
 
 /** The first value in `npm run test:full`, the second in each run of the tests. */
 export const full = <A>(all: A, part: A): A => (isFull ? all : part)

@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Failover, KeySource, RecoveryPolicy } from "@outlast/agent"
 import { OpenAiCompatible } from "@outlast/providers"
+import { Backoff } from "@outlast/resilience"
 import { Duration, Effect, Logger, Record, Redacted } from "effect"
 import type { Scope } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -20,10 +21,7 @@ const policy: RecoveryPolicy.RecoveryPolicy = {
   limits: { ...RecoveryPolicy.interactive.limits, total: Duration.millis(80) },
   rows: Record.map(RecoveryPolicy.interactive.rows, (row) => ({
     ...row,
-    backoff:
-      RecoveryPolicy.base.backoff._tag === "Exponential"
-        ? { ...RecoveryPolicy.base.backoff, initial: Duration.millis(1), cap: Duration.millis(4) }
-        : row.backoff,
+    backoff: Backoff.constant(short),
     ...(row.cooldown === undefined
       ? {}
       : { cooldown: { ...row.cooldown, initial: short, cap: short, trusted: short, byWords: short } })

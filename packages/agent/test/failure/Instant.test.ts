@@ -25,6 +25,8 @@ describe("the time at which a limit ends, in a sentence", () => {
     // No zone, no time, or no limit that ends then.
     "try again at 3:42 pm": undefined,
     "resets soon": undefined,
+    "limit resets: 60 requests/minute": undefined,
+    "retry 3 and/or wait": undefined,
     "try again later": undefined,
     "deprecated on 2026-12-01": undefined,
     "retry after 30": undefined

@@ -339,7 +339,7 @@ export class CallRun {
     })
   }
 
-  #sleep(until: number, since: number): Effect.Effect<void> {
+  #sleep(until: number, since: number): Effect.Effect<boolean> {
     return Waits.asleepUntil(until, this.#context, () => this.#mayWake(since))
   }
 
@@ -431,9 +431,7 @@ export class CallRun {
       const reset = this.chain.memory.resets.until(since, () => this.#isReset(since))
       // A call that returns to a target waits for any of those that failed: an answer to another call ends that.
       const isReturn = "from" in action && action.from.id !== target.id
-      const sleep = isReturn
-        ? Effect.map(this.#sleep(until, since), () => this.now() < until - 1)
-        : Waits.asleepUnless(delay, reset)
+      const sleep = isReturn ? this.#sleep(until, since) : Waits.asleepUnless(delay, reset)
       return Effect.flatMap(this.#report.waits.during(wait, sleep), (isBack) => {
         const early = isBack ? Math.max(0, until - this.now()) : 0
         return isBack || this.#isTakenAway(action)

@@ -90,7 +90,7 @@ export const streamText = <E>(
           const joined = seam === undefined ? next : Effect.andThen(run.joined(opened.attempt, seam), next)
           return told === undefined ? joined : Effect.andThen(told, joined)
         }
-        const shown = (out: ReadonlyArray<Part>, hasNews = false): PullOf<E> => {
+        const shown = (out: ReadonlyArray<Part>, hasNews: boolean): PullOf<E> => {
           const { finish } = gate
           if (finish !== undefined) {
             return format === undefined || !ObjectAnswer.isDue(out)

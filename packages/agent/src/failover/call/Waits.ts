@@ -143,19 +143,24 @@ const asleep = (millis: number): Effect.Effect<void> =>
 /** Milliseconds between two looks of a call that waits for a cooldown. */
 const wakeEvery = 1_000
 
-/** Sleeps until a time in monotonic milliseconds, or until `mayWake` returns true, which is asked about once a second. */
+/**
+ * Sleeps until a time in monotonic milliseconds, or until `mayWake` returns true, which is asked about once a second. Returns
+ * true when `mayWake` ended the sleep, as {@link asleepUnless} does.
+ */
 export const asleepUntil = (
   until: number,
   call: { readonly now: () => number; readonly draw: () => number },
   mayWake: () => boolean
-): Effect.Effect<void> =>
+): Effect.Effect<boolean> =>
   Effect.suspend(() => {
     const left = until - call.now()
-    if (left <= 0) return Effect.void
+    if (left <= 0) return Effect.succeed(false)
     // With jitter, so that calls that wait for the same target do not go on together.
     // Whole milliseconds: a clock of a test that is moved in steps never reaches the end of a fraction.
     const pause = Math.ceil(Math.min(left, wakeEvery * (0.5 + call.draw())))
-    return Effect.flatMap(asleep(pause), () => (mayWake() ? Effect.void : asleepUntil(until, call, mayWake)))
+    return Effect.flatMap(asleep(pause), () =>
+      mayWake() ? Effect.succeed(true) : asleepUntil(until, call, mayWake)
+    )
   })
 
 /**

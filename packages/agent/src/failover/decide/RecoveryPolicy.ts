@@ -150,7 +150,10 @@ const atMost = (rule: CooldownRule, limit: Duration.Duration): CooldownRule => (
   cap: Duration.min(rule.cap, limit)
 })
 
-/** True when neither a code, a named wait nor the status says what happened: a 400 and a 500 stand for anything. */
+/**
+ * True when neither a code, a named wait nor the status says what happened: a 400 and a 500 stand for anything. Less is
+ * needed than for {@link isHearsay}, because a cooldown concerns other calls.
+ */
 const restsOnWords = ({ evidence: { signal, status }, retryAfter }: ProviderFailure): boolean =>
   signal === "text" && retryAfter === undefined && (status === undefined || !telling.has(status))
 

@@ -1,5 +1,5 @@
 /**
- * The time in which the event loop of this process did not run: a long computation, a paused process.
+ * Measures the time in which the event loop of this process did not run: a long computation, a paused process.
  *
  * What arrived in that time has not been read, and what should have been sent was not. A time limit therefore does not
  * count it. A timer that is due every {@link beatEvery} milliseconds shows it by its delay. The timer runs only while a

@@ -37,7 +37,7 @@ export interface ProviderRequest extends LanguageModel.ProviderOptions {
 }
 
 /**
- * What was unusual in an answer whose meaning is clear:
+ * Names what was unusual in an answer whose meaning is clear:
  *
  * - `usage`: counts that are no counts
  * - `call`: a tool call in another form

@@ -2,7 +2,7 @@
  * Reads the time at which a limit ends from a sentence: a date, a time of day with its zone, an ISO instant or an epoch.
  * Pure.
  *
- * A time of day without a zone is ignored: the reader's own zone is not the provider's. A date without a zone is UTC.
+ * A time of day without a zone that the runtime knows is ignored: the reader's own zone is not the provider's. A date without a zone is UTC.
  */
 
 const monthNames = "jan feb mar apr may jun jul aug sep oct nov dec".split(" ")
@@ -82,13 +82,13 @@ const instant = (
   return at - offsetOf(zone, at)
 }
 
-/** Milliseconds by which the clocks of a zone are ahead of UTC; 0 for a zone that the runtime does not know. */
+/** Milliseconds by which the clocks of a zone are ahead of UTC; `NaN` for a name that is no zone, as in "60 requests/minute". */
 const offsetOf = (zone: string | undefined, at: number): number => {
   if (zone === undefined || !zone.includes("/") || !Number.isFinite(at)) return 0
   try {
     const local = new Date(at).toLocaleString("sv-SE", { timeZone: zone })
     return Date.parse(`${local.replace(" ", "T")}Z`) - Math.floor(at / 1_000) * 1_000
   } catch {
-    return 0
+    return Number.NaN
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Numeric codes of vendors whose sentences are often not in English, as their documentation lists them.
+ * Lists numeric codes of vendors whose sentences are often not in English, as their documentation lists them.
  *
  * - Zhipu and Z.AI: "Error codes" of the API reference
  * - MiniMax: "Error Codes" of the API reference
