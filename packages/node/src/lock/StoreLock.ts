@@ -47,6 +47,12 @@ export const defaults = { wait: Duration.zero, networkFileSystem: "refuse" } as 
 /** Time between two attempts to take a lock that is held. */
 export const pause = Duration.millis(100)
 
+/**
+ * Milliseconds for which SQLite repeats an attempt. Two processes that begin at the same instant are in each other's way
+ * for a moment, and without repeats neither gets the lock.
+ */
+const collision = 25
+
 const checks: Check.Checks<Options> = {
   wait: Check.is.duration({ max: Duration.infinity }),
   networkFileSystem: Check.is.oneOf("refuse", "allow")
@@ -115,7 +121,7 @@ const lockNow = (file: string): Held => {
   if (stat.size > 0)
     throw problem(file, "corrupt", "it has content, and a lock needs an empty file of its own")
   const identity = identityOf(file)
-  const database = new DatabaseSync(file, { timeout: 0 })
+  const database = new DatabaseSync(file, { timeout: collision })
   try {
     // The journal would be a file otherwise.
     database.exec("PRAGMA journal_mode=MEMORY; BEGIN EXCLUSIVE")
