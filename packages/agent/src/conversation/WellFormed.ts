@@ -12,22 +12,23 @@ import { mapped } from "./Unchanged.ts"
 export const of = <A>(value: A): A => {
   try {
     // Every replacement has the type of what it replaces.
-    return replaced(value, new Set()) as A
+    return replaced(value, []) as A
   } catch {
     // A getter of the program threw. The client that writes the request reports it.
     return value
   }
 }
 
-const replaced = (value: unknown, around: Set<object>): unknown => {
+/** `around` are the objects that contain the value. Few, so a list is faster than a set. */
+const replaced = (value: unknown, around: Array<object>): unknown => {
   if (typeof value === "string") return value.isWellFormed() ? value : value.toWellFormed()
-  if (typeof value !== "object" || value === null || around.has(value)) return value
+  if (typeof value !== "object" || value === null || around.includes(value)) return value
   if (!Array.isArray(value) && !isPlain(value)) return value
-  around.add(value)
+  around.push(value)
   const made = Array.isArray(value)
     ? mapped(value, (item) => [replaced(item, around)])
     : ofRecord(value as Readonly<Record<string, unknown>>, around)
-  around.delete(value)
+  around.pop()
   return made
 }
 
@@ -36,15 +37,22 @@ const isPlain = (value: object): boolean => {
   return prototype === Object.prototype || prototype === null
 }
 
-const ofRecord = (record: Readonly<Record<string, unknown>>, around: Set<object>): object => {
-  const before = Object.entries(record)
-  const after = before.map(([key, value]): [string, unknown] => [
-    key.isWellFormed() ? key : key.toWellFormed(),
-    replaced(value, around)
-  ])
-  if (after.every(([key, value], i) => key === before[i]?.[0] && value === before[i]?.[1])) return record
-  const made = Object.fromEntries(after)
+/** Nothing is allocated for a record that stays: every message of every call is read. */
+const ofRecord = (record: Readonly<Record<string, unknown>>, around: Array<object>): object => {
+  const keys = Object.keys(record)
+  let made: Array<[string, unknown]> | undefined
+  for (const [i, key] of keys.entries()) {
+    const value = record[key]
+    const name = key.isWellFormed() ? key : key.toWellFormed()
+    const next = replaced(value, around)
+    if (made === undefined && (name !== key || next !== value)) {
+      made = keys.slice(0, i).map((key): [string, unknown] => [key, record[key]])
+    }
+    made?.push([name, next])
+  }
+  if (made === undefined) return record
+  const changed = Object.fromEntries(made)
   for (const symbol of Object.getOwnPropertySymbols(record))
-    Reflect.set(made, symbol, Reflect.get(record, symbol))
-  return made
+    Reflect.set(changed, symbol, Reflect.get(record, symbol))
+  return changed
 }
