@@ -4,8 +4,12 @@
  */
 import { afterEach, beforeAll, beforeEach } from "vitest"
 import { Context, Effect } from "effect"
+import * as fc from "fast-check"
 import { ContextWindows } from "@outlast/agent/compaction"
 import * as Assertions from "./assertions.ts"
+import * as Sweeps from "./sweeps.ts"
+
+fc.configureGlobal({ seed: Sweeps.seed })
 
 beforeAll(() => {
   const windows = Context.get(Context.empty(), ContextWindows.ContextWindows)

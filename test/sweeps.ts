@@ -7,6 +7,12 @@ export const isFull = process.env["OUTLAST_SWEEPS"] === "full"
 /** The first value in `npm run test:full`, the second in each run of the tests. */
 export const full = <A>(all: A, part: A): A => (isFull ? all : part)
 
+/**
+ * The seed of random inputs: the same in each run of the tests, so that an unrelated change never fails by luck, and
+ * `SEED` or a new one in `npm run test:full`.
+ */
+export const seed = Number(process.env["SEED"] ?? full(Date.now() % 1_000_000, 1))
+
 /** The number of random runs, or of rounds. */
 export const runs = (all: number): number => full(all, Math.ceil(all / 4))
 

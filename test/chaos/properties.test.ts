@@ -1,6 +1,6 @@
 /**
- * Laws of every run of an agent, over random worlds. `OUTLAST_CHAOS_RUNS` sets the number of worlds (default 500, or 10,000 in `npm run test:full`),
- * `OUTLAST_CHAOS_SEED` the seed.
+ * Laws of every run of an agent, over random worlds. `OUTLAST_CHAOS_RUNS` sets the number of worlds (default 500, or
+ * 10,000 in `npm run test:full`), `SEED` the seed.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -8,9 +8,9 @@ import { Arbitraries } from "@outlast/testing"
 import * as Laws from "./Laws.ts"
 import * as Run from "./Run.ts"
 import { World } from "./World.ts"
+import * as Sweeps from "../sweeps.ts"
 
 const runs = Number(process.env["OUTLAST_CHAOS_RUNS"] ?? 500)
-const seed = process.env["OUTLAST_CHAOS_SEED"]
 
 describe("an agent in a random world", () => {
   it.effect.prop(
@@ -24,7 +24,7 @@ describe("an agent in a random world", () => {
         }
       }),
     {
-      arbitrary: { runs, maxShrinks: 200, ...(seed === undefined ? {} : { seed: Number(seed) }) },
+      arbitrary: { runs, maxShrinks: 200, seed: Sweeps.seed },
       timeout: 20 * runs + 60_000
     }
   )

@@ -173,8 +173,9 @@ describe("without a model", () => {
   it.effect("keeps calls with their results, at any size of the window", () =>
     Effect.promise(() =>
       fc.assert(
-        fc.asyncProperty(conversation, fc.integer({ min: 300, max: 1_500 }), (before, window) =>
+        fc.asyncProperty(conversation, fc.integer({ min: 30, max: 150 }), (before, percent) =>
           Effect.gen(function* () {
+            const window = Math.max(300, Math.round((tokensOf(before) * percent) / 100))
             const fitted = yield* Effect.result(fit(before, window, { tiers: ["plain"] }))
             if (fitted._tag === "Failure" || fitted.success.report.tier === "none") return
             const { prompt: after, report } = fitted.success
