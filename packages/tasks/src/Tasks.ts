@@ -41,6 +41,7 @@ import * as MemoryStore from "./store/MemoryStore.ts"
 import * as SqlStore from "./store/sql/SqlStore.ts"
 import type { NewTask, Row } from "./store/TaskStore.ts"
 import { TaskStore } from "./store/TaskStore.ts"
+import * as StoreOutage from "./store/StoreOutage.ts"
 import type { KeyReused, QueueFull, StaleDecision } from "./state/TaskErrors.ts"
 import { NoSuchTask, NotNow } from "./state/TaskErrors.ts"
 import type { StateTag, TaskFailed, TaskStatus, Verdict } from "./state/TaskState.ts"
@@ -150,7 +151,7 @@ export interface SqlOptions extends SqlStore.SqlOptions {}
 export const layerMemory = (options: WorkerOptions = {}): Layer.Layer<Tasks | Workers> => {
   Options.fields("Tasks", options, workerChecks)
   return layerEngine(options).pipe(
-    Layer.provide([MemoryStore.layer, EngineRows.layerMemory, WorkflowEngine.layerMemory])
+    Layer.provide([MemoryStore.layer, EngineRows.layerMemory, StoreOutage.layer, WorkflowEngine.layerMemory])
   )
 }
 
@@ -169,7 +170,8 @@ export const layerSqlite = ({
 }: SqliteOptions): Layer.Layer<Tasks | Workers, Fails, SqlClient.SqlClient> => {
   Options.fields<WorkerOptions & SqlOptions>("Tasks", options, { ...workerChecks, ...SqlStore.checks })
   return layerEngine(options).pipe(
-    Layer.provide([layerStore(options), SingleEngine.layer]),
+    Layer.provide(SingleEngine.layer),
+    Layer.provide(layerStore(options)),
     // The lock first: nothing touches the file without it.
     Layer.provide(Layer.effectDiscard(lock))
   )
@@ -203,8 +205,8 @@ export const layerCluster = (
   })
   const lease = Duration.fromInputUnsafe(options.takeover ?? takeover)
   return layerEngine(options).pipe(
-    Layer.provide(Holders.layer(lease, options)),
-    Layer.provide([layerStore(options), ClusterEngine.layer(lease)]),
+    Layer.provide([Holders.layer(lease, options), ClusterEngine.layer(lease)]),
+    Layer.provide(layerStore(options)),
     Layer.provide(Layer.effectDiscard(ClusterEngine.migrated))
   )
 }
@@ -220,16 +222,17 @@ export const layerClient = (
   return layerTasks(options, undefined).pipe(Layer.provide(layerStore(options)))
 }
 
+/** What a worker needs of its store. */
+export type Store = TaskStore | EngineRows.EngineRows | StoreOutage.StoreOutage
+
 /** The tables of tasks over a `SqlClient`, for {@link layerEngine}. */
-export const layerStore = (
-  options: SqlOptions = {}
-): Layer.Layer<TaskStore | EngineRows.EngineRows, Fails, SqlClient.SqlClient> =>
-  Layer.merge(SqlStore.layer(options), EngineRows.layerSql)
+export const layerStore = (options: SqlOptions = {}): Layer.Layer<Store, Fails, SqlClient.SqlClient> =>
+  Layer.mergeAll(SqlStore.layer(options), EngineRows.layerSql, StoreOutage.layer)
 
 /** Tasks on any workflow engine, over a store. */
 export const layerEngine = (
   options: WorkerOptions = {}
-): Layer.Layer<Tasks | Workers, never, WorkflowEngine.WorkflowEngine | TaskStore | EngineRows.EngineRows> =>
+): Layer.Layer<Tasks | Workers, never, WorkflowEngine.WorkflowEngine | Store> =>
   Layer.unwrap(Effect.map(Worker.Worker, (worker) => layerTasks(options, worker))).pipe(
     Layer.provideMerge(
       Worker.layer({
@@ -272,8 +275,17 @@ const make = (
       const { id, task, version, generation, submittedAt, costUsd } = row
       const control = worker?.controlOf(id)
       const isOpen = !ended.has(row.state._tag) && row.wait === undefined
-      const own = isOpen && control?.generation === generation ? control.report : undefined
-      const { state, since, restarts } = own ?? row
+      const isHere = isOpen && control?.generation === generation
+      const outage = isHere ? worker?.outage() : undefined
+      const own = isHere ? control.report : undefined
+      const { state, since, restarts }: Pick<TaskStatus, "state" | "since" | "restarts"> =
+        outage === undefined
+          ? (own ?? row)
+          : {
+              state: { _tag: "WaitingForStore", reason: outage.error.reason },
+              since: outage.since,
+              restarts: row.restarts
+            }
       const shown =
         state._tag === "Queued"
           ? { _tag: "Queued" as const, position: 1 + (yield* store.ahead(row.seq)) }

@@ -7,6 +7,7 @@ import { SqliteClient } from "@outlast/node/sqlite"
 import { Backoff, ResilienceEvents } from "@outlast/resilience"
 import { Journal, Task, Tasks, TaskStore } from "@outlast/tasks"
 import * as MemoryStore from "#tasks/store/MemoryStore"
+import * as StoreOutage from "#tasks/store/StoreOutage"
 import * as EngineRows from "#tasks/cluster/EngineRows"
 import * as Agents from "../../../test/tasks/Agents.ts"
 import { halfSecond, inTime, until } from "../../../test/tasks/Time.ts"
@@ -89,7 +90,7 @@ it.effect("a task that another worker begins meanwhile does not say that it wait
   )
   return Effect.gen(function* () {
     for (const store of [
-      Layer.merge(MemoryStore.layer, EngineRows.layerMemory),
+      Layer.mergeAll(MemoryStore.layer, EngineRows.layerMemory, StoreOutage.layer),
       Tasks.layerStore().pipe(Layer.provide(database))
     ]) {
       const engine = Tasks.layerEngine().pipe(

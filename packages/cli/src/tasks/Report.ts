@@ -20,6 +20,8 @@ export const words = (state: TaskState | Unreadable): string => {
       return `restart ${state.restart} of ${state.of} at ${iso(state.until)} (${plain(state.reason)})`
     case "WaitingForWorker":
       return `waiting for a worker with ${plain(state.needs)}`
+    case "WaitingForStore":
+      return `waiting for its store (${state.reason})`
     case "WaitingForApproval":
       return `waiting for approval of ${state.calls.map(({ tool }) => plain(tool)).join(", ")}`
     case "InDoubt":

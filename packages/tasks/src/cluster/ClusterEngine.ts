@@ -19,6 +19,8 @@ import type { RpcSerialization } from "effect/rpc"
 import type { SocketServer } from "effect/socket"
 import type { SqlClient } from "effect/sql"
 import type { WorkflowEngine } from "effect/workflow"
+import type { StoreOutage } from "../store/StoreOutage.ts"
+import * as PatientStorage from "./PatientStorage.ts"
 import * as Waiting from "./Waiting.ts"
 
 /** Services that `ClusterSockets.layer` of `@outlast/node/cluster` provides. */
@@ -42,7 +44,7 @@ const leaseOf = (takeover: Duration.Duration): Partial<ShardingConfig.ShardingCo
 
 export const layer = (
   takeover: Duration.Duration
-): Layer.Layer<WorkflowEngine.WorkflowEngine, never, SqlClient.SqlClient | Sockets> => {
+): Layer.Layer<WorkflowEngine.WorkflowEngine, never, SqlClient.SqlClient | Sockets | StoreOutage> => {
   const config = Layer.effect(
     ShardingConfig.ShardingConfig,
     Effect.map(ShardingConfig.ShardingConfig, (given) => ({
@@ -54,7 +56,7 @@ export const layer = (
   )
   return ClusterWorkflowEngine.layer.pipe(
     Layer.provide(SocketRunner.layer),
-    Layer.provideMerge(SqlMessageStorage.layerStorage({})),
+    Layer.provideMerge(PatientStorage.layer(SqlMessageStorage.layerStorage({}))),
     Layer.provide([SqlRunnerStorage.layerStorage({}), RunnerHealth.layerNoop, Digest.layerWebCrypto]),
     Layer.provide(config)
   )

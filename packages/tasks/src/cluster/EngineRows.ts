@@ -10,9 +10,10 @@ import {
   SqlMessageStorage
 } from "effect/cluster"
 import { Digest } from "effect/crypto"
-import { SqlClient, SqlError } from "effect/sql"
+import { SqlClient } from "effect/sql"
 import { StoreError as StoreErrors } from "@outlast/resilience"
 import type { StoreError } from "@outlast/resilience"
+import { storeErrorOf } from "./PatientStorage.ts"
 import { TaskWorkflow } from "../workflow/TaskWorkflow.ts"
 
 export class EngineRows extends Context.Service<
@@ -50,9 +51,6 @@ export const layerMemory: Layer.Layer<EngineRows> = Layer.succeed(EngineRows, {
   forget: () => Effect.void,
   replies: () => Effect.sync(() => new Map())
 })
-
-const isSqlError = Schema.is(SqlError.SqlError)
-const where = { store: "tasks" }
 
 /** The tables of effect/cluster. Makes none. */
 export const layerSql: Layer.Layer<EngineRows, never, SqlClient.SqlClient> = Layer.effect(
@@ -95,9 +93,9 @@ export const layerSql: Layer.Layer<EngineRows, never, SqlClient.SqlClient> = Lay
           .pipe(
             // The engine keeps the error of the database as a cause.
             Effect.mapError(
-              ({ cause }) =>
-                (isSqlError(cause) ? StoreErrors.fromSqlError(cause, where) : undefined) ??
-                new StoreErrors.StoreError({ reason: "unavailable", ...where, cause })
+              (error) =>
+                storeErrorOf(error) ??
+                new StoreErrors.StoreError({ reason: "unavailable", store: "tasks", cause: error.cause })
             )
           )
     }

@@ -13,7 +13,7 @@ import { StoreError as StoreErrors } from "@outlast/resilience"
 import type { StoreError } from "@outlast/resilience"
 import { SqlClient } from "effect/sql"
 import * as SqlStore from "../store/sql/SqlStore.ts"
-import { kept } from "../store/Kept.ts"
+import { kept, StoreOutage } from "../store/StoreOutage.ts"
 import type { EffectRecord } from "../state/TaskState.ts"
 import { Reply } from "../workflow/Reply.ts"
 
@@ -48,11 +48,12 @@ const forgotten = Duration.toMillis("1 day")
 export const layer = (
   lease: Duration.Duration,
   options: SqlStore.SqlOptions
-): Layer.Layer<never, StoreError.StoreError, SqlClient.SqlClient> =>
+): Layer.Layer<never, StoreError.StoreError, SqlClient.SqlClient | StoreOutage> =>
   Layer.effect(
     Holders,
     Effect.gen(function* () {
       const sql = (yield* SqlClient.SqlClient).withoutTransforms()
+      const outage = yield* StoreOutage
       const { prefix = SqlStore.defaults.prefix, file } = options
       const workers = sql(`${prefix}_workers`)
       const replies = sql(`${prefix}_replies`)
@@ -118,8 +119,8 @@ export const layer = (
           Effect.gen(function* () {
             while (true) {
               // The first query asks if the holder lives: a worker that ends stores its replies before it leaves.
-              const gone = record.boot === own || (yield* kept(run(isGone(record.boot))))
-              const reply = yield* kept(run(stored(record)))
+              const gone = record.boot === own || (yield* kept(outage, run(isGone(record.boot))))
+              const reply = yield* kept(outage, run(stored(record)))
               if (gone || Option.isSome(reply)) return reply
               yield* Effect.sleep(poll)
             }

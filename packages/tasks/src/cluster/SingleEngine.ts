@@ -13,6 +13,8 @@ import {
 import { Digest } from "effect/crypto"
 import type { SqlClient } from "effect/sql"
 import type { WorkflowEngine } from "effect/workflow"
+import type { StoreOutage } from "../store/StoreOutage.ts"
+import * as PatientStorage from "./PatientStorage.ts"
 
 /**
  * Gives each start of the process its own machine id, of the 1,024 that exist.
@@ -33,11 +35,11 @@ const runners = Layer.effect(
   })
 )
 
-export const layer: Layer.Layer<WorkflowEngine.WorkflowEngine, never, SqlClient.SqlClient> =
+export const layer: Layer.Layer<WorkflowEngine.WorkflowEngine, never, SqlClient.SqlClient | StoreOutage> =
   ClusterWorkflowEngine.layer.pipe(
     Layer.provide(Sharding.layer),
     Layer.provide(Runners.layerNoop),
-    Layer.provideMerge(SqlMessageStorage.layer),
+    Layer.provideMerge(PatientStorage.layer(SqlMessageStorage.layer)),
     Layer.provide([runners, RunnerHealth.layerNoop, Digest.layerWebCrypto]),
     Layer.provide(ShardingConfig.layer({ entityTerminationTimeout: "10 seconds" }))
   )

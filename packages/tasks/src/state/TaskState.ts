@@ -7,7 +7,7 @@
 import { Schema } from "effect"
 import { Prompt } from "effect/ai"
 import { AgentFailed, Outcome, Transcript } from "@outlast/agent"
-import { ErrorText } from "@outlast/resilience"
+import { ErrorText, StoreError } from "@outlast/resilience"
 
 /** A call of a tool that changes something outside, as the journal knows it. */
 export const EffectRecord = Schema.Struct({
@@ -62,6 +62,11 @@ export const TaskState = Schema.Union([
   }),
   /** `needs` is what no worker has: `triage@3`. */
   Schema.TaggedStruct("WaitingForWorker", { needs: Schema.String }),
+  /**
+   * The store is away, full, locked or read-only: no step that ends can be stored, and none begins. A call or a tool that is
+   * under way goes on. Only its worker says so, and it is never stored.
+   */
+  Schema.TaggedStruct("WaitingForStore", { reason: Schema.Literals(StoreError.reasons) }),
   /** `decide` continues it. */
   Schema.TaggedStruct("WaitingForApproval", { calls: Schema.Array(WaitingCall) }),
   /** The outcome of an effect is not known. `decide` continues the task. */

@@ -1,11 +1,13 @@
 /** Events of tasks on `ResilienceEvents`: plain data, without ids, parameters and conversations. */
 import { Metric, Schema } from "effect"
 import type { Warnings } from "@outlast/resilience"
-import { EventDefinition } from "@outlast/resilience"
+import { EventDefinition, StoreError } from "@outlast/resilience"
+
+/** Unix time in milliseconds. */
+const at = Schema.Finite
 
 const ofTask = {
-  /** Unix time in milliseconds. */
-  at: Schema.Finite,
+  at,
   /** Name of the agent. */
   task: Schema.String
 }
@@ -30,8 +32,30 @@ const TaskEnded = Schema.TaggedStruct("TaskEnded", {
   restarts: Schema.Finite
 })
 
+/** The worker cannot store what its tasks do. Once, until {@link TaskStoreBack}. */
+const TaskStoreLost = Schema.TaggedStruct("TaskStoreLost", {
+  at,
+  reason: Schema.Literals(StoreError.reasons),
+  message: Schema.String
+})
+
+/** Everything that waited for the store is stored. */
+const TaskStoreBack = Schema.TaggedStruct("TaskStoreBack", {
+  at,
+  /** Milliseconds since {@link TaskStoreLost}. */
+  after: Schema.Finite
+})
+
 /** Schema of every event of tasks. */
-export const TaskEvent = Schema.Union([TaskSubmitted, TaskStarted, TaskRestarting, TaskInDoubt, TaskEnded])
+export const TaskEvent = Schema.Union([
+  TaskSubmitted,
+  TaskStarted,
+  TaskRestarting,
+  TaskInDoubt,
+  TaskEnded,
+  TaskStoreLost,
+  TaskStoreBack
+])
 export type TaskEvent = typeof TaskEvent.Type
 
 // -----------------------------------------------------------------------------
@@ -45,12 +69,15 @@ export const submitted = counter("tasks_submitted_total", "Tasks that were added
 export const started = counter("tasks_started_total", "Tasks that a worker began, resumed ones again")
 export const restarts = counter("task_restarts_total", "Restarts of tasks that had lost their model")
 export const inDoubt = counter("tasks_in_doubt_total", "Effects whose outcome a person has to tell")
+export const storeLost = Metric.gauge("outlast_task_store_lost", {
+  description: "1 while a worker waits for its store, else 0"
+})
 export const ended = counter("tasks_ended_total", "Tasks that ended, by their state")
 
 const { named, seconds } = EventDefinition
 const warn = (text: string): Warnings.Line => ({ level: "Warn", text })
 /** The label of an agent. */
-const names = { agent: ({ task }: TaskEvent) => task }
+const names = { agent: ({ task }: { readonly task: string }) => task }
 
 /** When each event is published, its line and its metrics. */
 export const definitions: EventDefinition.EventDefinitions<TaskEvent> = {
@@ -83,5 +110,15 @@ export const definitions: EventDefinition.EventDefinitions<TaskEvent> = {
       text: `  a task of ${task} ended: ${state}`
     }),
     metrics: [{ metric: ended, names, words: { state: ({ state }) => state } }]
+  },
+  TaskStoreLost: {
+    doc: "A worker cannot store what its tasks do: they wait. Once, until `TaskStoreBack`.",
+    line: ({ message }) => warn(`✗ tasks wait for their store: ${message}`),
+    metrics: [{ metric: storeLost, value: () => 1 }]
+  },
+  TaskStoreBack: {
+    doc: "Everything that waited for the store of tasks is stored.",
+    line: ({ after }) => ({ level: "Info", text: `  the store of tasks is back after ${seconds(after)}` }),
+    metrics: [{ metric: storeLost, value: () => 0 }]
   }
 }

@@ -13,7 +13,6 @@ import type { Outcome } from "@outlast/agent"
 import { AgentFailed, Transcript } from "@outlast/agent"
 import { RunState } from "@outlast/agent/loop"
 import { ResilienceEvents } from "@outlast/resilience"
-import { kept } from "../store/Kept.ts"
 import type { Replies } from "../cluster/EngineRows.ts"
 import type { Row } from "../store/TaskStore.ts"
 import { agentOf } from "../store/TaskStore.ts"
@@ -37,7 +36,7 @@ export const body =
       const { store, running } = worker
       const live = readable(
         Effect.map(
-          kept(store.get(payload.id)),
+          store.get(payload.id),
           Option.filter((row) => runOf(row) === runOf(payload) && !ended.has(row.state._tag))
         )
       )
@@ -45,12 +44,12 @@ export const body =
       const isReplay = Option.isSome(found) && found.value.started
       if (Option.isSome(found) && !found.value.started) {
         // Before the first step: a cancellation from here on reaches this run, and an earlier one has ended the task.
-        yield* kept(store.started(found.value.id, found.value.generation))
+        yield* store.started(found.value.id, found.value.generation)
         found = yield* live
       }
       if (Option.isNone(found)) return
       const row = found.value
-      if (row.parked) yield* kept(store.unpark(row.id, row.generation))
+      if (row.parked) yield* store.unpark(row.id, row.generation)
       const control = new Control(row)
       running.set(row.id, control)
       yield* Effect.ensuring(
@@ -85,7 +84,7 @@ const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control, i
       // From now on the task waits for a permit.
       control.says({ _tag: "Queued", position: 0 }, yield* Clock.currentTimeMillis)
     }
-    const intents = row.started ? yield* kept(worker.store.intents(row.id)) : []
+    const intents = row.started ? yield* worker.store.intents(row.id) : []
     const { executionId } = yield* WorkflowInstance
     const stored: Replies = isReplay ? yield* worker.engineRows.replies(executionId) : new Map()
     const steps = TaskSteps.make({ worker, row, control, definition, engine, intents, stored })
@@ -171,7 +170,7 @@ const readable = <A extends Pick<Row, "id" | "state">>(live: Effect.Effect<Optio
 const parked = (worker: WorkerCore, control: Control, payload: Payload) =>
   Effect.gen(function* () {
     control.silent()
-    yield* kept(worker.store.park(control.id, control.generation, waitingFor(agentOf(payload))))
+    yield* worker.store.park(control.id, control.generation, waitingFor(agentOf(payload)))
     return yield* Workflow.suspend(yield* WorkflowInstance)
   })
 
@@ -189,16 +188,14 @@ const finish = (worker: WorkerCore, row: Row, control: Control, end: End | undef
     const state = unknown.length === 0 ? ending.state : { ...ending.state, unknown }
     control.silent()
     const { id, generation } = row
-    yield* kept(
-      worker.store.finish({
-        id,
-        generation,
-        state,
-        result: Schema.encodeSync(resultJson)(result),
-        costUsd,
-        at
-      })
-    )
+    yield* worker.store.finish({
+      id,
+      generation,
+      state,
+      result: Schema.encodeSync(resultJson)(result),
+      costUsd,
+      at
+    })
     yield* ResilienceEvents.publishNow<TaskEvent>({
       _tag: "TaskEnded",
       task: row.task,

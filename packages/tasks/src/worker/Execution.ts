@@ -8,7 +8,6 @@ import type { Context } from "effect"
 import { Activity, DurableDeferred, Workflow } from "effect/workflow"
 import { WorkflowInstance } from "effect/workflow/WorkflowEngine"
 import type { WorkflowEngine } from "effect/workflow/WorkflowEngine"
-import { kept } from "../store/Kept.ts"
 import type { Replies } from "../cluster/EngineRows.ts"
 import type { Row } from "../store/TaskStore.ts"
 import { agentOf } from "../store/TaskStore.ts"
@@ -55,7 +54,7 @@ export const make = (options: Options) => {
   /** Hands the task back: it goes on where a worker resumes it. */
   const parked = Effect.gen(function* () {
     control.silent()
-    yield* kept(store.park(id, generation, waitingFor(agentOf(row))))
+    yield* store.park(id, generation, waitingFor(agentOf(row)))
     // Waits for the steps that are under way.
     yield* Workflow.wrapActivityResult(Effect.succeed(true), () => true)
     return yield* Workflow.suspend(yield* WorkflowInstance)
@@ -103,7 +102,7 @@ export const make = (options: Options) => {
           Effect.gen(function* () {
             control.silent()
             const at = yield* Clock.currentTimeMillis
-            yield* kept(store.wait({ id, generation, name, state, at }))
+            yield* store.wait({ id, generation, name, state, at })
             yield* said
           })
         ),

@@ -9,7 +9,6 @@ import { ResilienceEvents } from "@outlast/resilience"
 import type { Tool } from "effect/ai"
 import * as Journal from "../journal/Journal.ts"
 import * as JournalState from "../journal/JournalState.ts"
-import { kept } from "../store/Kept.ts"
 import type { TaskEvent } from "../telemetry/TaskEvent.ts"
 import type { EffectRecord } from "../state/TaskState.ts"
 import type { Execution } from "./Execution.ts"
@@ -101,7 +100,7 @@ const journaled = <R>(
       boot,
       at
     }
-    const found = yield* kept(store.intend(record))
+    const found = yield* store.intend(record)
     if (Option.isSome(found) && found.value.attempt === attempt && holders !== undefined) {
       const reply = yield* holders.replyOf(found.value, boot)
       if (Option.isSome(reply)) return reply.value
@@ -117,7 +116,7 @@ const journaled = <R>(
     if (decision._tag !== "Run") return { _tag: "InDoubt", effect: decision.record }
     // Nothing begins any more, so nothing is in doubt.
     if (control.cancelBy !== undefined) return cancelledReply
-    if (decision.takesOver) yield* kept(store.takeOver(record))
+    if (decision.takesOver) yield* store.takeOver(record)
     const handler = Effect.gen(function* () {
       const reply = yield* Effect.provideService(run, Journal.CurrentEffect, { key })
       if (kind === "once" && isCutOff(reply)) return { ...reply, unknown: record }

@@ -3,7 +3,6 @@ import { Clock, Effect, Random, Schema } from "effect"
 import type { AgentFailed } from "@outlast/agent"
 import { ResilienceEvents } from "@outlast/resilience"
 import * as Restart from "../restart/Restart.ts"
-import { kept } from "../store/Kept.ts"
 import type { TaskEvent } from "../telemetry/TaskEvent.ts"
 import type { TaskState } from "../state/TaskState.ts"
 import type { Execution } from "./Execution.ts"
@@ -63,7 +62,7 @@ export class Restarting {
           const state: TaskState = { _tag: "WaitingUntil", until, restart, of: max, reason: why }
           const { id, generation, task } = row
           const asked = { id, generation, name, state, at, dueAt: until, restarts: restart }
-          if (!(yield* kept(worker.store.waitForRestart(asked, worker.maxRestarting)))) {
+          if (!(yield* worker.store.waitForRestart(asked, worker.maxRestarting))) {
             return { _tag: "Full" } as const
           }
           yield* ResilienceEvents.publishNow<TaskEvent>({
@@ -95,7 +94,7 @@ export class Restarting {
         `${name}/sleep`,
         Wake,
         Effect.gen(function* () {
-          yield* kept(worker.store.woken(row.id, row.generation, name))
+          yield* worker.store.woken(row.id, row.generation, name)
           return control.cancelBy === undefined ? { _tag: "Due" } : { _tag: "Cancelled" }
         })
       )

@@ -14,6 +14,8 @@ import { Holders } from "../cluster/Holders.ts"
 import { verdictJson } from "../state/TaskState.ts"
 import { EngineRows } from "../cluster/EngineRows.ts"
 import type { Row } from "../store/TaskStore.ts"
+import { patient, StoreOutage } from "../store/StoreOutage.ts"
+import type { Outage } from "../store/StoreOutage.ts"
 import { agentOf, TaskStore } from "../store/TaskStore.ts"
 import { body } from "./Body.ts"
 import type { Control } from "./Control.ts"
@@ -41,6 +43,8 @@ export interface Service {
   readonly parts: Parts
   /** The task as this process runs it. */
   readonly controlOf: (id: string) => Control | undefined
+  /** The outage of the store, while something waits for it. */
+  readonly outage: () => Outage | undefined
   /** Looks at the store at once. */
   readonly nudge: Effect.Effect<void>
   /** Begins no further step, and waits until the tasks here are parked. */
@@ -51,12 +55,13 @@ export class Worker extends Context.Service<Worker, Service>()("@outlast/tasks/w
 
 export const layer = (
   settings: Settings
-): Layer.Layer<Worker, never, WorkflowEngine | TaskStore | EngineRows> =>
+): Layer.Layer<Worker, never, WorkflowEngine | TaskStore | EngineRows | StoreOutage> =>
   Layer.effect(
     Worker,
     Effect.gen(function* () {
       const engine = yield* WorkflowEngine
-      const store = yield* TaskStore
+      const outage = yield* StoreOutage
+      const store = patient(outage, yield* TaskStore)
       const scope = yield* Effect.scope
       const definitions = new Map<string, Definition>()
       const drained = Deferred.makeUnsafe<void>()
@@ -96,6 +101,7 @@ export const layer = (
         )
       }
       const stop = Effect.sync(() => Deferred.doneUnsafe(drained, Exit.void))
+      yield* Effect.addFinalizer(() => outage.stop)
       yield* Effect.addFinalizer(() =>
         Effect.andThen(stop, holders === undefined ? Effect.void : leave(core, holders))
       )
@@ -111,6 +117,7 @@ export const layer = (
           ).pipe(Effect.tap(() => Queue.offer(nudges, undefined))),
         parts: core.parts,
         controlOf: (id) => core.running.get(id),
+        outage: outage.current,
         nudge: Effect.asVoid(Queue.offer(nudges, undefined)),
         drain: Effect.andThen(stop, emptied(core))
       }

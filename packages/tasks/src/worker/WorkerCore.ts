@@ -2,7 +2,7 @@
 import type { Effect, Semaphore } from "effect"
 import type { Service as Holders } from "../cluster/Holders.ts"
 import type { EngineRows } from "../cluster/EngineRows.ts"
-import type { Service as Store } from "../store/TaskStore.ts"
+import type { Patient } from "../store/StoreOutage.ts"
 import type { TaskState } from "../state/TaskState.ts"
 import type { Control } from "./Control.ts"
 import type { Definition } from "./Definition.ts"
@@ -20,7 +20,7 @@ export interface WorkerCore {
   readonly name: string
   /** Identifies the start of this process. */
   readonly boot: string
-  readonly store: Store
+  readonly store: Patient
   readonly engineRows: EngineRows["Service"]
   readonly maxRestarting: number
   readonly permits: Semaphore.Semaphore
