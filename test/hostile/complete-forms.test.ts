@@ -7,7 +7,7 @@ import type { Vendor, Way } from "./Asked.ts"
 import { asked, policy, reasonOf, vendors } from "./Asked.ts"
 import * as RawServer from "./RawServer.ts"
 
-const { chat } = RawServer
+const { chat, claude } = RawServer
 
 const Read = Toolkit.make(
   Tool.make("read", { parameters: Schema.Struct({ path: Schema.String }), success: Schema.String })
@@ -90,8 +90,99 @@ const streams: Record<string, readonly [Vendor, ReadonlyArray<object>]> = {
   ]
 }
 
+const message = {
+  ...claude.start.message,
+  content: [{ type: "text", text: whole }],
+  stop_reason: "end_turn",
+  usage: { input_tokens: 5, output_tokens: 7 }
+}
+const said = [claude.start, claude.block(0), claude.text(0, whole), claude.stop(0)]
+const ended = [claude.delta("end_turn"), claude.end]
+const candidate = (text: string, finishReason?: string) => ({
+  candidates: [{ content: { role: "model", parts: [{ text }] }, index: 0, finishReason }],
+  usageMetadata: { promptTokenCount: 5, candidatesTokenCount: 7, totalTokenCount: 12 }
+})
+const choice = (choice: object) => ({ ...chat.delta({}), choices: [{ index: 0, ...choice }] })
+
+/** Forms of an answer that servers which imitate a vendor are known to send. */
+const others: typeof streams = {
+  "text in the beginning of its block (earendil-works/pi#7283)": [
+    "anthropic",
+    [
+      claude.start,
+      claude.block(0, { type: "text", text: whole.slice(0, 6) }),
+      claude.text(0, whole.slice(6)),
+      claude.stop(0),
+      ...ended
+    ]
+  ],
+  "a block and a delta of unknown types": [
+    "anthropic",
+    [
+      claude.start,
+      claude.block(0, { type: "future", text: "no" }),
+      { type: "content_block_delta", index: 0, delta: { type: "future_delta", text: "no" } },
+      claude.stop(0),
+      claude.block(1),
+      { type: "content_block_delta", index: 1, delta: { type: "text_delta", text: null } },
+      claude.text(1, whole),
+      claude.stop(1),
+      ...ended
+    ]
+  ],
+  "a complete message in an event": ["anthropic", [message]],
+  "a complete response in an event": ["responses", [{ ...base, status: "completed", output: [item], usage }]],
+  "a last event of another name (can1357/oh-my-pi#4692)": [
+    "responses",
+    [created, added, delta, done, { ...completed([item]), type: "response.done" }]
+  ],
+  "no last event (moeru-ai/airi#2593)": ["responses", [created, added, delta, done]],
+  "deltas without an item (Oaklight/llm-rosetta#56)": [
+    "responses",
+    [created, { type: "response.output_text.delta", delta: whole }, completed([])]
+  ],
+  "each event twice, with the same number": [
+    "responses",
+    [
+      created,
+      added,
+      { ...delta, sequence_number: 3 },
+      { ...delta, sequence_number: 3 },
+      done,
+      completed([item])
+    ]
+  ],
+  "messages in place of deltas": [
+    "chat",
+    [choice({ message: { role: "assistant", content: whole }, finish_reason: "stop" })]
+  ],
+  "parts in place of a text, without indices": [
+    "chat",
+    [
+      { choices: [{ delta: { content: [{ type: "text", text: whole }] } }] },
+      { choices: [{ delta: {}, finish_reason: "stop" }] }
+    ]
+  ],
+  "ids that are numbers, and a time in words": [
+    "chat",
+    chunks.map((chunk) => ({ ...chunk, id: 5, created: "now" }))
+  ],
+  "a second choice": [
+    "chat",
+    [...chunks.slice(0, 2), choice({ index: 1, delta: { content: "no" } }), ...chunks.slice(2)]
+  ],
+  "annotations of other types (vercel/ai#10199)": [
+    "chat",
+    [
+      chat.delta({ annotations: [{ type: "file", file: {} }, "no"] }),
+      chat.delta({ annotations: [{ type: "url_citation", url_citation: { url: "https://example.com" } }] }),
+      ...chunks
+    ]
+  ]
+}
+
 describe("a stream that has its text", () => {
-  for (const [what, [vendor, events]] of Object.entries(streams)) {
+  for (const [what, [vendor, events]] of Object.entries({ ...streams, ...others })) {
     it.live(`once is read once: ${what}`, () =>
       Effect.gen(function* () {
         const server = yield* RawServer.start((response) =>
@@ -154,8 +245,54 @@ const bodies: Record<string, readonly [Vendor, string]> = {
   ],
   "an object in an event": ["compatible", sse(completion)],
   "a stream of Responses (BYK/loreai#1195)": ["responses", sse(created, added, delta, done, completed([]))],
+  "a stream of messages": ["anthropic", sse(...said, ...ended)],
+  "a stream of candidates": ["google", sse(candidate("It is "), candidate(whole.slice(6), "STOP"))],
   "a stream of Responses with its output": ["responses", sse(created, added, delta, done, completed([item]))]
 }
+
+/** Complete answers in place of a stream, by their media types. */
+const wholes: Record<string, readonly [Vendor, unknown]> = {
+  "a completion": ["chat", completion],
+  "a message": ["anthropic", message],
+  "a response": ["responses", { ...base, status: "completed", output: [item], usage }],
+  "a candidate": ["google", candidate(whole, "STOP")],
+  "a list of candidates": ["google", [candidate("It is "), candidate(whole.slice(6), "STOP")]]
+}
+
+describe("a request for a stream that is answered with", () => {
+  for (const [what, [vendor, body]] of Object.entries(wholes)) {
+    for (const type of ["text/event-stream", "application/json", "text/plain"]) {
+      // A list is no event.
+      if (Array.isArray(body) && type === "text/event-stream") continue
+      it.live(`${what} has that answer: ${type}`, () =>
+        Effect.gen(function* () {
+          const server = yield* RawServer.start((response) => {
+            response.writeHead(200, { "content-type": type })
+            response.end(`\n${JSON.stringify(body)}`)
+          })
+          for (const way of ["stream", "folded"] as const) {
+            const came = yield* asked(way, [vendors[vendor](server.url)])
+            assert.deepStrictEqual([came.text, came.finish, came.failures], [whole, "stop", []])
+          }
+          assert.strictEqual(server.hits.length, 2)
+        })
+      )
+    }
+  }
+
+  it.live("events has those events, whatever its type says", () =>
+    Effect.gen(function* () {
+      for (const type of ["application/json", "text/plain"]) {
+        const server = yield* RawServer.start((response) => {
+          response.writeHead(200, { "content-type": type })
+          response.end(sse(...chunks, "[DONE]"))
+        })
+        const came = yield* asked("stream", [vendors.chat(server.url)])
+        assert.deepStrictEqual([came.text, came.finish, came.failures], [whole, "stop", []])
+      }
+    })
+  )
+})
 
 const plainly = (vendor: Vendor, body: string, type: string) =>
   Effect.gen(function* () {

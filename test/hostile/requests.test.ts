@@ -174,7 +174,7 @@ describe("a server that sends a JSON body to a request for a stream", () => {
   }
   const bodies = { anthropic: message, chat: completion }
   for (const vendor of ["anthropic", "chat"] as const) {
-    it.live(`gets plain requests from then on: ${vendor}`, () =>
+    it.live(`is read, and asked once: ${vendor}`, () =>
       Effect.gen(function* () {
         const server = yield* start((response) => json(response, 200, bodies[vendor]("hello")))
         const ask = LanguageModel.generateText({ prompt: "x" })
@@ -185,27 +185,21 @@ describe("a server that sends a JSON body to a request for a stream", () => {
           answers.map(({ text }) => text),
           ["hello", "hello"]
         )
-        assert.deepStrictEqual(
-          server.hits.map(({ body }) => body.stream ?? false),
-          [true, false, false]
-        )
+        assert.strictEqual(server.hits.length, 2)
       })
     )
   }
 
-  it.live("gets requests for streams again when its body was not an answer", () =>
+  it.live("is asked again when its body was not an answer", () =>
     Effect.gen(function* () {
       const server = yield* start((response, _, n) =>
-        n < 2 ? json(response, 200, { maintenance: true }) : json(response, 200, message("hello"))
+        n < 1 ? json(response, 200, { maintenance: true }) : json(response, 200, message("hello"))
       )
       const { text } = yield* LanguageModel.generateText({ prompt: "x" }).pipe(
         Effect.provide(Failover.layer([targets.anthropic(`${server.url}/v1`)]))
       )
       assert.strictEqual(text, "hello")
-      assert.deepStrictEqual(
-        server.hits.map(({ body }) => body.stream ?? false),
-        [true, false, true, false]
-      )
+      assert.strictEqual(server.hits.length, 2)
     })
   )
 })

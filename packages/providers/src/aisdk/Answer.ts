@@ -12,6 +12,7 @@ import type { ProviderFailure, ProviderModel } from "@outlast/agent"
 import { Predicate } from "effect"
 import type { Response } from "effect/ai"
 import type { ClientCall } from "./ClientCall.ts"
+import { objectInside } from "./form/Fields.ts"
 import { meaningOf } from "./form/Meaning.ts"
 import { RepeatedCalls } from "./RepeatedCalls.ts"
 import type * as Spec from "./Spec.ts"
@@ -44,7 +45,8 @@ const readWhole = (
     client?.saw(metadata)
     parts.push(metadata)
   }
-  for (const part of (json ? structured(result) : result.content).flatMap((part) => calls.of(part))) {
+  for (const given of (json ? structured(result) : result.content).flatMap((part) => calls.of(part))) {
+    const part = repaired(given, onRepair)
     end.saw(part)
     const encoded = carried(part, contentPart(part), client)
     if (encoded !== undefined) parts.push(encoded)
@@ -66,6 +68,15 @@ const ended = (
   const made = client.mark(finish, original)
   client.saw(made)
   return made
+}
+
+/** The part, with arguments whose object stands in a text or in a fence as that object. */
+const repaired = <P extends Spec.Content | Piece>(part: P, onRepair: OnRepair): P => {
+  if (part.type !== "tool-call" || part.input.startsWith("{")) return part
+  const input = objectInside(part.input)
+  if (input === undefined) return part
+  onRepair("call")
+  return { ...part, input }
 }
 
 type Part = Response.PartEncoded | Response.StreamPartEncoded
@@ -159,7 +170,8 @@ export const reader = (
   let finished = false
   const passed = (pieces: ReadonlyArray<Piece>): Array<Response.StreamPartEncoded> => {
     const parts: Array<Response.StreamPartEncoded> = []
-    for (const piece of pieces) {
+    for (const given of pieces) {
+      const piece = repaired(given, onRepair)
       end.saw(piece)
       const part = carried(piece, streamPart(piece), client)
       if (part !== undefined) parts.push(part)

@@ -1,8 +1,8 @@
 /**
  * A `fetch` that follows redirects within the same origin only, ends streams of events at their last event
  * (`StreamEnd`), limits the bytes of a response (`BodyLimit`), repeats a request whose idle connection the server had
- * closed (`StaleSocket`), throws errors that come with a status of success (`DisguisedError`), and brings answers into the
- * form that the clients read (`AnswerForm`).
+ * closed (`StaleSocket`), reads what comes in place of a stream (`InPlaceOfStream`), and brings answers into the form that
+ * the clients read (`AnswerForm`).
  *
  * The `fetch` of a runtime follows redirects anywhere, with the whole prompt and with every header except
  * `authorization`: `x-api-key` and `x-goog-api-key` would reach any host that a server or a proxy names. Here a
@@ -21,6 +21,7 @@ import { Redaction } from "@outlast/agent/failure"
 import * as BodyLimit from "./BodyLimit.ts"
 import * as Connection from "./Connection.ts"
 import * as DisguisedError from "./DisguisedError.ts"
+import * as InPlaceOfStream from "./InPlaceOfStream.ts"
 import * as AnswerForm from "./form/AnswerForm.ts"
 import * as WholeBody from "./WholeBody.ts"
 import * as StaleSocket from "./StaleSocket.ts"
@@ -50,8 +51,8 @@ export const make = (send: Fetch = (input, init) => globalThis.fetch(input, init
       return StreamEnd.ended(response, url, form)
     }
     const whole = BodyLimit.limited(response)
-    const read = DisguisedError.mayBe(whole, url, init) ? await DisguisedError.revealed(whole) : whole
-    return WholeBody.formed(read, url, init, form)
+    if (InPlaceOfStream.mayBe(whole, url, init)) return InPlaceOfStream.read(whole, url, form)
+    return WholeBody.formed(whole, url, init, form)
   }
 }
 

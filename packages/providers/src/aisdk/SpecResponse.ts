@@ -59,8 +59,7 @@ export const commonPart = (part: Exclude<Spec.CommonPart, Spec.ToolCall>): Commo
 }
 
 /**
- * The tool call with its arguments parsed. An empty text means no arguments. Invalid JSON stays a string, as does a
- * JSON string: a call whose `params` are a string never runs.
+ * The tool call with its arguments parsed. An empty text means no arguments. Invalid JSON stays a string: a call whose `params` are a string never runs.
  */
 export const toolCall = (part: Spec.ToolCall): Response.ToolCallPartEncoded => ({
   type: "tool-call",

@@ -9,6 +9,7 @@
  *   follow.
  * - Events that the client does not know are skipped, because the client would fail on them. Never skipped are events
  *   named `error`, data with an error object, and an incomplete object. An `error` of `null` is not an error object.
+ * - `[DONE]` of Responses after the ends of all items: the last event is added, without usage.
  * - `[DONE]` without a finish reason: some servers of Chat Completions omit it. An answer with text and without
  *   tool calls gets the finish reason {@link unknownFinish}. With tool calls, or without text, it stays unfinished.
  *
@@ -36,7 +37,7 @@ export const of = (url: string): StreamProtocol => {
   const path = (URL.canParse(url) ? new URL(url).pathname : url).replace(/\/+$/, "")
   if (path.endsWith("/chat/completions")) return chat()
   if (path.endsWith("/messages") || path.endsWith(":streamRawPredict")) return anthropic()
-  if (path.endsWith("/responses")) return responses
+  if (path.endsWith("/responses")) return responses()
   return path.endsWith(":streamGenerateContent") ? gemini : other
 }
 
@@ -146,12 +147,25 @@ const endsOfResponses: ReadonlySet<string> = new Set([
 ])
 
 /** The client of Responses skips types that it does not know. */
-const responses = protocol((name, data) => {
-  if (data.startsWith(deltas.responses)) return "pass"
-  const type = typeOf(data)
-  if (type === undefined) return unknown(name, data)
-  return endsOfResponses.has(type) ? "last" : "pass"
-})
+const responses = (): StreamProtocol => {
+  let begun = 0
+  let ended = 0
+  let isLast = false
+  return protocol(
+    (name, data) => {
+      if (data.startsWith(deltas.responses)) return "pass"
+      const type = typeOf(data)
+      if (type === undefined) return unknown(name, data)
+      if (type === "response.output_item.added") begun++
+      if (type === "response.output_item.done") ended++
+      isLast = endsOfResponses.has(type)
+      return isLast ? "last" : "pass"
+    },
+    () => (!isLast && ended > 0 && ended >= begun ? endOfResponses : undefined)
+  )
+}
+
+const endOfResponses = JSON.stringify({ type: "response.completed", response: {} })
 
 /**
  * The position of a field, or -1. Quotes inside of texts are escaped, so quotes on both sides mark a field name. The

@@ -3,8 +3,8 @@
  * hold.
  *
  * The parts are folded into what a request would have given (`Fold`), and handed on at the end: nothing of a failed
- * attempt is shown. A provider that refuses to stream, or sends a JSON body instead, is asked again with a request, within
- * the same attempt, and the chain remembers it for that target.
+ * attempt is shown. A provider that refuses to stream is asked again with a request, within the same attempt, and the
+ * chain remembers it for that target.
  */
 import { Cause, Channel, Context, Duration, Effect } from "effect"
 import type { Pull } from "effect"
@@ -12,7 +12,7 @@ import type { IdGenerator, Response } from "effect/ai"
 import * as Classifier from "../../failure/Classifier.ts"
 import { Network, Timeout } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
-import { local, notEvents } from "../../failure/reasons/ProviderFailure.ts"
+import { local } from "../../failure/reasons/ProviderFailure.ts"
 import * as AttemptRequest from "./AttemptRequest.ts"
 import type { CallRun } from "./CallRun.ts"
 import type { Commit } from "../decide/CallState.ts"
@@ -83,11 +83,9 @@ export class StreamedAnswer {
         )
       }),
       (failure) => {
-        if (this.#parts.length > 0) return Effect.fail(failure)
-        const remember = Effect.sync(() => memory.refusesStreams.add(id))
-        if (refusesStreams(failure)) return Effect.andThen(remember, requested())
-        // The body may be no answer at all: a request that succeeds is the proof.
-        return ignoresStreams(failure) ? Effect.tap(requested(), remember) : Effect.fail(failure)
+        if (this.#parts.length > 0 || !refusesStreams(failure)) return Effect.fail(failure)
+        memory.refusesStreams.add(id)
+        return requested()
       }
     )
   }
@@ -182,10 +180,6 @@ export const overTotal = (
  */
 export const refusesStreams = ({ evidence: { status }, detail }: ProviderFailure): boolean =>
   status !== undefined && refusals.has(status) && refusal.test(detail)
-
-/** True when the server sent a JSON body in place of a stream: some gateways do not read the field `stream`. */
-const ignoresStreams = ({ evidence: { rule, matched } }: ProviderFailure): boolean =>
-  rule === notEvents && /^application\/json\b/i.test(matched ?? "")
 
 const refusals: ReadonlySet<number> = new Set([400, 403, 404, 405, 422, 501])
 

@@ -98,7 +98,10 @@ const protocolOf = (
   note: Note
 ): readonly [Protocol, (data: string) => boolean] | undefined => {
   const path = (URL.canParse(url) ? new URL(url).pathname : url).replace(/\/+$/, "")
-  if (path.endsWith("/chat/completions")) return [new Chat.Chat(note), Chat.mayDiffer]
+  if (path.endsWith("/chat/completions")) {
+    const chat = new Chat.Chat(note)
+    return [chat, (data) => chat.mayDiffer(data)]
+  }
   if (path.endsWith("/messages") || /:(?:streamR|r)awPredict$/.test(path)) {
     const messages = new Messages.Messages(note)
     return [messages, (data) => messages.mayDiffer(data)]

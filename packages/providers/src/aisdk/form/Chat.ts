@@ -1,5 +1,6 @@
 /** Answers of OpenAI's Chat Completions and the servers that imitate it: see `AnswerForm`. */
 import type { Fields, Note } from "./Fields.ts"
+import * as ChatFields from "./ChatFields.ts"
 import { argumentsText, badCount, counts, isFields, objects, parsed } from "./Fields.ts"
 import { meaningOf } from "./Meaning.ts"
 
@@ -10,29 +11,40 @@ const marks = new RegExp(
     String.raw`"tool_calls"\s*:\s*\[`,
     String.raw`"arguments"\s*:\s*[{[]`,
     String.raw`"message"\s*:\s*\{`,
+    ChatFields.wrongField.source,
+    // Only the first choice is read.
+    String.raw`"index"\s*:\s*[1-9]`,
     badCount.source
   ].join("|")
 )
-
-/** True for the data of an event that may need a change. */
-export const mayDiffer = (data: string): boolean => marks.test(data)
 
 export class Chat {
   readonly #note: Note
   /** Arguments of the streamed calls so far, by index. */
   readonly #calls = new Map<unknown, { readonly id: unknown; readonly name: unknown; text: string }>()
 
+  /** Calls that began without a name, by index: the client needs it with the first piece. */
+  readonly #nameless = new Map<unknown, Fields>()
+
+  /** The index of the choice that is read. */
+  #first: number | undefined
+
   constructor(note: Note) {
     this.#note = note
   }
 
+  /** True for the data of an event that may need a change. */
+  mayDiffer(data: string): boolean {
+    if (marks.test(data) || !data.includes('"index"')) return true
+    this.#first ??= 0
+    return false
+  }
+
   whole(body: Fields): void {
     counts(body, "usage", this.#note)
-    for (const [index, choice] of objects(body["choices"]).entries()) {
-      if (typeof choice["index"] !== "number") {
-        this.#note("item")
-        choice["index"] = index
-      }
+    ChatFields.top(body, this.#note)
+    for (const [at, choice] of objects(body["choices"]).entries()) {
+      this.#index(choice, at)
       const { message } = choice
       if (isFields(message)) this.#message(message)
       this.#finish(choice, body)
@@ -41,13 +53,32 @@ export class Chat {
 
   event(event: Fields): boolean {
     counts(event, "usage", this.#note)
+    ChatFields.top(event, this.#note)
+    this.#onlyFirst(event)
     for (const choice of objects(event["choices"])) {
+      this.#index(choice, 0)
       const { delta, message } = choice
       if (isFields(delta)) this.#delta(delta)
-      else if (isFields(message) && event["object"] === "chat.completion") this.#streamed(choice, message)
+      else if (isFields(message)) this.#streamed(choice, message)
       this.#finish(choice, event)
     }
     return true
+  }
+
+  #index(choice: Fields, at: number): void {
+    if (typeof choice["index"] === "number") return
+    this.#note("item")
+    choice["index"] = at
+  }
+
+  /** The client reads the first choice of each event, whichever it is. */
+  #onlyFirst(event: Fields): void {
+    const choices = objects(event["choices"])
+    for (const { index } of choices) if (typeof index === "number") this.#first ??= index
+    const kept = choices.filter(({ index }) => typeof index !== "number" || index === this.#first)
+    if (kept.length === choices.length) return
+    this.#note("item")
+    event["choices"] = kept
   }
 
   /** A complete answer in the place of a stream. */
@@ -99,6 +130,7 @@ export class Chat {
   }
 
   #message(message: Fields): void {
+    ChatFields.message(message, this.#note)
     const legacy = message["function_call"]
     if (isFields(legacy) && objects(message["tool_calls"]).length === 0) {
       this.#note("call")
@@ -117,6 +149,7 @@ export class Chat {
   #call(call: Fields): void {
     const { type, function: called } = call
     if (!isFields(called)) return
+    this.#id(call)
     if (type !== "function") {
       this.#note("call")
       call["type"] = "function"
@@ -128,6 +161,7 @@ export class Chat {
   }
 
   #delta(delta: Fields): void {
+    ChatFields.message(delta, this.#note)
     const legacy = delta["function_call"]
     if (isFields(legacy) && objects(delta["tool_calls"]).length === 0) {
       this.#note("call")
@@ -138,8 +172,21 @@ export class Chat {
     if (kept.length < delta["tool_calls"].length) delta["tool_calls"] = kept
   }
 
-  /** False for a call that was announced before, with all of its arguments, under another index. */
+  /** Numbers become texts. */
+  #id(call: Fields): void {
+    if (typeof call["id"] !== "number") return
+    this.#note("call")
+    call["id"] = String(call["id"])
+  }
+
+  /**
+   * False for a call that was announced before, with all of its arguments, under another index, and for the beginning of
+   * one whose name follows.
+   */
   #isNew(call: Fields): boolean {
+    this.#id(call)
+    if (!isFields(call["function"])) return true
+    if (this.#isNameless(call)) return false
     const { id, function: called } = call
     if (!isFields(called)) return true
     const { name } = called
@@ -173,9 +220,29 @@ export class Chat {
     return true
   }
 
+  /** Holds the beginning of a call back until a piece has its name, which gets what was held. */
+  #isNameless(call: Fields): boolean {
+    const { index, function: called } = call
+    if (!isFields(called)) return false
+    const held = this.#nameless.get(index)
+    const begun = isFields(held?.["function"]) ? held["function"] : undefined
+    if (isGiven(called["name"])) {
+      if (begun === undefined) return false
+      this.#nameless.delete(index)
+      if (!isGiven(call["id"])) call["id"] = held?.["id"]
+      called["arguments"] = `${textOf(begun["arguments"])}${textOf(called["arguments"])}`
+      return false
+    }
+    // The rest of a call that has its name.
+    if (this.#calls.has(index) || (held === undefined && !isGiven(call["id"]))) return false
+    this.#note("call")
+    if (begun === undefined) this.#nameless.set(index, call)
+    else begun["arguments"] = `${textOf(begun["arguments"])}${textOf(called["arguments"])}`
+    return true
+  }
+
   /** The index of a streamed call that has none: a call of its own, or the rest of one before. */
   #indexOf(id: unknown, name: unknown): unknown {
-    const isGiven = (value: unknown) => typeof value === "string" && value !== ""
     let index: unknown = 0
     for (const [other, known] of this.#calls) {
       index = other
@@ -204,6 +271,9 @@ export class Chat {
     }
   }
 }
+
+const isGiven = (value: unknown): boolean => typeof value === "string" && value !== ""
+const textOf = (value: unknown): string => (typeof value === "string" ? value : "")
 
 /** Fields of a message whose deltas add up. */
 const texts = ["content", "reasoning_content", "reasoning", "refusal"] as const

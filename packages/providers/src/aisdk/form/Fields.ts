@@ -85,6 +85,15 @@ const countOf = (value: unknown): number | undefined => {
 export const argumentsText = (value: unknown): string | undefined =>
   isFields(value) ? JSON.stringify(value) : value === null || value === undefined ? "{}" : undefined
 
+/** The object that a text of arguments holds: in a text of JSON, or in a fence. `undefined`: it has none, or is one. */
+export const objectInside = (text: string): string | undefined => {
+  const trimmed = text.trim()
+  if (trimmed === "null") return "{}"
+  const fenced = /^```\w*\s([^]*?)\s*```$/.exec(trimmed)?.[1]
+  const inner = fenced ?? (trimmed.startsWith('"') ? parsed(trimmed) : undefined)
+  return typeof inner === "string" && isFields(parsed(inner)) ? inner : undefined
+}
+
 /** The arguments of a call as an object. `undefined`: they already are one, or their meaning is unclear. */
 export const argumentsObject = (value: unknown): Fields | undefined => {
   if (value === null || value === undefined) return {}

@@ -26,6 +26,18 @@ export class Gemini {
     return true
   }
 
+  /** Adds up the parts. Without a finish reason, the answer may be cut. */
+  joined(events: ReadonlyArray<Fields>): Fields | undefined {
+    const candidates = events.flatMap(({ candidates: [first] = [] }: { candidates?: unknown[] }) =>
+      isFields(first) ? [first] : []
+    )
+    const finish = candidates.find(({ finishReason }) => typeof finishReason === "string")
+    if (finish === undefined) return undefined
+    const parts = candidates.flatMap(({ content }) => (isFields(content) ? objects(content["parts"]) : []))
+    const candidate = { ...Object.assign({}, ...candidates), content: { role: "model", parts } }
+    return { ...Object.assign({}, ...events), candidates: [candidate] }
+  }
+
   #call(call: Fields): void {
     // The enterprise platform streams arguments in pieces, under other names.
     const args = typeof call["args"] === "string" ? argumentsObject(call["args"]) : undefined

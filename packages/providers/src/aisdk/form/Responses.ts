@@ -2,10 +2,11 @@
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
 import type { Fields, Note } from "./Fields.ts"
 import { argumentsText, counts, isFields, objects } from "./Fields.ts"
+import { ResponsesCalls } from "./ResponsesCalls.ts"
 import * as Items from "./ResponsesItems.ts"
 
 const marks =
-  /"type"\s*:\s*"(?:response\.(?:output_item\.|created|in_progress|completed|incomplete|failed|output_text\.(?:annotation|done))|error")|"(?:delta|arguments)"\s*:\s*\{/
+  /"type"\s*:\s*"(?:response\.(?:output_item\.|function_call_arguments\.|created|in_progress|completed|incomplete|failed|done|output_text\.(?:annotation|done))|error")|"object"\s*:\s*"response"|"(?:delta|arguments)"\s*:\s*\{/
 
 const textDelta = "response.output_text.delta"
 const textFirst = `{"type":"${textDelta}"`
@@ -16,6 +17,10 @@ export class Responses {
   readonly #note: Note
   /** Names of the tools that the program offered. */
   readonly #offers: (name: string) => boolean
+  readonly #calls: ResponsesCalls
+  /** The event before, and whether this one repeats it, with its number. */
+  #latest = ""
+  #isRepeated = false
   /** Items that were announced or ended: see `keyOf`. */
   readonly #seen = new Set<string>()
   /** An item of an unknown type was left out. */
@@ -31,14 +36,19 @@ export class Responses {
   constructor(note: Note, offers: (name: string) => boolean) {
     this.#note = note
     this.#offers = offers
+    this.#calls = new ResponsesCalls(note)
   }
 
   /** True for data of an event that may need a change. */
   mayDiffer(data: string): boolean {
+    this.#isRepeated = data === this.#latest && data.includes('"sequence_number"')
+    this.#latest = data
+    if (this.#isRepeated) return true
     const isText = data.startsWith(textFirst)
     if (!isText && marks.test(data)) return true
-    if (isText || data.includes(textDelta)) this.#hasText = this.#hadText = true
-    return false
+    if (!isText && !data.includes(textDelta)) return false
+    this.#hasText = this.#hadText = true
+    return !data.includes('"item_id"')
   }
 
   /** The response that ends a stream. Some servers leave its output empty. */
@@ -61,6 +71,11 @@ export class Responses {
   }
 
   event(event: Fields): boolean | ReadonlyArray<Fields> {
+    if (this.#isRepeated) {
+      this.#note("duplicate")
+      return false
+    }
+    this.#lastOf(event)
     const { item, response, annotation } = event
     switch (event["type"]) {
       case "response.output_item.added":
@@ -73,6 +88,10 @@ export class Responses {
           this.#note("call")
           event[name] = JSON.stringify(event[name])
         }
+        this.#calls.arguments(event)
+        return true
+      case textDelta:
+        if (typeof event["item_id"] !== "string") event["item_id"] = this.#fill("")
         return true
       case "response.output_text.done":
         if (!this.#hasText && isFull(event["text"])) {
@@ -95,36 +114,57 @@ export class Responses {
     }
   }
 
+  /** A complete answer in the place of a stream, and a last event of another name, become the last event. */
+  #lastOf(event: Fields): void {
+    const isWhole = event["object"] === "response" && typeof event["type"] !== "string"
+    const response = isWhole ? { ...event } : event["response"]
+    if (!isFields(response) || (!isWhole && event["type"] !== "response.done")) return
+    this.#note("item")
+    const { status } = response
+    for (const name of Object.keys(event)) delete event[name]
+    event["type"] = `response.${status === "failed" || status === "incomplete" ? status : "completed"}`
+    event["response"] = response
+  }
+
   /** The events of an output that came only with the last event. */
   #last(response: Fields, type: unknown): true | ReadonlyArray<Fields> {
     const isAlone = this.#seen.size === 0 && !this.#hadText
-    const events = isAlone
-      ? objects(response["output"]).flatMap((item, index) => this.#announced(item, index))
-      : []
+    const output = isAlone ? objects(response["output"]) : []
+    const announced = output.flatMap((item, index) => this.#announced(item, index))
     this.#end(response)
     this.#cut(response)
+    const isComplete = type === "response.completed" && !isFields(response["incomplete_details"])
+    const left = isComplete ? this.#calls.missing(response) : []
+    const events = [...announced, ...this.#kept(left)]
     if (type === "response.completed") this.#check()
     return events.length === 0 || events
   }
 
   #announced(item: Fields, index: number): ReadonlyArray<Fields> {
-    this.#note("item")
     const begin = {
       ...item,
       ...("content" in item ? { content: [] } : {}),
       ...("arguments" in item ? { arguments: "" } : {})
     }
-    return [
+    return this.#kept([
       { type: "response.output_item.added", output_index: index, item: begin },
       { type: "response.output_item.done", output_index: index, item }
-    ].flatMap((event) => {
-      const kept = this.#itemEvent(event, event.item)
+    ])
+  }
+
+  /** Events of items that the server left out, with what the client needs. */
+  #kept(events: ReadonlyArray<Fields>): ReadonlyArray<Fields> {
+    return events.flatMap((event) => {
+      const { item } = event
+      const kept = isFields(item) && this.#itemEvent(event, item)
+      if (kept !== false) this.#note("item")
       return kept === false ? [] : kept === true ? [event] : [...kept, event]
     })
   }
 
   /** False for an item to leave out. The text of a message that ends without any comes before its end. */
   #itemEvent(event: Fields, item: Fields): boolean | ReadonlyArray<Fields> {
+    if (!this.#calls.item(event, item)) return false
     const { type, output_index: index } = event
     const kept = this.#item(item, String(index), String(type))
     const isLate =

@@ -165,6 +165,7 @@ const message = (item: Fields, note: Note): void => {
       return false
     }
     if (!orNone(isLogprobs)(part["logprobs"])) part["logprobs"] = null
+    filling(part, note)("annotations", Array.isArray, [])
     part["annotations"] = objects(part["annotations"]).filter((each) => annotation(each, note))
     return true
   })
