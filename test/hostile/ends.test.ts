@@ -240,7 +240,14 @@ describe("a complete answer whose connection breaks", () => {
 })
 
 describe("a finish reason that is an error", () => {
-  for (const reason of ["error", "abort", "insufficient_system_resource", "network_error"]) {
+  for (const reason of [
+    "error",
+    "abort",
+    "cancelled",
+    "timeout",
+    "insufficient_system_resource",
+    "network_error"
+  ]) {
     it.live(`does not deliver a partial answer: ${reason}`, () =>
       Effect.gen(function* () {
         const { server, ...result } = yield* seen("compatible", (response, n) =>

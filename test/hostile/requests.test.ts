@@ -1,7 +1,7 @@
 /** Requests that servers refuse although the program is correct. */
 import { assert, describe, it } from "@effect/vitest"
 import { Failover, KeySource } from "@outlast/agent"
-import { Anthropic, OpenAi, OpenAiCompatible, toAiSdk } from "@outlast/providers"
+import { Anthropic, Google, OpenAi, OpenAiCompatible, toAiSdk } from "@outlast/providers"
 import { generateText } from "ai"
 import { Effect, Redacted } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
@@ -202,4 +202,48 @@ describe("a server that sends a JSON body to a request for a stream", () => {
       assert.strictEqual(server.hits.length, 2)
     })
   )
+})
+
+describe("a result of a tool without any part", () => {
+  const models = {
+    anthropic: (baseUrl: string) => Anthropic.model("claude-haiku-4-5", { keys, baseUrl: `${baseUrl}/v1` }),
+    chat: (baseUrl: string) => OpenAi.chatModel("gpt-4.1", { keys, baseUrl: `${baseUrl}/v1` }),
+    responses: (baseUrl: string) => OpenAi.model("gpt-4.1", { keys, baseUrl: `${baseUrl}/v1` }),
+    google: (baseUrl: string) => Google.model("gemini-2.5-flash", { keys, baseUrl: `${baseUrl}/v1beta` })
+  }
+  for (const [vendor, of] of Object.entries(models)) {
+    it.live(`reaches the provider as an empty text: ${vendor}`, () =>
+      Effect.gen(function* () {
+        const server = yield* start((response) => json(response, 400, {}))
+        yield* Effect.promise(async () => {
+          await using model = toAiSdk(Failover.layer([of(server.url)]))
+          await generateText({
+            model,
+            maxRetries: 0,
+            messages: [
+              { role: "user", content: "Look." },
+              {
+                role: "assistant",
+                content: [{ type: "tool-call", toolCallId: "c1", toolName: "look", input: {} }]
+              },
+              {
+                role: "tool",
+                content: [
+                  {
+                    type: "tool-result",
+                    toolCallId: "c1",
+                    toolName: "look",
+                    output: { type: "content", value: [] }
+                  }
+                ]
+              }
+            ]
+          }).catch(() => {})
+        })
+        const sent = JSON.stringify(server.hits[0]?.body)
+        assert.include(sent, "c1")
+        assert.notMatch(sent, /"(?:parts|output)":\[\]|"tool_use_id":"c1","content":\[\]/)
+      })
+    )
+  }
 })

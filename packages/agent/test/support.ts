@@ -37,6 +37,13 @@ export const rateLimited = (seconds: number): FaultPlan.Fault => ({
   status: 429,
   headers: { "retry-after": String(seconds) }
 })
+/** The conversation is larger than the window. */
+export const overflow: FaultPlan.Fault = {
+  type: "status",
+  status: 400,
+  body: { type: "error", error: { type: "invalid_request_error", message: "prompt is too long" } }
+}
+
 export const status = (code: number): FaultPlan.Fault => ({ type: "status", status: code })
 
 /** Runs an effect in virtual time, far enough for it to end. */

@@ -116,12 +116,11 @@ export const scrub = (text: string, limit: number, secrets: Secrets = {}): strin
 
 const maskSecrets = (text: string, { values = [] }: Secrets): string => {
   let clean = text
-  // The longest value first, because one may contain another. Ignores case, because hosts and some servers change
-  // it.
+  // The longest value first, because one may contain another.
   for (const value of values.toSorted((a, b) => b.length - a.length)) {
     if (value === "") continue
-    clean = value.length < echo ? clean.replaceAll(value, mask) : clean.replace(inAnyCase(value), mask)
-    if (value.length >= shortestEncoded) clean = clean.replace(inBase64(value), mask)
+    clean = clean.replace(finding(value), mask)
+    if (value.length >= shortest) clean = clean.replace(inBase64(value), mask)
   }
   return clean
     .replace(pem, mask)
@@ -137,11 +136,18 @@ const maskSecrets = (text: string, { values = [] }: Secrets): string => {
     )
 }
 
-const inAnyCase = (value: string): RegExp =>
-  new RegExp(value.replace(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`), "gi")
+/**
+ * Matches the value. Ignores the case of a long one, because hosts and some servers change it. A short one is a
+ * placeholder (`none`, `ollama`) rather than a key, and must be a word of its own: other words stay readable.
+ */
+const finding = (value: string): RegExp => {
+  const exact = value.replace(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)
+  if (value.length < shortest) return new RegExp(String.raw`(?<!\w)${exact}(?!\w)`, "g")
+  return new RegExp(exact, value.length < echo ? "g" : "gi")
+}
 
-/** Shorter values are not searched in Base64, in characters. */
-const shortestEncoded = 8
+/** Shorter values are masked as words only, and not searched in Base64. In characters. */
+const shortest = 8
 
 /** Matches the value in Base64 or Base64url, alone or after other bytes, e.g. as the password of Basic credentials. */
 const inBase64 = (value: string): RegExp => {

@@ -20,6 +20,7 @@ import {
   rateLimited,
   recording,
   serverError,
+  overflow,
   status,
   timed,
   timesOf
@@ -216,7 +217,7 @@ describe("the choice of the next target", () => {
     "takes a larger window for a conversation that is too large, or an unknown one once for each model",
     () =>
       Effect.gen(function* () {
-        const tooLarge = [always(status(413))]
+        const tooLarge = [always(overflow)]
         const small = yield* model("m1", tooLarge, { info: { contextWindow: 1_000 } })
         const same = yield* model("m2", [], { info: { contextWindow: 1_000 } })
         const unknown = yield* model("m3", tooLarge, { keys: twoKeys.keys })
@@ -235,7 +236,7 @@ describe("the choice of the next target", () => {
 
   it.effect("waits for a larger window that cools, and never repeats at the small one", () =>
     Effect.gen(function* () {
-      const small = yield* model("m1", [always(status(413))], { info: { contextWindow: 1_000 } })
+      const small = yield* model("m1", [always(overflow)], { info: { contextWindow: 1_000 } })
       const large = yield* model("m2", [{ fault: rateLimited(20) }], { info: { contextWindow: 2_000 } })
       yield* inTime(
         Effect.gen(function* () {

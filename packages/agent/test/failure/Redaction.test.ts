@@ -112,6 +112,17 @@ describe("masks an unknown secret by its form", () => {
   })
 })
 
+describe("a short value, which is a placeholder rather than a key,", () => {
+  it("is masked as a word, and leaves other words readable", () => {
+    for (const [value, said, clean] of [
+      ["k", "tokens of the key k: 5", "tokens of the key [redacted]: 5"],
+      ["none", "nonesuch: Bearer none.", "nonesuch: Bearer [redacted]."]
+    ] as const) {
+      assert.strictEqual(Redaction.scrub(said, 100, { values: [value] }), clean)
+    }
+  })
+})
+
 describe("leaves prose unchanged", () => {
   const prose: ReadonlyArray<string> = [
     "api key is invalid",

@@ -14,6 +14,7 @@ import {
   played,
   rateLimited,
   recording,
+  overflow,
   status,
   timed
 } from "../support.ts"
@@ -109,7 +110,7 @@ describe("keys", () => {
 it.effect("an overflow compacts three times and cools down no key", () =>
   Effect.gen(function* () {
     const { layer, of } = recording()
-    const target = yield* model("anthropic", "m1", [always(status(413))], {
+    const target = yield* model("anthropic", "m1", [always(overflow)], {
       ...profiles,
       info: { contextWindow: 1_000 }
     })

@@ -14,6 +14,7 @@ import {
   played,
   rateLimited,
   recording,
+  overflow,
   status,
   textOf,
   timed
@@ -260,7 +261,7 @@ describe("the table of reasons", () => {
   it.effect("a conversation that is too long cools down no provider", () =>
     Effect.gen(function* () {
       const { layer, of } = recording()
-      const primary = yield* model("anthropic", "m1", [always(status(413))], { info: { contextWindow: 1 } })
+      const primary = yield* model("anthropic", "m1", [always(overflow)], { info: { contextWindow: 1 } })
       const larger = yield* model("openai", "m2", [], { info: { contextWindow: 2 } })
       yield* ask.pipe(over(policy, [primary, larger]), Effect.provide(layer))
       assert.deepStrictEqual([yield* times(larger), of("CooldownOpened")], [[0], []])

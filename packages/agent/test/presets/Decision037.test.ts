@@ -10,6 +10,7 @@ import {
   played,
   rateLimited,
   recording,
+  overflow,
   status,
   timed,
   timesOf
@@ -125,7 +126,7 @@ describe("provider errors", () => {
 it.effect("a conversation that is too long is compacted once, then moves to another model", () =>
   Effect.gen(function* () {
     const { layer, of } = recording()
-    const first = yield* model("anthropic", "m1", [always(status(413))], { info: { contextWindow: 1_000 } })
+    const first = yield* model("anthropic", "m1", [always(overflow)], { info: { contextWindow: 1_000 } })
     const second = yield* model("openai", "m2", [], { info: { contextWindow: 2_000 } })
     yield* ask.pipe(over(policy, [first, second], { compact }), Effect.provide(layer))
     assert.lengthOf(of("CallCompacting"), 1)

@@ -14,6 +14,7 @@ import {
   rateLimited,
   recording,
   say,
+  overflow,
   status,
   text,
   textOf,
@@ -281,7 +282,7 @@ describe("an answer that the output limit cut", () => {
 it.effect("a conversation that is too long is compacted once, then the call fails", () =>
   Effect.gen(function* () {
     const { layer, of } = recording()
-    const small = yield* model("anthropic", "opus", [always(status(413))], { info: { contextWindow: 1_000 } })
+    const small = yield* model("anthropic", "opus", [always(overflow)], { info: { contextWindow: 1_000 } })
     const large = yield* model("anthropic", "sonnet", [], { info: { contextWindow: 2_000 } })
     const failed = yield* failureOf(ask).pipe(
       over(policy, [small, large], { compact }),

@@ -1,11 +1,15 @@
 /**
- * Limits on the bytes of a response, counted after decompression: 600 MB of zeros travel in 600 KB.
+ * Limits on the bytes of a response, counted after decompression: 600 MB of zeros travel in 600 KB. And a limit on the
+ * time of an error.
  *
  * A body above its limit ends with an error that names the limit, and its connection is closed. An answer that is too
  * long is a `Format` failure. An error that is too long keeps its status, its headers and the beginning of its body, which
  * the classifier reads.
  *
- * A body whose `content-length` is within the limit and that is not compressed passes unchanged. `EventFilter` counts the
+ * The status of an error decides, and its headers, so its body is worth {@link maxErrorTime} after them. A body that stalls
+ * or breaks ends where it is.
+ *
+ * The body of an answer whose `content-length` is within the limit and that is not compressed passes unchanged. `EventFilter` counts the
  * bytes of streams.
  */
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
@@ -31,14 +35,20 @@ export const maxBytes = {
   error: mebi
 } as const
 
+/** Milliseconds that the body of an error may take. */
+const maxErrorTime = 3_000
+
 /** Bytes of an error that is too long which its failure keeps. The classifier reads no more. */
 const maxKept = 8_192
 
 /** The response, whose body ends with an error above its limit. */
 export const limited = (response: Response): Response => {
   const { body, headers, ok, status, statusText } = response
-  const limit = ok ? maxBytes.answer : maxBytes.error
-  if (typeof body?.getReader !== "function" || isWithin(headers, limit)) return response
+  if (typeof body?.getReader !== "function") return response
+  if (!ok)
+    return new Response(counted(inTime(body), maxBytes.error, response), { headers, status, statusText })
+  const limit = maxBytes.answer
+  if (isWithin(headers, limit)) return response
   return new Response(counted(body, limit, response), { headers, status, statusText })
 }
 
@@ -46,6 +56,30 @@ export const limited = (response: Response): Response => {
 const isWithin = (headers: Headers, limit: number): boolean => {
   const length = headers.get("content-length")
   return length !== null && Number(length) <= limit && !headers.has("content-encoding")
+}
+
+/** The body of an error, which ends when its time is over, or its connection breaks. */
+const inTime = (body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> => {
+  const reader = body.getReader()
+  const cancel = () => void reader.cancel().catch(() => {})
+  const late = AbortSignal.timeout(maxErrorTime)
+  late.addEventListener("abort", cancel)
+  const stop = () => late.removeEventListener("abort", cancel)
+  return new ReadableStream<Uint8Array>(
+    {
+      pull: async (controller) => {
+        const { done, value } = await reader.read().catch(() => ({ done: true, value: undefined }) as const)
+        if (!done) return controller.enqueue(value)
+        stop()
+        controller.close()
+      },
+      cancel: (reason) => {
+        stop()
+        return reader.cancel(reason)
+      }
+    },
+    { highWaterMark: 0 }
+  )
 }
 
 const counted = (

@@ -128,6 +128,9 @@ const asGiven = (part: Prompt.Part, options: Options): Spec.AssistantPart | Spec
   if (original.type === "tool-call" && !Predicate.isObject(original.input)) return undefined
   const isMoved = options.toolFiles === "user-message" && original.type === "tool-result"
   if (isMoved && original.output.type === "content") return undefined
+  // Some providers refuse a result without any part. An empty text is one.
+  const output = original.type === "tool-result" ? original.output : undefined
+  if (output?.type === "content" && output.value.length === 0) return undefined
   const { providerOptions: _, ...rest } = original
   return {
     ...rest,

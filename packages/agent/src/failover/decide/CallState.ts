@@ -293,7 +293,8 @@ const afterFailure = (
   const { reason } = failure
   // Stryker disable next-line ConditionalExpression: for the types; it is read for an overflow only.
   const named = reason._tag === "ContextOverflow" ? reason.limit : undefined
-  const window = Choice.viewOf(snapshot, id)?.info.contextWindow ?? named
+  const isInBytes = reason._tag === "ContextOverflow" && reason.media === true
+  const window = isInBytes ? undefined : (Choice.viewOf(snapshot, id)?.info.contextWindow ?? named)
   const tries = state.tries.get(id)
   const of = policy.classOf(failure)
   const classes = new Map(tries?.classes)

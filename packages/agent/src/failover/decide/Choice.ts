@@ -171,17 +171,28 @@ const isExhausted = (
   return used - tries.released >= row.attempts && !mayGoOn(policy, state, ref.id, snapshot)
 }
 
-/** An unknown window may be larger than the one that overflowed, unless it is that of the same model. */
+/**
+ * An unknown window may be larger than the one that overflowed, unless it is that of the same model. A limit in bytes is
+ * that of an endpoint, and says nothing about windows.
+ */
 const isTooSmall = (
   { overflowed, tries }: CallState,
-  { model }: TargetRef,
+  { endpoint, model, provider }: TargetRef,
   { contextWindow }: ModelInfo
 ): boolean => {
   if (overflowed === undefined) return false
-  if (contextWindow !== undefined) return contextWindow <= overflowed
-  return [...tries.values()].some(
-    ({ failure }) => failure?.reason._tag === "ContextOverflow" && failure.target?.model === model
-  )
+  const isSame = (inBytes: boolean, is: (target: TargetRef) => boolean): boolean =>
+    [...tries.values()].some(
+      ({ failure }) =>
+        failure?.reason._tag === "ContextOverflow" &&
+        (failure.reason.media === true) === inBytes &&
+        failure.target !== undefined &&
+        is(failure.target)
+    )
+  if (isSame(true, (target) => target.provider === provider && target.endpoint === endpoint)) return true
+  return contextWindow === undefined
+    ? isSame(false, (target) => target.model === model)
+    : contextWindow <= overflowed
 }
 
 /** Milliseconds for which an answer shows that its target works. */

@@ -25,15 +25,19 @@ export const contextOverflow: ReasonDefinition<ContextOverflow> = {
   label: "context_overflow",
   samples: [new ContextOverflow({})],
   happened: ({ reason, status }) =>
-    reason.limit === undefined || reason.requested === undefined
-      ? `the conversation is larger than the model's window${status}`
-      : reason.output === undefined
-        ? `the conversation (${reason.requested} tokens) is larger than the window (${reason.limit} tokens)`
-        : `the conversation (${reason.requested - reason.output} tokens) and the output limit (${reason.output} tokens) are larger than the window (${reason.limit} tokens)`,
+    reason.media === true && reason.limit === undefined
+      ? `the request is larger than the endpoint accepts, in bytes${status}`
+      : reason.limit === undefined || reason.requested === undefined
+        ? `the conversation is larger than the model's window${status}`
+        : reason.output === undefined
+          ? `the conversation (${reason.requested} tokens) is larger than the window (${reason.limit} tokens)`
+          : `the conversation (${reason.requested - reason.output} tokens) and the output limit (${reason.output} tokens) are larger than the window (${reason.limit} tokens)`,
   advice: ({ reason }) =>
-    reason.output === undefined
-      ? "Shorten the conversation, or add a target with a larger window."
-      : "Shorten the conversation, lower `OutputLimit`, or add a target with a larger window.",
+    reason.media === true
+      ? "Send less, above all fewer images and files, raise the limit of the server or proxy, or add a target at another endpoint."
+      : reason.output === undefined
+        ? "Shorten the conversation, or add a target with a larger window."
+        : "Shorten the conversation, lower `OutputLimit`, or add a target with a larger window.",
   notice: "has too small a window",
   nearest: ({ description }) =>
     new AiError.InvalidRequestError({ parameter: "prompt", constraint: "context_length", description }),

@@ -112,8 +112,11 @@ export const rateLimit = ({ text }: ErrorFacts): R.RateLimit => {
 export const contextOverflow = ({ text, said, status }: ErrorFacts): R.ContextOverflow =>
   new R.ContextOverflow({
     ...Sizes.ofWindow(text),
-    ...((said ?? status) === 413 || inBytes.test(text) ? { media: true } : undefined)
+    ...(isInBytes(text, said ?? status) ? { media: true } : undefined)
   })
+
+const isInBytes = (text: string, status: number | undefined): boolean =>
+  inBytes.test(text) || (status === 413 && !/token|context/.test(text))
 
 /** Words for the size of a body. The size of a conversation is in tokens. */
 const inBytes = /payload|\bentity\b|\bbody\b|\bbytes\b|\d ?mi?b\b/

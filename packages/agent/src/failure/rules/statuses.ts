@@ -11,6 +11,7 @@ import {
   contextOverflow,
   modelNotFound,
   overloaded,
+  permanentNetwork,
   rateLimit,
   serverError,
   timeout
@@ -34,6 +35,12 @@ export const statuses: ReadonlyArray<Rule.Rule> = [
   status("auth", "The caller is unknown or has no permission.", [401, 403], auth),
   status("model", "At a model's endpoint, the missing resource is the model.", [404, 410], modelNotFound),
   status("too-large", "Content Too Large.", [413], contextOverflow),
+  status(
+    "endpoint",
+    "Method Not Allowed, I'm a teapot, Misdirected, Upgrade Required, Header Fields Too Large and Unavailable For Legal Reasons: a server or a proxy on the way refuses any request.",
+    [405, 418, 421, 426, 431, 451],
+    permanentNetwork
+  ),
   status("rate", "Too Many Requests.", [429], rateLimit),
   status("cancelled", "The client closed the request.", [499], cancelled),
   // A gateway without an origin (502, 503) looks out of capacity to a caller. 529 says so explicitly.

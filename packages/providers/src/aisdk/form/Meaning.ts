@@ -28,6 +28,6 @@ const meanings: ReadonlyArray<readonly [Meaning, RegExp]> = [
   ],
   [
     "error",
-    /^(?:error|abort|failed|malformed_(?:function_call|response)|unexpected_tool_call|too_many_tool_calls|insufficient_system_resource|network_error)$/i
+    /^(?:error|abort(?:ed)?|cancell?ed|time_?out|failed|malformed_(?:function_call|response)|unexpected_tool_call|too_many_tool_calls|insufficient_system_resource|network_error)$/i
   ]
 ]
