@@ -113,7 +113,7 @@ describe("the end of an attempt", () => {
         const parts = yield* Effect.provide(read([target]), layer)
         assert.deepStrictEqual(
           of("AttemptFailed").map(({ reason, rule }) => [reason, rule]),
-          [["Network", "stream/cut-arguments"]]
+          [["Format", "stream/cut-arguments"]]
         )
         assert.deepStrictEqual(
           parts.flatMap((part) => (part.type === "tool-call" ? [part.id] : [])),

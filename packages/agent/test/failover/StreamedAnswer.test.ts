@@ -177,7 +177,7 @@ describe("a whole answer of a target that streams", () => {
         [
           ["Network", "stream/cut"],
           ["ServerError", "status/server"],
-          ["Network", "stream/cut-arguments"],
+          ["Format", "stream/cut-arguments"],
           ["ServerError", "answer/finish-error"]
         ]
       )

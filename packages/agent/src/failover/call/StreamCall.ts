@@ -13,7 +13,7 @@ import * as WindowFull from "../../conversation/WindowFull.ts"
 import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import * as Classifier from "../../failure/Classifier.ts"
-import { Network, ServerError, Timeout } from "../../failure/reasons/FailoverReason.ts"
+import { Format, Network, ServerError, Timeout } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { isWrongObject, local } from "../../failure/reasons/ProviderFailure.ts"
 import { isRefused, RefusedAnswers } from "../decide/AnswerEnd.ts"
@@ -391,6 +391,11 @@ const failureOf = (
   return Effect.succeed(
     part.reason === "error"
       ? local("stream/finish-error", new ServerError(), undefined)
-      : local("stream/cut-arguments", new Network(), undefined, "The arguments of a tool call were cut.")
+      : local(
+          "stream/cut-arguments",
+          new Format({ side: "response" }),
+          undefined,
+          "The arguments of a tool call were cut."
+        )
   )
 }

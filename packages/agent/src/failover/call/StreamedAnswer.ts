@@ -10,7 +10,7 @@ import { Cause, Channel, Context, Duration, Effect } from "effect"
 import type { Pull } from "effect"
 import type { IdGenerator, Response } from "effect/ai"
 import * as Classifier from "../../failure/Classifier.ts"
-import { Network, Timeout } from "../../failure/reasons/FailoverReason.ts"
+import { Format, Network, Timeout } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { local } from "../../failure/reasons/ProviderFailure.ts"
 import * as AttemptRequest from "./AttemptRequest.ts"
@@ -133,7 +133,9 @@ export class StreamedAnswer {
     const isJudged = reason === "length" || reason === "content-filter" || reason === "error"
     if (isJudged || !this.lacksCall) return Effect.succeed(Fold.fold(this.#parts))
     const detail = "The arguments of a tool call were cut."
-    return Effect.fail(local("stream/cut-arguments", new Network(), this.#target.ref, detail))
+    return Effect.fail(
+      local("stream/cut-arguments", new Format({ side: "response" }), this.#target.ref, detail)
+    )
   }
 
   /** When the limit of the whole answer is over. */
