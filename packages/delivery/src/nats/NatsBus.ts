@@ -10,9 +10,9 @@
  *
  * **Limits.** An acknowledgement of JetStream is not an fsync: a server that loses power can lose the last seconds, as
  * its `sync_interval` says. Replicas help, and so does `mode: "alwaysStore"` as long as the outbox still has the event.
- * Streams are the operator's: {@link check} says what is wrong with them.
+ * Streams are the operator's: {@link check} says what is wrong with them, and only that of `ensureStream` is made.
  */
-import { AckPolicy, DeliverPolicy } from "@nats-io/jetstream"
+import { AckPolicy, DeliverPolicy, JetStreamApiError } from "@nats-io/jetstream"
 import type { Consumer, JsMsg } from "@nats-io/jetstream"
 import { headers } from "@nats-io/transport-node"
 import type { MsgHdrs, NodeConnectionOptions } from "@nats-io/transport-node"
@@ -37,6 +37,11 @@ export interface NatsOptions {
    * Everything else of the connection: credentials, TLS, name. Options about reconnecting are set by this module.
    */
   readonly connection?: Omit<NodeConnectionOptions, "servers"> | undefined
+  /**
+   * Makes this stream where the server has none for one of its subjects: before the first event, and after the server has
+   * lost its data. Default: none is made, and events of a subject without a stream wait.
+   */
+  readonly ensureStream?: Streams.EnsureStream | undefined
 }
 
 export const defaults = { timeout: "5 seconds" } as const
@@ -62,9 +67,21 @@ export const layer = (options: NatsOptions): Layer.Layer<EventBus | NatsChecks> 
   Options.fields<NatsOptions>(module, options, {
     servers: Options.is.required(Options.is.either(Options.is.list(Options.is.text), Options.is.text)),
     timeout: Options.is.seconds(Options.is.duration({ min: "1 millis" })),
-    connection: Options.is.record(Options.is.anything, "options of @nats-io/transport-node")
+    connection: Options.is.record(Options.is.anything, "options of @nats-io/transport-node"),
+    ensureStream: Options.is.record(Options.is.anything, "a stream with a name and subjects")
   })
   Options.check(options.servers.length > 0, module, "servers", options.servers, "at least one address")
+  const { ensureStream } = options
+  if (ensureStream !== undefined) {
+    Options.check(
+      typeof ensureStream.name === "string",
+      module,
+      "ensureStream.name",
+      ensureStream.name,
+      "a text"
+    )
+    Options.is.list(Options.is.text)(module, "ensureStream.subjects", ensureStream.subjects)
+  }
   return Layer.effectContext(
     Effect.map(
       Connection.make(
@@ -76,7 +93,7 @@ export const layer = (options: NatsOptions): Layer.Layer<EventBus | NatsChecks> 
       ),
       (connection) => {
         const timeout = timeoutOf(options)
-        return Context.make(EventBus, busOver(connection, timeout)).pipe(
+        return Context.make(EventBus, busOver(connection, timeout, ensureStream)).pipe(
           Context.add(NatsChecks, {
             check: (what) =>
               Effect.suspend(() => {
@@ -120,7 +137,11 @@ export const layerConfig = (
 const timeoutOf = ({ timeout = defaults.timeout }: NatsOptions): number =>
   Duration.toMillis(Duration.fromInputUnsafe(timeout))
 
-const busOver = (connection: Connection.Connection, timeout: number): Service => ({
+const busOver = (
+  connection: Connection.Connection,
+  timeout: number,
+  wanted: Streams.EnsureStream | undefined
+): Service => ({
   publish: (event, brokerId) =>
     Effect.suspend(() => {
       if (isOfServer(event.subject)) {
@@ -136,12 +157,12 @@ const busOver = (connection: Connection.Connection, timeout: number): Service =>
       const live = connection.live()
       return live === undefined
         ? Effect.fail(connection.unavailable(event.subject))
-        : send(live, event, brokerId)
+        : send(live, event, brokerId, wanted)
     }),
   deliveries: (source) =>
     Stream.suspend(() => {
       Options.fields<Source>("EventBus", source, sourceChecks)
-      return deliveriesOf(connection, source, timeout)
+      return deliveriesOf(connection, source, timeout, wanted)
     }),
   status: connection.status,
   maxPayload: Effect.sync(() => connection.live()?.nc.info?.max_payload ?? Infinity)
@@ -157,7 +178,8 @@ const isOfServer = (subject: string): boolean => /^\$(?:JS|SYS)\./.test(subject)
 const send = (
   live: Live,
   event: OutboxEvent,
-  brokerId: string
+  brokerId: string,
+  wanted: Streams.EnsureStream | undefined
 ): Effect.Effect<{ readonly duplicate: boolean }, BusError> =>
   Effect.callback<{ readonly duplicate: boolean }, BusError>((resume) => {
     const { subject } = event
@@ -165,20 +187,33 @@ const send = (
       if (Exit.isSuccess(answer)) return resume(Effect.succeed(answer.value))
       const error = answer.cause.reasons.find(Cause.isFailReason)?.error
       const verdict = Errors.verdict(error, subject)
-      resume(verdict === "ask" ? ask(live, subject, error) : Effect.fail(verdict))
+      if (verdict !== "ask") return resume(Effect.fail(verdict))
+      // No stream took the event, so it can be sent again to one that was made.
+      const again = send(live, event, brokerId, undefined)
+      resume(ask(live, subject, error, wanted, again))
     })
     return Effect.sync(forget)
   })
 
-/** Asks the server after a publish without an answer. Only JetStream without a stream for the subject rejects the event. */
-const ask = (live: Live, subject: string, error: unknown): Effect.Effect<never, BusError> =>
+/** Asks the server after a publish without an answer, and sends the event again to a stream that was made for it. */
+const ask = <A>(
+  live: Live,
+  subject: string,
+  error: unknown,
+  wanted: Streams.EnsureStream | undefined,
+  again: Effect.Effect<A, BusError>
+): Effect.Effect<A, BusError> =>
   Effect.flatMap(
     Effect.tryPromise({
-      try: () => Streams.find(live.jsm, subject),
-      catch: () => Errors.unavailable(error, subject, "JetStream does not answer.")
+      try: () => Streams.ensured(live.jsm, subject, wanted),
+      catch: (refused) =>
+        refused instanceof JetStreamApiError
+          ? Errors.notMade(refused, subject)
+          : Errors.unavailable(error, subject, "JetStream does not answer.")
     }),
-    (stream) =>
-      Effect.fail(
+    ({ isMade, stream }) => {
+      if (isMade) return again
+      return Effect.fail(
         stream === undefined
           ? Errors.noStream(subject)
           : new BusError({
@@ -189,6 +224,7 @@ const ask = (live: Live, subject: string, error: unknown): Effect.Effect<never, 
               cause: error
             })
       )
+    }
   )
 
 /** The broker drops a message whose id it has seen within the stream's window. */
@@ -215,7 +251,8 @@ const retry = Schedule.spaced("1 second")
 const deliveriesOf = (
   connection: Connection.Connection,
   source: Source,
-  timeout: number
+  timeout: number,
+  wanted: Streams.EnsureStream | undefined
 ): Stream.Stream<Delivery, BusError> => {
   let current: { readonly live: Live; readonly consumer: Consumer } | undefined
   /** The problem that was logged last: each is logged once. */
@@ -225,7 +262,7 @@ const deliveriesOf = (
     const live = yield* connection.whenUp
     if (current?.live === live) return current.consumer
     const made = yield* Effect.tryPromise({
-      try: () => setUp(live, source),
+      try: () => setUp(live, source, wanted),
       catch: (error) => (error instanceof BusError ? error : Errors.unavailable(error, source.subject))
     })
     current = { live, consumer: made }
@@ -270,10 +307,14 @@ const next = (consumer: Consumer): Effect.Effect<JsMsg | undefined, BusError> =>
     })
   })
 
-const setUp = async (live: Live, source: Source): Promise<Consumer> => {
+const setUp = async (
+  live: Live,
+  source: Source,
+  wanted: Streams.EnsureStream | undefined
+): Promise<Consumer> => {
   const { subject, durable, ackWait = sourceDefaults.ackWait, inFlight = sourceDefaults.inFlight } = source
-  const stream = await Streams.find(live.jsm, subject)
-  if (stream === undefined) throw Errors.unavailable(undefined, subject, `No stream covers \`${subject}\`.`)
+  const { stream } = await Streams.ensured(live.jsm, subject, wanted)
+  if (stream === undefined) throw Errors.noStream(subject)
   await live.jsm.consumers.add(stream, {
     durable_name: durable,
     filter_subject: subject,

@@ -7,7 +7,7 @@
  * | `JetStreamApiError` with status 5xx              | unavailable for this subject: a full stream, a leader change   |
  * | `JetStreamApiError` 10054                        | rejected for good: larger than the stream takes                |
  * | another `JetStreamApiError`                      | rejected                                                       |
- * | no responders ("jetstream is not enabled")       | asked: no stream has the subject, or the server is not ready |
+ * | no responders ("jetstream is not enabled")       | unavailable for this subject without a stream, else for all    |
  * | `InvalidArgumentError`, `InvalidSubjectError`    | rejected for good: no broker takes it                          |
  *
  * Messages of the client name no credentials; texts of the server are cut to a length.
@@ -53,13 +53,28 @@ export const verdict = (error: unknown, subject: string): Verdict => {
   return unavailable(error, subject)
 }
 
-/** No stream has the subject. */
+/** How to make the stream of a subject. */
+export const remedy = (subject: string): string =>
+  `Make one: \`nats stream add EVENTS --subjects '${subject}' --storage file --discard new\`, or give \`ensureStream\` to NatsBus.layer.`
+
+/** No stream has the subject: it was not made yet, or it was deleted, or the server has lost its data. */
 export const noStream = (subject: string): BusError =>
   new BusError({
-    reason: "rejected",
-    permanent: true,
+    reason: "unavailable",
+    scope: "subject",
     subject,
-    detail: `No stream covers \`${subject}\`. Create one, or add the subject to one.`
+    detail: `No stream covers \`${subject}\`, so its events wait. ${remedy(subject)}`
+  })
+
+/** The server refuses to make the stream of the subject. */
+export const notMade = (error: JetStreamApiError, subject: string): BusError =>
+  new BusError({
+    reason: "unavailable",
+    scope: "subject",
+    subject,
+    code: String(error.code),
+    detail: `Its stream is missing, and could not be made: ${textOf(error)}.`,
+    cause: error
   })
 
 export const unavailable = (error: unknown, subject?: string, detail?: string): BusError =>

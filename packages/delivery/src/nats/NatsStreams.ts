@@ -5,10 +5,11 @@
 import { DiscardPolicy, RetentionPolicy, StorageType } from "@nats-io/jetstream"
 import type { JetStreamManager, StreamConfig } from "@nats-io/jetstream"
 import { Duration } from "effect"
-import { isNoResponders, textOf } from "./NatsErrors.ts"
+import * as Event from "../Event.ts"
+import { isNoResponders, remedy, textOf } from "./NatsErrors.ts"
 
 export type Problem =
-  /** No stream covers the subject: every event of it becomes a dead letter. */
+  /** No stream covers the subject: its events wait in the outbox. */
   | "noStream"
   /** The dedupe window is shorter than `dedupeWindow`: retries after an outage are stored twice. */
   | "dedupeWindow"
@@ -45,6 +46,30 @@ const checkDefaults = { dedupeWindow: "2 minutes", maxAge: "1 day" } as const
 const nanos = (input: Duration.Input): number => Duration.toMillis(Duration.fromInputUnsafe(input)) * 1e6
 const inWords = (value: number): string => Duration.format(Duration.millis(value / 1e6))
 
+/** A stream that the bus makes where it is missing, in the words of the NATS client. */
+export type EnsureStream = Partial<Omit<StreamConfig, "name" | "subjects">> & {
+  readonly name: string
+  /** Subjects, or patterns of them: `orders.>`. */
+  readonly subjects: ReadonlyArray<string>
+}
+
+/**
+ * The stream of a subject, which is made where it is missing and the subject is one of `wanted`. A stream of that name
+ * with another configuration is left as it is. Rejects when the server cannot be asked, or refuses.
+ */
+export const ensured = async (
+  jsm: JetStreamManager,
+  subject: string,
+  wanted: EnsureStream | undefined
+): Promise<{ readonly stream: string | undefined; readonly isMade: boolean }> => {
+  const stream = await find(jsm, subject)
+  const covers = wanted?.subjects.some((pattern) => Event.matches(pattern, subject)) ?? false
+  if (stream !== undefined || wanted === undefined || !covers) return { stream, isMade: false }
+  // Full, it refuses new messages, which then wait in the outbox. Dropping old ones would lose what it acknowledged.
+  await jsm.streams.add({ discard: DiscardPolicy.New, ...wanted, subjects: [...wanted.subjects] })
+  return { stream: wanted.name, isMade: true }
+}
+
 /** The stream of a subject; `undefined` where the server knows none. Rejects when the server cannot be asked. */
 export const find = async (jsm: JetStreamManager, subject: string): Promise<string | undefined> => {
   try {
@@ -66,7 +91,7 @@ export const check = async (
     try {
       const stream = await find(jsm, subject)
       if (stream === undefined) {
-        const message = `No stream covers \`${subject}\`: its events become dead letters. Create one.`
+        const message = `No stream covers \`${subject}\`, so its events wait. ${remedy(subject)}`
         findings.push({ subject, stream, problem: "noStream", message })
         continue
       }

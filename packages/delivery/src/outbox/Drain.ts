@@ -45,6 +45,9 @@ export const make = (core: Core) => {
     millis: (failures, draw) => Backoff.delay(settings.retry, failures, undefined, draw)
   }
 
+  /** What was logged last about each subject that its stream does not take. */
+  const told = new Map<string, string>()
+
   /** Publishes the rows in order, up to the first that is neither acknowledged nor a dead letter. */
   const sendAll = (rows: ReadonlyArray<Row>, acked: Array<Row>): Effect.Effect<Next, StoreError.StoreError> =>
     Effect.gen(function* () {
@@ -56,6 +59,7 @@ export const make = (core: Core) => {
         }
         const exit = yield* Effect.exit(send(row, row.brokerId))
         if (Exit.isSuccess(exit)) {
+          told.delete(row.subject)
           acked.push(row)
           continue
         }
@@ -68,6 +72,14 @@ export const make = (core: Core) => {
         }
         if (error instanceof CircuitRefused.CircuitRefused && error.retryAfter !== undefined) {
           return untilProbe(error.retryAfter)
+        }
+        if (
+          error instanceof BusError &&
+          error.scope === "subject" &&
+          told.get(row.subject) !== error.message
+        ) {
+          told.set(row.subject, error.message)
+          yield* Effect.logWarning(error.message)
         }
         if (error === undefined) {
           yield* Effect.logError(`The event bus died at an event of \`${row.subject}\``, exit.cause)

@@ -10,6 +10,7 @@
 import { Context } from "effect"
 import type { Duration, Effect, Option } from "effect"
 import * as Options from "@outlast/resilience/Options"
+import { StoreError as StoreErrors } from "@outlast/resilience"
 import type { StoreError } from "@outlast/resilience"
 import type { SqlClient } from "effect/sql"
 import type { DeadLetter, Filter, NewDeadLetter, Page } from "./DeadLetter.ts"
@@ -51,16 +52,33 @@ export interface Burial {
 
 /** Limits of the dead letters. */
 export interface DeadOptions {
-  /** Dead letters that are kept; beyond it the oldest goes. Default 10,000. */
+  /**
+   * Dead letters that are kept. Beyond it the oldest of those go that were replayed, or that made room in a full outbox.
+   * Default 10,000.
+   */
   readonly cap?: number | undefined
+  /**
+   * At the cap, with none that may go: refuse a further one, so that its event waits where it is (`fail`), or drop the
+   * oldest (`shedOldest`). Default `fail`.
+   */
+  readonly whenFull?: "fail" | "shedOldest" | undefined
   /** How long one is kept. Default 30 days. */
   readonly ttl?: Duration.Input | undefined
 }
 
-export const deadDefaults = { cap: 10_000, ttl: "30 days" } as const satisfies DeadOptions
+export const deadDefaults = { cap: 10_000, whenFull: "fail", ttl: "30 days" } as const satisfies DeadOptions
+
+/** The error of a store whose dead letters are at their cap. */
+export const deadLettersFull = (cap: number): StoreErrors.StoreError =>
+  new StoreErrors.StoreError({
+    reason: "full",
+    store: "dead letters",
+    detail: `it has ${cap} of them, which is their cap, so this event waits. Replay or purge some (\`outlast dlq\`), or raise \`deadLetters.cap\``
+  })
 
 export const deadChecks: Options.Checks<DeadOptions> = {
   cap: Options.is.integer({ min: 1 }),
+  whenFull: Options.is.oneOf("fail", "shedOldest"),
   ttl: Options.is.seconds(Options.is.duration({ min: "1 second" }))
 }
 
@@ -100,7 +118,7 @@ export interface Service {
     rejections: number,
     refusal: string
   ) => Effect.Effect<void, StoreError.StoreError>
-  /** Makes stored events dead letters: those named, or the oldest. */
+  /** Makes stored events dead letters: those named, or the oldest. Fails as `full` at the cap, unless they are shed. */
   readonly bury: (
     which: { readonly seqs: ReadonlyArray<number> } | { readonly oldest: number },
     why: Burial
@@ -134,7 +152,7 @@ export interface Service {
   /** Forgets a publisher that has no events. */
   readonly forget: (publisher: string, holder: string) => Effect.Effect<void, StoreError.StoreError>
 
-  /** Writes a dead letter. One whose key is known is left as it is: false. */
+  /** Writes a dead letter. One whose key is known is left as it is: false. Fails as `full` at the cap. */
   readonly writeDead: (letter: NewDeadLetter) => Effect.Effect<boolean, StoreError.StoreError>
   /** Dead letters, the newest first. */
   readonly listDead: (
@@ -152,7 +170,7 @@ export interface Service {
   readonly purgeDead: (filter: Filter) => Effect.Effect<number, StoreError.StoreError>
   /** Counts the letters that {@link Service.purgeDead} would remove, or that a replay would take. */
   readonly countDead: (filter: Filter) => Effect.Effect<number, StoreError.StoreError>
-  /** Removes dead letters that are too old, and the oldest above the cap; returns how many. */
+  /** Removes dead letters that are too old, and those above the cap that may go; returns how many. */
   readonly trimDead: (now: number) => Effect.Effect<number, StoreError.StoreError>
 }
 

@@ -12,7 +12,7 @@ import * as Event from "../Event.ts"
 import type { Publisher } from "./Publisher.ts"
 import { released } from "./Publisher.ts"
 import type { DeadOptions, NewRow, Row, Service } from "./DeliveryStore.ts"
-import { deadChecks, deadDefaults, DeliveryStore, replayPublisher } from "./DeliveryStore.ts"
+import { deadChecks, deadDefaults, deadLettersFull, DeliveryStore, replayPublisher } from "./DeliveryStore.ts"
 
 interface Stored extends Row {
   readonly publisher: string
@@ -33,7 +33,11 @@ interface MemoryOptions {
 /** An empty store. */
 const make = (options: MemoryOptions = {}): Service => {
   Options.fields("DeliveryStore", options, { deadLetters: Options.is.object(deadChecks) })
-  const { cap = deadDefaults.cap, ttl: kept = deadDefaults.ttl } = options.deadLetters ?? {}
+  const {
+    cap = deadDefaults.cap,
+    ttl: kept = deadDefaults.ttl,
+    whenFull = deadDefaults.whenFull
+  } = options.deadLetters ?? {}
   const ttl = Duration.toMillis(kept)
   /** Rows by `seq`, in the order of insertion, because `seq` only grows. */
   const rows = new Map<number, Stored>()
@@ -45,6 +49,14 @@ const make = (options: MemoryOptions = {}): Service => {
   const keys = new Map<string, number>()
   let lastSeq = 0
   let lastNumber = 0
+
+  /** A letter that was not replayed, and did not make room, is the only copy of its event. */
+  const mustStay = ({ reason, state }: DeadLetter): boolean => state === "dead" && reason !== "shed"
+  const room = Effect.suspend(() =>
+    whenFull === "fail" && [...letters.values()].filter(mustStay).length >= cap
+      ? Effect.fail(deadLettersFull(cap))
+      : Effect.void
+  )
 
   const insert = (publisher: string, all: ReadonlyArray<NewRow>): void => {
     for (const row of all) {
@@ -142,7 +154,8 @@ const make = (options: MemoryOptions = {}): Service => {
         if (row !== undefined) rows.set(seq, { ...row, rejections, refusal })
       }),
     bury: (which, { reason, detail, at }) =>
-      Effect.sync(() => {
+      Effect.gen(function* () {
+        if (reason !== "shed") yield* room
         const seqs = "oldest" in which ? [...rows.keys()].slice(0, which.oldest) : which.seqs
         const found = seqs.flatMap((seq) => rows.get(seq) ?? [])
         for (const row of found) {
@@ -207,8 +220,9 @@ const make = (options: MemoryOptions = {}): Service => {
       }),
 
     writeDead: (letter) =>
-      Effect.sync(() => {
+      Effect.gen(function* () {
         if (keys.has(letter.key)) return false
+        yield* room
         write(letter)
         return true
       }),
@@ -263,7 +277,8 @@ const make = (options: MemoryOptions = {}): Service => {
       Effect.sync(() => {
         const old = [...letters.values()].filter(({ at }) => at < now - ttl)
         for (const letter of old) drop(letter)
-        const excess = [...letters.values()].slice(0, Math.max(0, letters.size - cap))
+        const mayGo = [...letters.values()].filter((letter) => whenFull === "shedOldest" || !mustStay(letter))
+        const excess = mayGo.slice(0, Math.max(0, letters.size - cap))
         for (const letter of excess) drop(letter)
         return old.length + excess.length
       })

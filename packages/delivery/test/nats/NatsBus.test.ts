@@ -90,13 +90,61 @@ describe.skipIf(Nats.missing !== undefined)("over NATS", () => {
         assert.strictEqual(yield* messages(server), 2)
       })
     )
-    live("rejects for good a subject that no stream covers", () =>
+    live(
+      "says how to make a stream that is missing, and is unavailable for its subject until then",
+      (server) =>
+        Effect.gen(function* () {
+          const error = yield* Effect.flip(publish("1", "other.a"))
+          assert.deepStrictEqual(
+            [error.reason, error.scope, error.permanent],
+            ["unavailable", "subject", undefined]
+          )
+          assert.include(error.message, "No stream covers `other.a`")
+          assert.include(error.message, "nats stream add EVENTS --subjects 'other.a'")
+          yield* addStream(server, { name: "OTHER", subjects: ["other.>"] })
+          assert.deepStrictEqual(yield* publish("1", "other.a"), { duplicate: false })
+        })
+    )
+    live("of an outbox waits for a stream that is missing, and no event is a dead letter", (server) =>
       Effect.gen(function* () {
-        const error = yield* Effect.flip(publish("1", "other.a"))
-        assert.strictEqual(error.reason, "rejected")
-        assert.isTrue(error.permanent)
-        assert.include(error.message, "No stream covers `other.a`")
-      })
+        const ids = Array.from({ length: 20 }, (_, i) => `${i}`)
+        for (const id of ids) {
+          assert.strictEqual((yield* Outbox.publish(event(id, "late.a"))).safe, "store")
+        }
+        yield* addStream(server, { name: "LATE", subjects: ["late.>"] })
+        const { flush } = yield* Outbox.Outbox
+        assert.deepStrictEqual(yield* flush("20 seconds"), { left: 0 })
+        assert.strictEqual(yield* messages(server, "LATE"), 20)
+        const { list } = yield* DeadLetters.DeadLetters
+        assert.deepStrictEqual(yield* list(), [])
+      }).pipe(Effect.provide(Outbox.layer().pipe(Layer.provideMerge(bus(server)))))
+    )
+    live(
+      "makes the stream that it is given: before the first event, and after it was deleted",
+      (server) =>
+        Effect.gen(function* () {
+          assert.deepStrictEqual(yield* publish("1", "made.a"), { duplicate: false })
+          const jsm = yield* manager(server)
+          const { config } = yield* Effect.promise(() => jsm.streams.info("MADE"))
+          assert.deepStrictEqual([config.subjects, config.discard, config.max_msgs], [["made.>"], "new", 5])
+          yield* Effect.promise(() => jsm.streams.delete("MADE"))
+          assert.deepStrictEqual(yield* publish("2", "made.a"), { duplicate: false })
+          assert.strictEqual(yield* messages(server, "MADE"), 1)
+          // Another subject is none of its own.
+          assert.strictEqual((yield* Effect.flip(publish("3", "other.a"))).reason, "unavailable")
+        }).pipe(Effect.scoped),
+      { ensureStream: { name: "MADE", subjects: ["made.>"], max_msgs: 5 } }
+    )
+    live(
+      "leaves a stream of that name with another configuration as it is, and says so",
+      (server) =>
+        Effect.gen(function* () {
+          const error = yield* Effect.flip(publish("1", "other.a"))
+          assert.deepStrictEqual([error.reason, error.scope], ["unavailable", "subject"])
+          assert.include(error.message, "could not be made")
+          assert.strictEqual(yield* messages(server), 0)
+        }),
+      { ensureStream: { name: "EV", subjects: ["other.>"] } }
     )
     live("rejects for good a subject of the server's API, and does not send it", (server) =>
       Effect.gen(function* () {

@@ -175,6 +175,27 @@ describe("a dead letter", () => {
       yield* until(Effect.map(list(), (letters) => letters.map(({ id }) => id).join() === "2"))
       yield* until(Effect.sync(() => events.some(({ _tag }) => _tag === "DeadLettersDropped")))
       assert.strictEqual((yield* status).dead, 1)
+    }).pipe(Effect.scoped, Effect.provide(outbox(store(undefined, { cap: 1, whenFull: "shedOldest" }))))
+  )
+
+  it.effect("that has no room keeps its event in the backlog, and the next is delivered after it", () =>
+    Effect.gen(function* () {
+      const { list, purge } = yield* DeadLetters.DeadLetters
+      yield* answer(({ id }) => (id === "3" ? undefined : { error: rejected(true) }))
+      for (const id of ["1", "2", "3"]) yield* Outbox.publish(event(id))
+      yield* TestClock.adjust("10 minutes")
+      assert.deepStrictEqual(
+        (yield* list()).map(({ id }) => id),
+        ["1"]
+      )
+      assert.strictEqual((yield* status).backlog, 2)
+      yield* purge({ ids: ["1"] })
+      yield* TestClock.adjust("1 minute")
+      assert.deepStrictEqual(
+        (yield* list()).map(({ id }) => id),
+        ["2"]
+      )
+      assert.strictEqual((yield* status).backlog, 0)
     }).pipe(Effect.scoped, Effect.provide(outbox(store(undefined, { cap: 1 }))))
   )
 

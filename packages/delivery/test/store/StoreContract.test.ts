@@ -345,7 +345,52 @@ onEach((subject) => {
           ["5", "4", "3"]
         )
         assert.strictEqual(yield* trimDead(61_500), 0)
-      }).pipe(Effect.provide(subject.layer({ deadLetters: { cap: 3, ttl: "1 minute" } })))
+      }).pipe(
+        Effect.provide(subject.layer({ deadLetters: { cap: 3, ttl: "1 minute", whenFull: "shedOldest" } }))
+      )
+    )
+    it.effect("at the cap are refused as full, until one was replayed, and none is dropped for it", () =>
+      Effect.gen(function* () {
+        const { bury, head, insert, listDead, replayDead, trimDead, writeDead } = yield* store
+        const why = { reason: "rejected", detail: "", at: 2_000 } as const
+        yield* insert("p", [row("e", "a")])
+        const [stored] = yield* head(["p"], "a", 1)
+        const seqs = [stored?.seq ?? assert.fail()]
+        for (const n of ["1", "2"]) yield* writeDead(letter(n, "a", 1_000))
+        // One that is known is no further one.
+        assert.isFalse(yield* writeDead(letter("2", "a", 1_000)))
+        for (const refused of [
+          Effect.asVoid(writeDead(letter("3", "a", 1_000))),
+          Effect.asVoid(bury({ seqs }, why))
+        ]) {
+          const error = yield* Effect.flip(refused)
+          assert.strictEqual(error.reason, "full")
+          assert.include(error.message, "2 of them, which is their cap")
+        }
+        assert.lengthOf(yield* head(["p"], "a", 1), 1)
+        assert.strictEqual(yield* trimDead(2_000), 0)
+        const [replayed] = yield* replayDead({ ids: ["1"] }, 1, { at: 2_000, by: "ada" })
+        assert.isDefined(replayed)
+        assert.strictEqual((yield* bury({ seqs }, why)).events, 1)
+        assert.strictEqual(yield* trimDead(2_000), 1)
+        assert.sameMembers(
+          (yield* listDead({ replayed: true }, { limit: 10 })).map(({ id }) => id),
+          ["id-2", "e"]
+        )
+      }).pipe(Effect.provide(subject.layer({ deadLetters: { cap: 2 } })))
+    )
+    it.effect("that made room in a full outbox go at the cap, the oldest first", () =>
+      Effect.gen(function* () {
+        const { bury, insert, listDead, trimDead, writeDead } = yield* store
+        yield* writeDead(letter("1", "a", 1_000))
+        yield* insert("p", [row("e", "a"), row("f", "a")])
+        yield* bury({ oldest: 2 }, { reason: "shed", detail: "", at: 2_000 })
+        assert.strictEqual(yield* trimDead(2_000), 1)
+        assert.sameMembers(
+          (yield* listDead({}, { limit: 10 })).map(({ id }) => id),
+          ["id-1", "f"]
+        )
+      }).pipe(Effect.provide(subject.layer({ deadLetters: { cap: 2 } })))
     )
   })
 })

@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import type { Statement } from "effect/sql"
 import * as Letter from "../DeadLetter.ts"
 import type { Burial, Service } from "../DeliveryStore.ts"
+import * as Letters from "./Letters.ts"
 import { insertWith, maxRows, unpack, unpacking } from "./Insert.ts"
 import type { DeadRecord, OutboxRecord } from "./Records.ts"
 import { deadRecord, letterOf, maxDetail, rowOf } from "./Records.ts"
@@ -31,7 +32,7 @@ interface Born {
   readonly born: number | string | null
 }
 
-export const make = (tables: Tables): Backlog => {
+export const make = (tables: Tables, limits: Letters.Limits): Backlog => {
   const { atomic, dead, groups, outbox, run, sql } = tables
 
   const firstOf = (bornOfGroup: Statement.Fragment) =>
@@ -126,7 +127,12 @@ export const make = (tables: Tables): Backlog => {
           WHERE seq = ${seq}`
         )
       ),
-    bury: (which, why) => atomic(bury(tables, which, why)),
+    bury: (which, why) =>
+      atomic(
+        why.reason === "shed"
+          ? bury(tables, which, why)
+          : Effect.andThen(Letters.room(tables, limits), bury(tables, which, why))
+      ),
     subjects: (publisher, limit) =>
       // Jumps from one subject to the next in the index: a plain DISTINCT would read every row.
       run(

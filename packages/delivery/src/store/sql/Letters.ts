@@ -1,12 +1,13 @@
 /** The dead letters: written, found, replayed, purged and trimmed. */
 import { Effect, Option } from "effect"
-import type { Statement } from "effect/sql"
+import type { SqlError, Statement } from "effect/sql"
+import type { StoreError } from "@outlast/resilience"
 import * as Letter from "../DeadLetter.ts"
 import type { DeadLetter, Filter } from "../DeadLetter.ts"
 import * as Event from "../../Event.ts"
 import { released } from "../Publisher.ts"
 import type { NewRow, Service } from "../DeliveryStore.ts"
-import { replayPublisher } from "../DeliveryStore.ts"
+import { deadLettersFull, replayPublisher } from "../DeliveryStore.ts"
 import { insertWith } from "./Insert.ts"
 import type { DeadRecord } from "./Records.ts"
 import { deadRecord, letterOf } from "./Records.ts"
@@ -18,9 +19,30 @@ type Letters = Pick<
   "writeDead" | "listDead" | "showDead" | "replayDead" | "purgeDead" | "countDead" | "trimDead"
 >
 
-/** The dead letters of a store that keeps `cap` of them for `ttl` milliseconds. */
-export const make = (tables: Tables, cap: number, ttl: number): Letters => {
+/** Limits of dead letters. `ttl` in milliseconds. */
+export interface Limits {
+  readonly cap: number
+  readonly whenFull: "fail" | "shedOldest"
+  readonly ttl: number
+}
+
+/** Fails where a further dead letter would push out one that must stay. */
+export const room = (
+  { dead, sql }: Tables,
+  { cap, whenFull }: Limits
+): Effect.Effect<void, StoreError.StoreError | SqlError.SqlError> =>
+  whenFull === "shedOldest"
+    ? Effect.void
+    : Effect.flatMap(
+        sql<{ readonly n: number | string }>`SELECT count(*) AS n FROM ${dead}
+          WHERE state = 'dead' AND reason <> 'shed'`,
+        ([row]) => (Number(row?.n ?? 0) < cap ? Effect.void : Effect.fail(deadLettersFull(cap)))
+      )
+
+/** The dead letters of a store. */
+export const make = (tables: Tables, limits: Limits): Letters => {
   const { atomic, dead, publishers, run, sql } = tables
+  const { cap, ttl, whenFull } = limits
 
   /** As much of a filter as SQL can say; patterns are compared in {@link selected}. */
   const clauses = (filter: Filter): Statement.Fragment => {
@@ -61,11 +83,15 @@ export const make = (tables: Tables, cap: number, ttl: number): Letters => {
 
   return {
     writeDead: (letter) =>
-      run(
-        Effect.map(
-          sql`INSERT INTO ${dead} ${sql.insert(deadRecord(letter, undefined))} ON CONFLICT (letter) DO NOTHING RETURNING num`,
-          (rows) => rows.length > 0
-        )
+      atomic(
+        Effect.gen(function* () {
+          const known = yield* sql`SELECT num FROM ${dead} WHERE letter = ${letter.key}`
+          if (known.length > 0) return false
+          yield* room(tables, limits)
+          const rows =
+            yield* sql`INSERT INTO ${dead} ${sql.insert(deadRecord(letter, undefined))} ON CONFLICT (letter) DO NOTHING RETURNING num`
+          return rows.length > 0
+        })
       ),
     listDead: (filter, { limit, below = Number.MAX_SAFE_INTEGER }) =>
       run(
@@ -157,8 +183,10 @@ export const make = (tables: Tables, cap: number, ttl: number): Letters => {
           const [row] = yield* sql<{ readonly n: number | string }>`SELECT count(*) AS n FROM ${dead}`
           const excess = Number(row?.n ?? 0) - cap
           if (excess <= 0) return old.length
-          yield* sql`DELETE FROM ${dead} WHERE num IN (SELECT num FROM ${dead} ORDER BY num LIMIT ${excess})`
-          return old.length + excess
+          const mayGo = whenFull === "shedOldest" ? sql`1 = 1` : sql`(state <> 'dead' OR reason = 'shed')`
+          const gone = yield* sql`DELETE FROM ${dead} WHERE num IN (
+            SELECT num FROM ${dead} WHERE ${mayGo} ORDER BY num LIMIT ${excess}) RETURNING num`
+          return old.length + gone.length
         })
       )
   }

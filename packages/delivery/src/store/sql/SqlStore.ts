@@ -60,7 +60,7 @@ const make = (options: SqlOptions = {}): Effect.Effect<Service, StoreError.Store
       create: Options.is.flag
     })
     const { prefix = defaults.prefix, name = defaults.name, file, deadLetters = {} } = options
-    const { cap = deadDefaults.cap, ttl = deadDefaults.ttl } = deadLetters
+    const { cap = deadDefaults.cap, ttl = deadDefaults.ttl, whenFull = deadDefaults.whenFull } = deadLetters
     Options.check(/^[a-z_][a-z0-9_]{0,39}$/i.test(prefix), module, "prefix", prefix, "letters, digits and _")
     const sql = (yield* SqlClient.SqlClient).withoutTransforms()
     const where = { store: name, file }
@@ -68,9 +68,10 @@ const make = (options: SqlOptions = {}): Effect.Effect<Service, StoreError.Store
       ? Tables.migrate(sql, prefix).pipe(StoreError.mapSqlError(where))
       : Tables.exists(sql, prefix, where)
     const tables = Tables.make(sql, prefix, where)
+    const limits = { cap, whenFull, ttl: Duration.toMillis(ttl) }
     return {
-      ...Backlog.make(tables),
+      ...Backlog.make(tables, limits),
       ...Publishers.make(tables),
-      ...Letters.make(tables, cap, Duration.toMillis(ttl))
+      ...Letters.make(tables, limits)
     }
   })
