@@ -87,7 +87,11 @@ describe("profiles", () => {
 })
 
 describe("the onion", () => {
-  const tooLong: FaultPlan.Fault = status(413)
+  const tooLong: FaultPlan.Fault = {
+    type: "status",
+    status: 400,
+    body: { type: "error", error: { type: "invalid_request_error", message: "prompt is too long" } }
+  }
   const long = LanguageModel.generateText({
     prompt: Prompt.make(
       Array.from({ length: 25 }, (_, n) => ({

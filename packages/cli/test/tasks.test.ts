@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { Effect, Layer, Schema } from "effect"
 import { SqliteClient } from "@outlast/node/sqlite"
-import { Task, Tasks } from "@outlast/tasks"
+import { Task, Tasks, TaskStore } from "@outlast/tasks"
 import { SqlClient } from "effect/sql"
 import { afterAll, assert, beforeEach, describe, it } from "vitest"
 import { linesOf, main, outlast as start } from "./process.ts"
@@ -90,6 +90,18 @@ describe("outlast tasks", { timeout: 240_000 }, () => {
     const again = await tasks("resume", "triage/t-1")
     assert.strictEqual(again.exitCode, 1)
     assert.include(again.stderr, "it is Queued, and resume needs a task that is Failed or Cancelled")
+  })
+
+  it("says of a task that runs that its worker was asked, and of one that ended that it had", async () => {
+    const begun = Effect.flatMap(TaskStore, ({ started }) => started("triage/t-1", 1))
+    const store = Tasks.layerStore().pipe(Layer.provide(SqliteClient.layer({ filename: file })))
+    await Effect.runPromise(Effect.provide(begun, store))
+    const asked = await tasks("cancel", "triage/t-1", "--json")
+    assert.deepStrictEqual(JSON.parse(asked.stdout), { id: "triage/t-1", cancelled: false })
+    const again = await tasks("cancel", "triage/t-1")
+    assert.match(again.stdout, /^triage\/t-1: asked to cancel; its worker ends it \(now: queued/)
+    assert.strictEqual(again.exitCode, 0)
+    assert.strictEqual(await stateOf("triage/t-1"), "Queued")
   })
 
   it("removes tasks that ended, by age", async () => {

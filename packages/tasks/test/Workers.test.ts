@@ -134,7 +134,8 @@ for (const seconds of [40, 90]) {
           Effect.gen(function* () {
             const id = yield* Agent.submit({ params, key: "1" })
             yield* until(is(id, "WaitingUntil"))
-            yield* inTime(Tasks.drain, 4)
+            // Far from the 40 s of the restart, and far above what the thread of the store may need on a busy machine.
+            yield* inTime(Tasks.drain, 40)
             return id
           })
         )
@@ -147,7 +148,7 @@ for (const seconds of [40, 90]) {
         )
         assert.lengthOf(asked, 3)
         assert.isAtLeast(asked[2] ?? 0, due)
-        assert.isAtMost(asked[2] ?? 0, due + 10_000)
+        assert.isAtMost(asked[2] ?? 0, due + 60_000)
         assert.lengthOf(own.looked, 1)
       }).pipe(Effect.provide(database))
     }

@@ -109,11 +109,11 @@ export const watch = (flags: StoreFlags & { readonly id: string }) =>
 
 type Many = StoreFlags & { readonly ids: ReadonlyArray<string> }
 
-/** Does the same to each task, and goes on after one that cannot be changed. */
+/** Does the same to each task, and goes on after one that cannot be changed. `change` says what it did, if not `done`. */
 const each = <E extends { readonly message: string }>(
   flags: Many,
   done: string,
-  change: (tasks: Tasks.Service, id: string) => Effect.Effect<void, E>
+  change: (tasks: Tasks.Service, id: string) => Effect.Effect<string | void, E>
 ) =>
   withTasks(flags, (tasks) =>
     Effect.gen(function* () {
@@ -121,8 +121,9 @@ const each = <E extends { readonly message: string }>(
       for (const id of flags.ids) {
         const exit = yield* Effect.result(change(tasks, id))
         if (exit._tag === "Success") {
+          const said = exit.success ?? done
           yield* Console.log(
-            flags.json ? JSON.stringify({ id, [done]: true }) : `${Report.plain(id)}: ${done}`
+            flags.json ? JSON.stringify({ id, [done]: said === done }) : `${Report.plain(id)}: ${said}`
           )
           continue
         }
@@ -133,8 +134,19 @@ const each = <E extends { readonly message: string }>(
     })
   )
 
+/** A task that runs is cancelled by its worker, which is only asked for it here. */
 export const cancel = (flags: Many) =>
-  each(flags, "cancelled", ({ cancel }, id) => cancel(id, `outlast tasks (${userInfo().username})`))
+  each(flags, "cancelled", ({ cancel, status }, id) =>
+    Effect.gen(function* () {
+      yield* cancel(id, `outlast tasks (${userInfo().username})`)
+      const found = yield* status(id)
+      if (Option.isNone(found) || found.value.state._tag === "Cancelled") return undefined
+      const { state } = found.value
+      return Report.hasEnded(state)
+        ? `has ended before: ${Report.words(state)}`
+        : `asked to cancel; its worker ends it (now: ${Report.words(state)})`
+    })
+  )
 
 export const resume = (flags: Many) => each(flags, "resumed", ({ resume }, id) => resume(id))
 

@@ -5,7 +5,7 @@ import { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "../stat
 import type { EffectRecord } from "../state/TaskState.ts"
 import { decisionKey, ended } from "../state/TaskState.ts"
 import type { Report, Row, Service, Wait } from "./TaskStore.ts"
-import { agentOf, TaskStore } from "./TaskStore.ts"
+import { agentOf, TaskStore, waitingFor } from "./TaskStore.ts"
 
 const queued = { _tag: "Queued", position: 0 } as const
 
@@ -176,6 +176,7 @@ const make = (): Service => {
     decide: (id, verdict) =>
       found(id, (row) =>
         Effect.suspend((): Effect.Effect<void, NotNow | StaleDecision> => {
+          if (row.verdict === verdict.json) return Effect.void
           const waitsFor = decisionKey(row.state)
           if (verdict.key !== undefined && waitsFor !== undefined && verdict.key !== waitsFor) {
             return Effect.fail(new StaleDecision({ task: id, key: verdict.key, waitsFor }))
@@ -187,7 +188,7 @@ const make = (): Service => {
           ) {
             return Effect.fail(new NotNow({ task: id, state: row.state._tag, asked: "decide" }))
           }
-          row.verdict = verdict.json
+          Object.assign(row, { verdict: verdict.json, state: waitingFor(agentOf(row)) })
           return Effect.void
         })
       ),

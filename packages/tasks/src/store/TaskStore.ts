@@ -135,7 +135,10 @@ export interface Service {
     /** Result of a task that is not started. */
     readonly result: string
   }) => Effect.Effect<boolean, NoSuchTask | Fails>
-  /** The first decision counts. One with a `key` counts only for what has this `decisionKey`. */
+  /**
+   * The first decision counts, and the same one again changes nothing. One with a `key` counts only for what has this
+   * `decisionKey`. From then on the task waits for its worker.
+   */
   readonly decide: (
     id: string,
     verdict: {
@@ -165,6 +168,9 @@ export interface Service {
   /** Makes this holder the one that has begun the effect. */
   readonly takeOver: (record: EffectRecord) => Effect.Effect<void, Fails>
 }
+
+/** The state of a task that no worker runs. */
+export const waitingFor = (needs: string): TaskState => ({ _tag: "WaitingForWorker", needs })
 
 /** The agent of a task, with its version: `triage@3`. */
 export const agentOf = ({ task, version }: { readonly task: string; readonly version: number }): string =>

@@ -15,7 +15,7 @@ import { RunState } from "@outlast/agent/loop"
 import { ResilienceEvents } from "@outlast/resilience"
 import type { Replies } from "../cluster/EngineRows.ts"
 import type { Row } from "../store/TaskStore.ts"
-import { agentOf } from "../store/TaskStore.ts"
+import { agentOf, waitingFor } from "../store/TaskStore.ts"
 import type { TaskEvent } from "../telemetry/TaskEvent.ts"
 import type { FailReason, TaskResult, TaskState } from "../state/TaskState.ts"
 import { ended, promptJson, resultJson, TaskFailed } from "../state/TaskState.ts"
@@ -25,7 +25,7 @@ import * as TaskSteps from "./TaskSteps.ts"
 import type { Payload } from "../workflow/TaskWorkflow.ts"
 import { body as bodyVersion, runOf } from "../workflow/TaskWorkflow.ts"
 import type { WorkerCore } from "./WorkerCore.ts"
-import { grace, waitingFor } from "./WorkerCore.ts"
+import { grace } from "./WorkerCore.ts"
 
 type End = Exit.Exit<Outcome.Outcome, AgentFailed.AgentFailed | StepEnded>
 

@@ -10,14 +10,13 @@ import { WorkflowInstance } from "effect/workflow/WorkflowEngine"
 import type { WorkflowEngine } from "effect/workflow/WorkflowEngine"
 import type { Replies } from "../cluster/EngineRows.ts"
 import type { Row } from "../store/TaskStore.ts"
-import { agentOf } from "../store/TaskStore.ts"
+import { agentOf, waitingFor } from "../store/TaskStore.ts"
 import type { EffectRecord, TaskState } from "../state/TaskState.ts"
 import type { Control } from "./Control.ts"
 import type { Definition } from "./Definition.ts"
 import type { Wake } from "../workflow/TaskWorkflow.ts"
 import { deferred } from "../workflow/TaskWorkflow.ts"
 import type { WorkerCore } from "./WorkerCore.ts"
-import { waitingFor } from "./WorkerCore.ts"
 
 type Engine = WorkflowEngine | WorkflowInstance
 

@@ -16,7 +16,7 @@ import { EngineRows } from "../cluster/EngineRows.ts"
 import type { Row } from "../store/TaskStore.ts"
 import { patient, StoreOutage } from "../store/StoreOutage.ts"
 import type { Outage } from "../store/StoreOutage.ts"
-import { agentOf, TaskStore } from "../store/TaskStore.ts"
+import { TaskStore, agentOf, waitingFor } from "../store/TaskStore.ts"
 import { body } from "./Body.ts"
 import type { Control } from "./Control.ts"
 import type { Definition } from "./Definition.ts"
@@ -25,7 +25,7 @@ import { Parts } from "./Parts.ts"
 import { deferred, payloadOf, TaskWorkflow } from "../workflow/TaskWorkflow.ts"
 import type { Wake } from "../workflow/TaskWorkflow.ts"
 import type { WorkerCore } from "./WorkerCore.ts"
-import { grace, waitingFor } from "./WorkerCore.ts"
+import { grace } from "./WorkerCore.ts"
 
 export interface Settings {
   readonly name: string

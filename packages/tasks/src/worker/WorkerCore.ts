@@ -3,7 +3,6 @@ import type { Effect, Semaphore } from "effect"
 import type { Service as Holders } from "../cluster/Holders.ts"
 import type { EngineRows } from "../cluster/EngineRows.ts"
 import type { Patient } from "../store/StoreOutage.ts"
-import type { TaskState } from "../state/TaskState.ts"
 import type { Control } from "./Control.ts"
 import type { Definition } from "./Definition.ts"
 import type { Handlers } from "./Handlers.ts"
@@ -12,9 +11,6 @@ import type { Reply } from "../workflow/Reply.ts"
 
 /** How long a task may be queued before its status says that its agent is missing, in milliseconds. */
 export const grace = 2_000
-
-/** The state of a task that no worker runs. */
-export const waitingFor = (needs: string): TaskState => ({ _tag: "WaitingForWorker", needs })
 
 export interface WorkerCore {
   readonly name: string

@@ -36,8 +36,8 @@ const end = (id: string, at: number, of = generation) =>
     finish({ id, generation: of, state: failed, result: "{}", costUsd: 0.5, at })
   )
 
-const approve = (id: string) =>
-  Effect.flatMap(TaskStore, ({ decide }) => decide(id, { json: `"${id}"`, for: ["WaitingForApproval"] }))
+const approve = (id: string, json = `"${id}"`) =>
+  Effect.flatMap(TaskStore, ({ decide }) => decide(id, { json, for: ["WaitingForApproval"] }))
 
 const intent = (task: string): EffectRecord => ({
   key: `${task}/pay`,
@@ -118,7 +118,11 @@ describe.each(stores)("a store %s", (_, layer) => {
       yield* begin("a/1")
       yield* wait({ id: "a/1", generation, name: "x", state: approval, at: 1 })
       yield* approve("a/1")
-      assert.deepInclude(yield* Effect.flip(approve("a/1")), { _tag: "NotNow", asked: "decide" })
+      // The same decision again is the same; another one comes too late.
+      yield* approve("a/1")
+      assert.deepInclude(yield* Effect.flip(approve("a/1", '"other"')), { _tag: "NotNow", asked: "decide" })
+      // Nothing is left to decide, and the worker has not gone on yet.
+      assert.deepInclude((yield* row("a/1")).state, { _tag: "WaitingForWorker", needs: "a@1" })
       yield* wait({ id: "a/1", generation, name: "y", state: approval, at: 2 })
       assert.strictEqual((yield* row("a/1")).verdict, undefined)
       yield* approve("a/1")

@@ -18,7 +18,7 @@ import { decisionKey, EffectRecord, stateJson } from "../../state/TaskState.ts"
 import { allRowsOf, rowsOf } from "./Rows.ts"
 import * as Tables from "./Tables.ts"
 import type { Report, Row, Service, Wait } from "../TaskStore.ts"
-import { TaskStore } from "../TaskStore.ts"
+import { agentOf, TaskStore, waitingFor } from "../TaskStore.ts"
 
 export interface SqlOptions {
   /** First part of the names of the tables: letters, digits and `_`. Default `outlast`. */
@@ -228,13 +228,16 @@ const make = ({ sql, tasks, effects, nextSeq, run, atomic }: Tables.Tables): Ser
       atomic(
         Effect.gen(function* () {
           const row = yield* existing(id)
+          if (row.verdict === verdict.json) return
           const waitsFor = decisionKey(row.state)
           if (verdict.key !== undefined && waitsFor !== undefined && verdict.key !== waitsFor) {
             return yield* Effect.fail(new StaleDecision({ task: id, key: verdict.key, waitsFor }))
           }
           if (!verdict.for.some((tag) => tag === row.state._tag)) return yield* notNow(row, "decide")
           // The wait that was compared, and no later one.
-          const changed = yield* sql`UPDATE ${tasks} SET verdict = ${verdict.json}
+          const { tag, state } = written(waitingFor(agentOf(row)))
+          const changed =
+            yield* sql`UPDATE ${tasks} SET verdict = ${verdict.json}, tag = ${tag}, state = ${state}
             WHERE ${live(id, row.generation)} AND wait = ${row.wait ?? null} AND verdict IS NULL RETURNING id`
           if (changed.length > 0) return
           return yield* notNow(row, "decide")
