@@ -6,6 +6,7 @@ import { Effect, Fiber, Layer } from "effect"
 import { spawnSync } from "node:child_process"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import { outlast } from "./process.ts"
 import { anyPort, ask, folder, json, run, serve, service, token } from "./served.ts"
 
@@ -38,6 +39,23 @@ describe("outlast serve", () => {
         stderr
       } = spawnSync("promtool", ["check", "metrics"], { input: scraped })
       if (error === undefined) assert.strictEqual(checked, 0, String(stderr))
+    })
+  )
+
+  service(
+    "is not ready while the store of its tasks takes no writes, and says so",
+    Effect.gen(function* () {
+      const data = yield* folder
+      const { probes } = yield* serve(data)
+      const other = new DatabaseSync(join(data, "tasks.db"), { timeout: 5_000 })
+      other.exec("BEGIN IMMEDIATE")
+      const answer = yield* ask(`${probes}/ready`)
+      assert.strictEqual(answer.status, 503)
+      assert.include(answer.text, '"name":"tasks"')
+      other.exec("ROLLBACK")
+      other.close()
+      const again = yield* Effect.repeat(ask(`${probes}/ready`), { until: ({ status }) => status === 200 })
+      assert.include(again.text, '"tasks"')
     })
   )
 

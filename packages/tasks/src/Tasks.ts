@@ -101,6 +101,10 @@ export interface Service {
    * back. For the shutdown of the host. Does nothing in a client.
    */
   readonly drain: Effect.Effect<void>
+  /**
+   * For `Host.ready`: true, or why the store takes no tasks. Writes one row, because a full disk refuses nothing else.
+   */
+  readonly ready: Effect.Effect<true | string>
 }
 
 export class Tasks extends Context.Service<Tasks, Service>()("@outlast/tasks/Tasks") {}
@@ -403,7 +407,13 @@ const make = (
           if (old.length < page) return { tasks }
         }
       }),
-    drain: worker?.drain ?? Effect.void
+    drain: worker?.drain ?? Effect.void,
+    ready: Effect.suspend(() => {
+      const outage = worker?.outage()
+      return outage === undefined
+        ? Effect.match(store.probe, { onSuccess: () => true as const, onFailure: ({ message }) => message })
+        : Effect.succeed(outage.error.message)
+    })
   }
 }
 

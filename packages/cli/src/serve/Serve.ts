@@ -290,6 +290,7 @@ const serving = (options: Options, { breaker, isFake, limiter, live, outbox, tok
       )
     }
     const tasks = yield* Tasks.Tasks
+    yield* Host.ready("tasks", tasks.ready)
     // What waits for a person is never beyond the end of the list.
     const listed = Effect.all([
       Stream.runCollect(Stream.take(tasks.list({ state: waiting }), Sections.maxTasks)),

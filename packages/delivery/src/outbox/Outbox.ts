@@ -169,6 +169,10 @@ export const make = (
               : Effect.map(store.totals, ({ events }) => ({ left: events }))
           )
         }),
-      sweep
+      sweep,
+      ready: Effect.match(store.probe, {
+        onSuccess: () => true as const,
+        onFailure: ({ message }) => message
+      })
     })
   })

@@ -44,6 +44,10 @@ export interface Service {
   readonly flush: (within: Duration.Input) => Effect.Effect<{ readonly left: number }, StoreError.StoreError>
   /** Renews the lease and looks for backlogs in the store now, as happens every `sweepEvery`. */
   readonly sweep: Effect.Effect<void, StoreError.StoreError>
+  /**
+   * For `Host.ready`: true, or why the store takes no events. Writes one row, because a full disk refuses nothing else.
+   */
+  readonly ready: Effect.Effect<true | string>
 }
 
 /** `publish` was called in a transaction of the store's own client: a mistake in the program. */

@@ -92,6 +92,8 @@ interface Buried {
 }
 
 export interface Service {
+  /** Writes one row, as an event would: fails while the store takes no writes. For `Host.ready`. */
+  readonly probe: Effect.Effect<void, StoreError.StoreError>
   /** Stores all events, or none. An event whose id is stored already is skipped. */
   readonly insert: (
     publisher: string,

@@ -121,6 +121,7 @@ const make = (options: MemoryOptions = {}): Service => {
     [...letters.values()].filter((letter) => isMeant(filter, letter))
 
   return {
+    probe: Effect.void,
     insert: (publisher, all) => Effect.sync(() => insert(publisher, all)),
     insertIn: (publisher, row, committed) =>
       Effect.flatMap(SqlClient.SqlClient, (sql) =>

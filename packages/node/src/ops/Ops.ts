@@ -38,6 +38,7 @@ import * as Listener from "./Listener.ts"
 import type { Listen, Options, PageOptions } from "./OpsOptions.ts"
 import { checkPage, checks, defaults } from "./OpsOptions.ts"
 import * as Page from "./Page.ts"
+import { WrongTokens } from "./WrongTokens.ts"
 import * as ProcessGauges from "./ProcessGauges.ts"
 import * as Prometheus from "./Prometheus.ts"
 import * as Gate from "./RequestGate.ts"
@@ -131,7 +132,7 @@ export const layer = <E = never>(options: Options<E> = {}): Layer.Layer<Ops, Lis
         hosts: new Set((page.hosts ?? []).map((name) => name.toLowerCase())),
         isToken: page.token === undefined ? undefined : Page.comparer(page.token)
       }
-      const checked = { policy, actions: page.actions ?? {}, audit: Audit.make() }
+      const checked = { policy, actions: page.actions ?? {}, audit: Audit.make(), wrong: new WrongTokens() }
       const feed = yield* Feed.make(feedOptions)
       // Last: readers see the shutdown. A reader that stays would hold up the end of the program.
       yield* (yield* Host).onShutdown("last", { name: "readers of events", run: feed.end })

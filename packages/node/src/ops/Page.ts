@@ -1,8 +1,9 @@
 /** The routes of the status page: its files, `/events`, `/api/state` and the actions of operators. */
-import { Cause, Clock, Effect, Layer, Redacted, Result } from "effect"
+import { Cause, Clock, Effect, Layer, Option, Redacted, Result } from "effect"
 import { HttpEffect, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { createHash, timingSafeEqual } from "node:crypto"
 import { readFileSync } from "node:fs"
+import { IncomingMessage } from "node:http"
 import { Host } from "../host/HostService.ts"
 import type { Action, Done } from "./Action.ts"
 import { ActionFailed } from "./Action.ts"
@@ -11,6 +12,7 @@ import * as Body from "./Body.ts"
 import type { EventFeed } from "./EventFeed.ts"
 import * as Gate from "./RequestGate.ts"
 import * as Routes from "./Routes.ts"
+import type { WrongTokens } from "./WrongTokens.ts"
 
 /** On every response. The page runs its own module and nothing else. */
 const headers = {
@@ -57,6 +59,7 @@ export interface Checked {
   readonly policy: Gate.Policy
   readonly actions: Readonly<Record<string, Action>>
   readonly audit: Audit
+  readonly wrong: WrongTokens
 }
 
 const pathOf = (url: string): string => url.split("?", 1)[0] ?? ""
@@ -71,26 +74,52 @@ const kindOf = ({ method, url }: HttpServerRequest.HttpServerRequest): Gate.Kind
   return (method === "GET" || method === "HEAD") && filePaths.has(path) ? "open" : "read"
 }
 
-const verdictOf = (policy: Gate.Policy, kind: Gate.Kind, { headers }: HttpServerRequest.HttpServerRequest) =>
-  Gate.verdict(policy, {
-    kind,
-    host: headers["host"],
-    origin: headers["origin"],
-    authorization: headers["authorization"],
-    site: headers["sec-fetch-site"],
-    contentType: headers["content-type"]
+/** The Host of a request. Several are none: a proxy on the way may have read another one than the first. */
+const hostOf = ({ headers, source }: HttpServerRequest.HttpServerRequest): string | undefined =>
+  source instanceof IncomingMessage && (source.headersDistinct["host"]?.length ?? 0) > 1
+    ? undefined
+    : headers["host"]
+
+/** The answer to a request that is refused. */
+const refusalOf = (
+  { policy, wrong }: Checked,
+  kind: Gate.Kind,
+  request: HttpServerRequest.HttpServerRequest
+) =>
+  Effect.map(Clock.currentTimeMillis, (now): HttpServerResponse.HttpServerResponse | undefined => {
+    const { headers } = request
+    const address = Option.getOrElse(request.remoteAddress, () => "")
+    const hasToken = headers["authorization"] !== undefined
+    const wait = hasToken ? wrong.wait(address, now) : 0
+    if (wait > 0) {
+      const error = "Too many wrong tokens came from this address. Wait before the next one."
+      const seconds = String(Math.ceil(wait / 1_000))
+      return HttpServerResponse.setHeader(json({ error }, 429), "retry-after", seconds)
+    }
+    const refusal = Gate.verdict(policy, {
+      kind,
+      host: hostOf(request),
+      origin: headers["origin"],
+      authorization: headers["authorization"],
+      site: headers["sec-fetch-site"],
+      contentType: headers["content-type"]
+    })
+    if (refusal === undefined) return undefined
+    if (hasToken && refusal.status === 401) wrong.add(address, now)
+    return json({ error: refusal.message }, refusal.status)
   })
 
 /** Refuses what {@link Gate.verdict} refuses, and adds the headers of every response. */
 export const gate =
-  ({ actions, audit, policy }: Checked) =>
+  (checked: Checked) =>
   <E, R>(app: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
     Effect.gen(function* () {
+      const { actions, audit } = checked
       const request = yield* HttpServerRequest.HttpServerRequest
       yield* HttpEffect.appendPreResponseHandler((_, response) =>
         Effect.succeed(HttpServerResponse.setHeaders(response, headers))
       )
-      const refusal = verdictOf(policy, kindOf(request), request)
+      const refusal = yield* refusalOf(checked, kindOf(request), request)
       if (refusal === undefined) {
         if (!Body.isTooLarge(request.headers["content-length"])) return yield* app
         const { message, status } = new Body.BodyRefused({ status: 413 })
@@ -100,7 +129,7 @@ export const gate =
       if (pathOf(request.url).toLowerCase().startsWith(actionPath)) {
         yield* audit(nameOf(request.url, actions), undefined, "refused")
       }
-      return json({ error: refusal.message }, refusal.status)
+      return refusal
     })
 
 // -----------------------------------------------------------------------------
@@ -129,14 +158,15 @@ const carriedOut = (action: Action, params: unknown): Effect.Effect<Done, Action
     )
   )
 
-const acting = ({ actions, audit, policy }: Checked) =>
+const acting = (checked: Checked) =>
   Effect.gen(function* () {
+    const { actions, audit } = checked
     const request = yield* HttpServerRequest.HttpServerRequest
     const name = nameOf(request.url, actions)
-    const refusal = verdictOf(policy, "change", request)
+    const refusal = yield* refusalOf(checked, "change", request)
     if (refusal !== undefined) {
       yield* audit(name, undefined, "refused")
-      return json({ error: refusal.message }, refusal.status)
+      return refusal
     }
     const action = Object.hasOwn(actions, name) ? actions[name] : undefined
     if (action === undefined) {

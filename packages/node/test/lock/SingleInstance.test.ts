@@ -20,7 +20,7 @@ import * as PidFile from "#node/lock/PidFile"
 import * as Identity from "#node/lock/ProcessIdentity"
 import * as Child from "../support/Child.ts"
 import * as Folder from "../support/Folder.ts"
-import * as Mount from "../support/Mount.ts"
+import * as Mount from "../../../../test/services/Mount.ts"
 
 // Processes start slowly on a busy machine.
 vi.setConfig({ testTimeout: 60_000 })

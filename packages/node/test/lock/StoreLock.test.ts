@@ -21,7 +21,7 @@ import { runInNewContext } from "node:vm"
 import { StoreLock } from "@outlast/node/lock"
 import * as Child from "../support/Child.ts"
 import * as Folder from "../support/Folder.ts"
-import * as Mount from "../support/Mount.ts"
+import * as Mount from "../../../../test/services/Mount.ts"
 
 // Processes start slowly on a busy machine.
 vi.setConfig({ testTimeout: 60_000 })

@@ -68,6 +68,48 @@ const hostile = (name: string, test: Effect.Effect<void, never, Ops.Ops>) =>
 
 describe("hostile requests", () => {
   hostile(
+    "with two Host headers are refused, whichever is the right one",
+    Effect.gen(function* () {
+      const { page } = yield* ports
+      for (const both of [
+        `${local}Host: evil.example\r\n`,
+        `Host: evil.example\r\n${local}`,
+        local + local
+      ]) {
+        const answer = yield* send(page, `GET /api/state HTTP/1.1\r\n${both}\r\n`, hasStatus)
+        assert.include([400, 403], statusOf(answer))
+      }
+      assert.strictEqual(
+        statusOf(yield* send(page, `GET /api/state HTTP/1.1\r\n${local}\r\n`, hasStatus)),
+        200
+      )
+    })
+  )
+
+  hostile(
+    "with wrong tokens are slowed down, and then a right one is not compared either",
+    Effect.gen(function* () {
+      const { page } = yield* ports
+      const seen: Array<number> = []
+      for (let n = 0; n < 30; n++) {
+        const wrong = `Authorization: Bearer ${token}${n}\r\n`
+        seen.push(statusOf(yield* send(page, post(local + wrong), hasStatus)))
+      }
+      assert.deepStrictEqual(
+        seen.slice(0, 20),
+        Array.from({ length: 20 }, () => 401)
+      )
+      assert.include(seen, 429)
+      acted.length = 0
+      const right = yield* Effect.repeat(send(page, post(local + bearer), hasStatus), { times: 3 })
+      assert.include([200, 429], statusOf(right))
+      // What needs no token goes on.
+      const open = yield* send(page, `GET /api/state HTTP/1.1\r\n${local}\r\n`, hasStatus)
+      assert.strictEqual(statusOf(open), 200)
+    })
+  )
+
+  hostile(
     "cannot act without the token, from another page, or under another name",
     Effect.gen(function* () {
       const { page } = yield* ports

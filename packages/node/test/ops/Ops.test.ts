@@ -401,9 +401,9 @@ describe("actions", () => {
         let events = 0
         yield* ResilienceEvents.tap(() => Effect.sync(() => events++))
         const wrong = { authorization: "Bearer wrong" }
-        yield* Effect.forEach(Array.from({ length: 25 }), () => post("{}", wrong), { discard: true })
+        yield* Effect.forEach(Array.from({ length: 15 }), () => post("{}", wrong), { discard: true })
         yield* post(JSON.stringify({ circuit: "anthropic" }))
-        assert.strictEqual(events, 26)
+        assert.strictEqual(events, 16)
         assert.deepStrictEqual(lines, [
           ...Array.from({ length: Audit.maxLines }, () => "Operator: trip refused."),
           "Operator: trip of anthropic done."

@@ -48,6 +48,7 @@ const make = (): Service => {
     })
 
   return {
+    probe: Effect.void,
     submit: ({ at, ...task }, bound) =>
       Effect.suspend((): Effect.Effect<{ readonly isNew: boolean }, KeyReused | QueueFull> => {
         const known = rows.get(task.id)

@@ -77,6 +77,8 @@ interface Filter {
 type Fails = StoreError.StoreError
 
 export interface Service {
+  /** Writes one row, as a submission would: fails while the store takes no writes. */
+  readonly probe: Effect.Effect<void, Fails>
   /** Adds a task, or finds that the same one is there. */
   readonly submit: (
     task: NewTask,

@@ -10,7 +10,7 @@
  * transaction may become visible behind one with a larger number. So a read always begins at the first row that is
  * there, and never at the last one that was seen.
  */
-import { Duration, Effect, Layer } from "effect"
+import { Clock, Duration, Effect, Layer } from "effect"
 import { StoreError } from "@outlast/resilience"
 import * as Options from "@outlast/resilience/Options"
 import { SqlClient } from "effect/sql"
@@ -69,7 +69,15 @@ const make = (options: SqlOptions = {}): Effect.Effect<Service, StoreError.Store
       : Tables.exists(sql, prefix, where)
     const tables = Tables.make(sql, prefix, where)
     const limits = { cap, whenFull, ttl: Duration.toMillis(ttl) }
+    const { probe, run } = tables
     return {
+      probe: Effect.flatMap(Clock.currentTimeMillis, (at) =>
+        Effect.asVoid(
+          run(
+            sql`INSERT INTO ${probe} (id, at) VALUES (1, ${at}) ON CONFLICT (id) DO UPDATE SET at = EXCLUDED.at`
+          )
+        )
+      ),
       ...Backlog.make(tables, limits),
       ...Publishers.make(tables),
       ...Letters.make(tables, limits)

@@ -27,6 +27,7 @@ export const make = (sql: SqlClient.SqlClient, prefix: string, where: StoreError
     groups: sql.onDialectOrElse({ sqlite: () => sql(names.groups), orElse: () => undefined }),
     publishers: sql(names.publishers),
     dead: sql(names.dead),
+    probe: sql(names.probe),
     texts: values("TEXT"),
     integers: values("BIGINT"),
     run,
@@ -39,7 +40,8 @@ const namesOf = (prefix: string) => ({
   outbox: `${prefix}_outbox`,
   groups: `${prefix}_groups`,
   publishers: `${prefix}_publishers`,
-  dead: `${prefix}_dead_letters`
+  dead: `${prefix}_dead_letters`,
+  probe: `${prefix}_outbox_probe`
 })
 
 /** Creates what is missing. Two processes may do it at once: PostgreSQL then fails one of them, which tries again. */
@@ -80,7 +82,8 @@ export const migrate = (sql: SqlClient.SqlClient, prefix: string): Effect.Effect
       attempts INTEGER NOT NULL, died ${types.number} NOT NULL, replays INTEGER NOT NULL, state TEXT NOT NULL,
       history TEXT NOT NULL)`,
     `CREATE INDEX IF NOT EXISTS ${table.dead}_died ON ${table.dead} (died)`,
-    `CREATE INDEX IF NOT EXISTS ${table.dead}_id ON ${table.dead} (id)`
+    `CREATE INDEX IF NOT EXISTS ${table.dead}_id ON ${table.dead} (id)`,
+    `CREATE TABLE IF NOT EXISTS ${table.probe} (id INTEGER NOT NULL PRIMARY KEY, at ${types.number} NOT NULL)`
   ]
   return Effect.forEach(statements, (statement) => sql.unsafe(statement), { discard: true }).pipe(
     Effect.retry(Schedule.recurs(3))

@@ -7,7 +7,7 @@
  *
  * **Limits.** Other dialects are refused. On PostgreSQL two submissions at once may exceed the bound of the queue by one.
  */
-import { Effect, Layer, Option, Schema } from "effect"
+import { Clock, Effect, Layer, Option, Schema } from "effect"
 import type { StoreError } from "@outlast/resilience"
 import { Options, StoreError as StoreErrors } from "@outlast/resilience"
 import { SqlClient } from "effect/sql"
@@ -74,7 +74,7 @@ const agent = "task || '@' || version"
 const notNow = ({ id, state }: Row, asked: string) =>
   Effect.fail(new NotNow({ task: id, state: state._tag, asked }))
 
-const make = ({ sql, tasks, effects, nextSeq, run, atomic }: Tables.Tables): Service => {
+const make = ({ sql, tasks, effects, probe, nextSeq, run, atomic }: Tables.Tables): Service => {
   const found = (rest: Fragment) => sql`SELECT * FROM ${tasks} ${rest}`
   const select = (rest: Fragment) => Effect.flatMap(found(rest), rowsOf)
   const selectAll = (rest: Fragment) => Effect.flatMap(found(rest), allRowsOf)
@@ -111,6 +111,13 @@ const make = ({ sql, tasks, effects, nextSeq, run, atomic }: Tables.Tables): Ser
     )
 
   return {
+    probe: Effect.flatMap(Clock.currentTimeMillis, (at) =>
+      Effect.asVoid(
+        run(
+          sql`INSERT INTO ${probe} (id, at) VALUES (1, ${at}) ON CONFLICT (id) DO UPDATE SET at = EXCLUDED.at`
+        )
+      )
+    ),
     submit: (task, bound) => {
       const { id, version, key, hash, params, history, at } = task
       const compared = (known: Row) =>

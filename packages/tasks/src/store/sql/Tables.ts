@@ -13,6 +13,7 @@ export const make = (sql: SqlClient.SqlClient, prefix: string, where: StoreError
     sql,
     tasks: sql(names.tasks),
     effects: sql(names.effects),
+    probe: sql(names.probe),
     /** The number of a new row. */
     nextSeq: sql.onDialectOrElse({
       pg: () => sql`nextval(${names.numbers})`,
@@ -27,6 +28,7 @@ export const make = (sql: SqlClient.SqlClient, prefix: string, where: StoreError
 const namesOf = (prefix: string) => ({
   tasks: `${prefix}_tasks`,
   effects: `${prefix}_effects`,
+  probe: `${prefix}_task_probe`,
   numbers: `${prefix}_task_numbers`
 })
 
@@ -68,7 +70,8 @@ export const migrate = (sql: SqlClient.SqlClient, prefix: string): Effect.Effect
     `CREATE INDEX IF NOT EXISTS ${table.tasks}_ended ON ${table.tasks} (since) WHERE is_open = 0`,
     `CREATE TABLE IF NOT EXISTS ${table.effects} (
       effect_key TEXT NOT NULL PRIMARY KEY, task TEXT NOT NULL, record TEXT NOT NULL)`,
-    `CREATE INDEX IF NOT EXISTS ${table.effects}_task ON ${table.effects} (task)`
+    `CREATE INDEX IF NOT EXISTS ${table.effects}_task ON ${table.effects} (task)`,
+    `CREATE TABLE IF NOT EXISTS ${table.probe} (id INTEGER NOT NULL PRIMARY KEY, at ${number} NOT NULL)`
   ]
   return Effect.forEach(statements, (statement) => sql.unsafe(statement), { discard: true }).pipe(
     Effect.retry(Schedule.recurs(3))
