@@ -53,13 +53,16 @@ const make = (): Service => {
       waiting++
       if (outage !== undefined) return
       outage = { error, since: yield* Clock.currentTimeMillis }
+      yield* Effect.logWarning(`Tasks: ${error.message} The worker waits for its store.`)
       yield* publish({ _tag: "TaskStoreLost", reason: error.reason, message: error.message })
     })
   const end = Effect.gen(function* () {
     if (--waiting > 0 || outage === undefined) return
     const { since } = outage
     outage = undefined
-    yield* publish({ _tag: "TaskStoreBack", after: (yield* Clock.currentTimeMillis) - since })
+    const after = (yield* Clock.currentTimeMillis) - since
+    yield* Effect.logInfo(`Tasks: the store is back after ${Math.round(after / 1_000)} s.`)
+    yield* publish({ _tag: "TaskStoreBack", after })
   })
   const succeeded = Effect.suspend(() => (waiting > 0 ? Latch.release(works) : Effect.void))
 

@@ -74,7 +74,7 @@ export const storeLost = Metric.gauge("outlast_task_store_lost", {
 })
 export const ended = counter("tasks_ended_total", "Tasks that ended, by their state")
 
-const { named, seconds } = EventDefinition
+const { named, seconds, silent } = EventDefinition
 const warn = (text: string): Warnings.Line => ({ level: "Warn", text })
 /** The label of an agent. */
 const names = { agent: ({ task }: { readonly task: string }) => task }
@@ -113,12 +113,13 @@ export const definitions: EventDefinition.EventDefinitions<TaskEvent> = {
   },
   TaskStoreLost: {
     doc: "A worker cannot store what its tasks do: they wait. Once, until `TaskStoreBack`.",
-    line: ({ message }) => warn(`✗ tasks wait for their store: ${message}`),
+    // The worker logs it.
+    line: silent,
     metrics: [{ metric: storeLost, value: () => 1 }]
   },
   TaskStoreBack: {
     doc: "Everything that waited for the store of tasks is stored.",
-    line: ({ after }) => ({ level: "Info", text: `  the store of tasks is back after ${seconds(after)}` }),
+    line: silent,
     metrics: [{ metric: storeLost, value: () => 0 }]
   }
 }
