@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Tasks } from "@outlast/tasks"
 import { Effect } from "effect"
 import * as Postgres from "../services/Postgres.ts"
+import * as Server from "../services/Server.ts"
 import * as Sweeps from "../sweeps.ts"
 import { cluster, clusterOf, minute, statusOf, until } from "./cluster.ts"
 import { errand } from "./errand.ts"
@@ -30,6 +31,34 @@ describe.skipIf(Postgres.missing !== undefined)("tasks on PostgreSQL", () => {
           const took = performance.now() - before
           assert.isBelow(took, 1.3 * takeover)
         }).pipe(Effect.provide(Programs.client(store)))
+      }).pipe(Effect.scoped),
+    2 * minute
+  )
+
+  it.live(
+    "go on at once when their only worker was killed and returns to its address",
+    () =>
+      Effect.gen(function* () {
+        // Far longer than the test waits: what goes on does not wait for the lease.
+        const { store, world, agent } = yield* clusterOf(2 * minute)
+        const own = yield* Server.freePort
+        const start = (name: string) =>
+          Programs.worker({ name, world: world.url, store: { ...store, own }, versions: [1] })
+        const first = yield* start("first")
+        yield* first.line((said) => said === "up")
+        yield* Effect.gen(function* () {
+          const id = yield* agent.submit({ params: { before: 500, after: 0, slow: ["pay"] }, key: "1" })
+          yield* first.line((said) => said.startsWith("begin pay "))
+          yield* first.kill
+          const second = yield* start("second")
+          yield* second.line((said) => said.startsWith("did pay "))
+          yield* until(id, ({ state }) => state._tag === "InDoubt" || state._tag === "Done")
+        }).pipe(Effect.provide(Programs.client(store)), Effect.timeout("1 minute"))
+        const paid = [...(yield* world.effects)].filter(([key]) => key.endsWith("/pay-1"))
+        assert.deepStrictEqual(
+          paid.map(([, times]) => times),
+          [1]
+        )
       }).pipe(Effect.scoped),
     2 * minute
   )

@@ -24,8 +24,8 @@ export interface Job {
   readonly world: string
   readonly store:
     | { readonly file: string }
-    /** Port of PostgreSQL, and the lease in milliseconds. */
-    | { readonly port: number; readonly takeover: number }
+    /** Port of PostgreSQL, the lease in milliseconds, and the port of this worker, if it is no free one. */
+    | { readonly port: number; readonly takeover: number; readonly own?: number }
   /** Versions of the agent that it has. */
   readonly versions: ReadonlyArray<number>
 }
@@ -124,7 +124,7 @@ const engine =
       )
     : Tasks.layerCluster({ worker: job.name, takeover: store.takeover }).pipe(
         Layer.provide([
-          ClusterSockets.layer({ host: "127.0.0.1" }),
+          ClusterSockets.layer({ host: "127.0.0.1", port: store.own }),
           Tasks.waitFor(
             PgClient.layer({ host: "127.0.0.1", port: store.port, username: "outlast", database: "postgres" })
           )

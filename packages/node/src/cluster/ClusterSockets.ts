@@ -26,7 +26,10 @@ import { SocketServer } from "effect/socket"
 export interface Options {
   /** Name or address by which the other workers reach this one. Each worker has an address of its own. */
   readonly host: string
-  /** Default: a free port. */
+  /**
+   * Default: a free port. With a port of its own, a worker that was killed goes on with its tasks as soon as it is back;
+   * on a free port it waits until the lease of the killed one is over.
+   */
   readonly port?: number | undefined
   /** Address of the interface to listen on. Default: `host`. */
   readonly listen?: string | undefined

@@ -5,12 +5,16 @@
  * The worker that has the task now finds the intent of a living worker, and waits for that handler. The reply comes
  * through the store. Without this, each new worker would leave the effects under way in doubt.
  *
- * A worker lives while it renews its row. After a silence of one lease it is gone, unless the worker that asks has been
+ * A worker that begins at the address of an earlier one is its successor: two processes cannot listen at one address, so
+ * the earlier one is gone.
+ *
+ * Any other worker lives while it renews its row. After a silence of one lease it is gone, unless the worker that asks has been
  * without the database itself: then the others have been, too, and get one lease to come back.
  */
 import { Clock, Context, Duration, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { StoreError as StoreErrors } from "@outlast/resilience"
 import type { StoreError } from "@outlast/resilience"
+import { ShardingConfig } from "effect/cluster"
 import { SqlClient } from "effect/sql"
 import * as SqlStore from "../store/sql/SqlStore.ts"
 import { kept, StoreOutage } from "../store/StoreOutage.ts"
@@ -48,12 +52,22 @@ const forgotten = Duration.toMillis("1 day")
 export const layer = (
   lease: Duration.Duration,
   options: SqlStore.SqlOptions
-): Layer.Layer<never, StoreError.StoreError, SqlClient.SqlClient | StoreOutage> =>
+): Layer.Layer<
+  never,
+  StoreError.StoreError,
+  SqlClient.SqlClient | StoreOutage | ShardingConfig.ShardingConfig
+> =>
   Layer.effect(
     Holders,
     Effect.gen(function* () {
       const sql = (yield* SqlClient.SqlClient).withoutTransforms()
       const outage = yield* StoreOutage
+      const { runnerAddress } = yield* ShardingConfig.ShardingConfig
+      const address = Option.match(runnerAddress, {
+        // Equal to no address in SQL.
+        onNone: () => null,
+        onSome: ({ host, port }) => `${host}:${port}`
+      })
       const { prefix = SqlStore.defaults.prefix, file } = options
       const workers = sql(`${prefix}_workers`)
       const replies = sql(`${prefix}_replies`)
@@ -63,9 +77,11 @@ export const layer = (
       /** When this process began to reach the database without a gap, and when it last did. */
       let since: number | undefined
       let last = 0
+      let isFirst = true
 
       const migrated = Effect.gen(function* () {
         yield* sql`CREATE TABLE IF NOT EXISTS ${workers} (boot TEXT NOT NULL PRIMARY KEY, seen BIGINT NOT NULL)`
+        yield* sql`ALTER TABLE ${workers} ADD COLUMN IF NOT EXISTS address TEXT`
         yield* sql`CREATE TABLE IF NOT EXISTS ${replies} (effect_key TEXT NOT NULL, boot TEXT NOT NULL,
           task TEXT NOT NULL, reply TEXT NOT NULL, PRIMARY KEY (effect_key, boot))`
         yield* sql`DELETE FROM ${workers} WHERE seen < ${now} - ${forgotten}`
@@ -102,7 +118,10 @@ export const layer = (
       return {
         beat: (boot) =>
           Effect.gen(function* () {
-            yield* run(sql`INSERT INTO ${workers} (boot, seen) VALUES (${boot}, ${now})
+            if (isFirst)
+              yield* run(sql`DELETE FROM ${workers} WHERE address = ${address} AND boot <> ${boot}`)
+            isFirst = false
+            yield* run(sql`INSERT INTO ${workers} (boot, seen, address) VALUES (${boot}, ${now}, ${address})
               ON CONFLICT (boot) DO UPDATE SET seen = EXCLUDED.seen`)
             const at = yield* Clock.currentTimeMillis
             if (since === undefined || at - last > term) since = at
