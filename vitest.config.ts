@@ -25,7 +25,8 @@ export default defineConfig({
   ssr: { resolve: { conditions } },
   test: {
     include: ["packages/*/test/**/*.test.ts", "test/**/*.test.ts"],
-    testTimeout: 20_000,
+    // Against a test that hangs. A busy machine takes several times as long as a quiet one.
+    testTimeout: 60_000,
     // Some tests start programs from `dist`.
     globalSetup: ["./test/build.ts"],
     setupFiles: ["./test/setup.ts"],
