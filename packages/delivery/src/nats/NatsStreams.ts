@@ -71,7 +71,7 @@ export const ensured = async (
 }
 
 /** The stream of a subject; `undefined` where the server knows none. Rejects when the server cannot be asked. */
-export const find = async (jsm: JetStreamManager, subject: string): Promise<string | undefined> => {
+const find = async (jsm: JetStreamManager, subject: string): Promise<string | undefined> => {
   try {
     return await jsm.streams.find(subject)
   } catch (error) {
