@@ -388,6 +388,25 @@ describe("limits of the summariser", () => {
     })
   )
 
+  it.effect("counts the cost of a summary that was cut, and pays for no second one above the limit", () =>
+    Effect.gen(function* () {
+      const target = yield* ScriptedModel.make({
+        provider: "anthropic",
+        model: "haiku",
+        info: { price: { input: 1_000, output: 1_000 } },
+        plan: { answers: () => ({ text: "SUMMARY", finish: "length" }) }
+      })
+      const report = yield* Effect.gen(function* () {
+        const model = yield* LanguageModel.LanguageModel
+        const summariser = { model, window: 50_000, maxCost: 0.001 }
+        const compaction = yield* Compaction.make({ policy: chunks, summariser })
+        return (yield* compaction.fit(talking(20), { window })).report
+      }).pipe(Effect.provide(Failover.layer([target], { policy: { ...support.policy, truncation: false } })))
+      assert.strictEqual(report.tier, "plain")
+      assert.isAbove(report.summaries.costUsd ?? 0, 0)
+    })
+  )
+
   it.effect("passes the output limit to the model", () =>
     Effect.gen(function* () {
       const target = yield* ScriptedModel.make({

@@ -241,6 +241,19 @@ describe("a key that expires", () => {
     })
   )
 
+  it.effect("lives for as long as a refresh to the same value says", () =>
+    Effect.gen(function* () {
+      const { ready, loads } = yield* live(() => hourly(1))
+      yield* TestClock.adjust(hour - 30_000)
+      yield* ready
+      assert.strictEqual(loads(), 2)
+      // Its old end has passed, and the pause after a refresh, too.
+      yield* TestClock.adjust(120_000)
+      yield* ready
+      assert.strictEqual(loads(), 2)
+    })
+  )
+
   it.effect("uses its own margin", () =>
     Effect.gen(function* () {
       const { ready, loads } = yield* live(hourly, { margin: "10 minutes" })

@@ -292,6 +292,29 @@ describe("a wait on our side", () => {
       })
   )
 
+  it.effect("for a health check of a target that is out by then gives its place back", () =>
+    Effect.gen(function* () {
+      const refused = new ProviderFailure.ProviderFailure({
+        reason: new FailoverReason.Auth({ permanent: false }),
+        evidence: { rule: "test", signal: "status", depth: 0, status: 401 },
+        detail: ""
+      })
+      const dead = played({ answers: [Effect.delay(Effect.fail(refused), "5 seconds")] })
+      const other = { ...played({ model: "other", answers: [answer("hello")] }), endpoint: "https://other" }
+      const limiter = yield* CallLimiter.make({ limits: () => ({ concurrency: 2 }) })
+      const isHealthy = () => Effect.delay(Effect.succeed(true), "1 second")
+      yield* Effect.gen(function* () {
+        // The second call has its place at 5.5 s, and its check ends after the first call was refused at 6 s.
+        const both = Effect.all([ask, Effect.delay(ask, 5_500)], { concurrency: "unbounded" })
+        assert.lengthOf(yield* inTimeOf(both, "1 minute"), 2)
+        assert.lengthOf(timesOf(dead), 1)
+        const { target } = yield* only
+        const [concurrency] = yield* limiter.limits(target)
+        assert.deepInclude(concurrency, { kind: "concurrency", limit: 2, remaining: 2 })
+      }).pipe(over([dead, other], { limiter, isHealthy }))
+    })
+  )
+
   it.effect("for a limit of a minute reports its length", () =>
     Effect.gen(function* () {
       const target = played({ answers: [answer("hello")] })

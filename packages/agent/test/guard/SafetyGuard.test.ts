@@ -373,7 +373,26 @@ describe("a stop", () => {
         assert.strictEqual(refused._tag, "ExtensionRefused")
       }).pipe(Effect.provide([layer, over(target), events]))
       assert.strictEqual(of("GuardExtended").length, 1)
+      // A run that is stopped at once is the same stop.
+      assert.strictEqual(of("GuardStopped").length, 1)
       assert.deepInclude(of("GuardExtended")[0], { by: { toolCalls: 2 }, number: 1 })
+    })
+  )
+
+  it.effect("says each stop once, also the one after an extension", () =>
+    Effect.gen(function* () {
+      const target = yield* model({ answers: ({ turn }) => looking(`question ${words(turn)}`) })
+      const { of, layer: events } = recording()
+      yield* Effect.gen(function* () {
+        const guard = yield* SafetyGuard.make({ toolCalls: 2, extensions: 1, loops: false })
+        const stop = yield* stopOf(guard.run(Agent.run({ prompt: "x", toolkit: Kit })))
+        yield* guard.extend({ toolCalls: 1 })
+        yield* stopOf(guard.run(Agent.run({ prompt: stop.transcript.prompt, toolkit: Kit })))
+      }).pipe(Effect.provide([tools().layer, over(target), events]))
+      assert.deepStrictEqual(
+        of("GuardStopped").map(({ limit }) => limit),
+        [2, 3]
+      )
     })
   )
 
