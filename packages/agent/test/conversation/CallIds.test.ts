@@ -38,6 +38,12 @@ const ids = fc.array(fc.constantFrom("call_0", "call_1", "functions.eval:301", "
 })
 
 describe("ids of tool calls", () => {
+  it("of calls that the provider ran itself stay, and a later call of the program gets another one", () => {
+    const [own, later] = idsOf(after(), [call("call_0", true), call("call_0")])
+    assert.strictEqual(own, "call_0")
+    assert.notStrictEqual(later, "call_0")
+  })
+
   // NousResearch/hermes-agent#67777 and #111443, can1357/oh-my-pi#2055, vectorize-io/hindsight#4250.
   it("identify one call each, and unique ids do not change", () => {
     fc.assert(
