@@ -247,3 +247,25 @@ describe("a result of a tool without any part", () => {
     )
   }
 })
+
+describe("the warnings of an attempt that failed", () => {
+  it.live("are not those of the answer", () =>
+    Effect.gen(function* () {
+      const first = yield* start((response) => json(response, 500, { error: { message: "down" } }))
+      const second = yield* start((response) => json(response, 200, completion("hello")))
+      const chain = Failover.layer([
+        // It takes no temperature, which is a warning.
+        OpenAi.model("gpt-5", { keys, baseUrl: `${first.url}/v1` }),
+        OpenAiCompatible.model({ name: "local", model: "m", keys, baseUrl: `${second.url}/v1` })
+      ])
+      yield* Effect.promise(async () => {
+        await using model = toAiSdk(chain)
+        const { text, warnings } = await generateText({ model, temperature: 0.5, prompt: "x" })
+        assert.strictEqual(text, "hello")
+        assert.deepStrictEqual(warnings, [])
+      })
+      assert.isAbove(first.hits.length, 0)
+      assert.notProperty(first.hits[0]?.body, "temperature")
+    })
+  )
+})
