@@ -8,8 +8,8 @@ export const isFull = process.env["OUTLAST_SWEEPS"] === "full"
 export const full = <A>(all: A, part: A): A => (isFull ? all : part)
 
 /**
- * The seed of random inputs: the same in each run of the tests, so that an unrelated change never fails by luck, and
- * `SEED` or a new one in `npm run test:full`.
+ * The seed of fast-check's inputs and of the chaos worlds. It is the same in each run of the tests, so that an unrelated
+ * change never fails by luck. `SEED` sets another one, and `npm run test:full` draws one.
  */
 export const seed = Number(process.env["SEED"] ?? full(Date.now() % 1_000_000, 1))
 

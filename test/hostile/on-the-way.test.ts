@@ -40,10 +40,8 @@ const page = (title: string): string => `<html><head><title>${title}</title></he
 describe("a server on the way that", () => {
   for (const [status, body] of [
     [405, page("405 Not Allowed")],
-    [418, "teapot"],
     [421, "Misdirected Request"],
     [426, ""],
-    [431, ""],
     [451, "Unavailable For Legal Reasons"]
   ] as const) {
     it.live(`refuses with ${status} makes the call go to another endpoint`, () =>

@@ -20,6 +20,44 @@ describe("the form of an answer", () => {
     assert.isTrue(chat.mayDiffer(spaced.replace('"usage":  null', '"usage":  1')))
   })
 
+  it("leaves out no block that the client of Anthropic reads in a complete answer", () => {
+    const repairs: Array<string> = []
+    const form = AnswerForm.of("https://example.com/v1/messages", undefined, (repair) => repairs.push(repair))
+    const usage = { input_tokens: 1, output_tokens: 1 }
+    const content = [
+      { type: "text", text: "x" },
+      { type: "container_upload", file_id: "f" }
+    ]
+    const body = JSON.stringify({ type: "message", content, usage })
+    assert.strictEqual(form?.whole(body), body)
+    assert.deepStrictEqual(repairs, [])
+  })
+
+  it("reads two calls of Responses with one index, each once", () => {
+    const form = AnswerForm.of("https://example.com/v1/responses", undefined, () => {})
+    const call = (id: string) => ({
+      type: "function_call",
+      id,
+      call_id: `call_${id}`,
+      name: "look",
+      arguments: `{"id":"${id}"}`,
+      status: "completed"
+    })
+    const place = (id: string) => ({ item_id: id, output_index: 0 })
+    const sent = ["a", "b"].flatMap((id) => [
+      { type: "response.output_item.added", output_index: 0, item: { ...call(id), arguments: "" } },
+      { type: "response.function_call_arguments.delta", ...place(id), delta: call(id).arguments },
+      { type: "response.output_item.done", output_index: 0, item: { ...call(id), arguments: "" } }
+    ])
+    const last = { type: "response.completed", response: { output: [call("a"), call("b")] } }
+    const events = [...sent, last].flatMap((event) => form?.event(JSON.stringify(event)) ?? [])
+    const ends = events.flatMap((data) => {
+      const { item, type } = JSON.parse(data)
+      return type === "response.output_item.done" ? [item.arguments] : []
+    })
+    assert.deepStrictEqual(ends, [call("a").arguments, call("b").arguments])
+  })
+
   it("accepts an answer of Responses that has only thinking, twice", () => {
     const repairs: Array<string> = []
     const form = AnswerForm.of("https://example.com/v1/responses", undefined, (repair) =>

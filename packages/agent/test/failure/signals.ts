@@ -180,8 +180,8 @@ export const signals: ReadonlyArray<readonly [error: unknown, reason: string, pr
   [status(499), "Cancelled"],
   [status(503), "Overloaded"],
   [status(500), "ServerError"],
-  [status(418), "PermanentNetwork"],
-  [status(416), "Format"],
+  [status(405), "PermanentNetwork"],
+  [status(418), "Format"],
   [status(200), "Format"],
 
   [ai(new AiError.RateLimitError({})), "RateLimit"],

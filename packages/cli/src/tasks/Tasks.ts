@@ -109,7 +109,10 @@ export const watch = (flags: StoreFlags & { readonly id: string }) =>
 
 type Many = StoreFlags & { readonly ids: ReadonlyArray<string> }
 
-/** Does the same to each task, and goes on after one that cannot be changed. `change` says what it did, if not `done`. */
+/**
+ * Does the same to each task, and goes on after one that cannot be changed. `change` returns what it did where that is
+ * not `done`.
+ */
 const each = <E extends { readonly message: string }>(
   flags: Many,
   done: string,

@@ -12,7 +12,7 @@
  * its `sync_interval` says. Replicas help, and so does `mode: "alwaysStore"` as long as the outbox still has the event.
  * Streams are the operator's: {@link check} says what is wrong with them, and only that of `ensureStream` is made.
  */
-import { AckPolicy, DeliverPolicy, JetStreamApiError } from "@nats-io/jetstream"
+import { AckPolicy, DeliverPolicy } from "@nats-io/jetstream"
 import type { Consumer, JsMsg } from "@nats-io/jetstream"
 import { headers } from "@nats-io/transport-node"
 import type { MsgHdrs, NodeConnectionOptions } from "@nats-io/transport-node"
@@ -207,8 +207,8 @@ const ask = <A>(
     Effect.tryPromise({
       try: () => Streams.ensured(live.jsm, subject, wanted),
       catch: (refused) =>
-        refused instanceof JetStreamApiError
-          ? Errors.notMade(refused, subject)
+        refused instanceof BusError
+          ? refused
           : Errors.unavailable(error, subject, "JetStream does not answer.")
     }),
     ({ isMade, stream }) => {

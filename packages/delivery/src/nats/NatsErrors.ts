@@ -66,13 +66,13 @@ export const noStream = (subject: string): BusError =>
     detail: `No stream covers \`${subject}\`, so its events wait. ${remedy(subject)}`
   })
 
-/** The server refuses to make the stream of the subject. */
-export const notMade = (error: JetStreamApiError, subject: string): BusError =>
+/** The stream of the subject is missing, and was not made. */
+export const notMade = (error: unknown, subject: string): BusError =>
   new BusError({
     reason: "unavailable",
     scope: "subject",
     subject,
-    code: String(error.code),
+    ...(error instanceof JetStreamApiError ? { code: String(error.code) } : {}),
     detail: `Its stream is missing, and could not be made: ${textOf(error)}.`,
     cause: error
   })

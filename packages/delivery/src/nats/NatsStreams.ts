@@ -6,7 +6,7 @@ import { DiscardPolicy, RetentionPolicy, StorageType } from "@nats-io/jetstream"
 import type { JetStreamManager, StreamConfig } from "@nats-io/jetstream"
 import { Duration } from "effect"
 import * as Event from "../Event.ts"
-import { isNoResponders, remedy, textOf } from "./NatsErrors.ts"
+import { isNoResponders, notMade, remedy, textOf } from "./NatsErrors.ts"
 
 export type Problem =
   /** No stream covers the subject: its events wait in the outbox. */
@@ -55,7 +55,8 @@ export type EnsureStream = Partial<Omit<StreamConfig, "name" | "subjects">> & {
 
 /**
  * The stream of a subject, which is made where it is missing and the subject is one of `wanted`. A stream of that name
- * with another configuration is left as it is. Rejects when the server cannot be asked, or refuses.
+ * with another configuration is left as it is. Rejects when the server cannot be asked, and with a `BusError` when it
+ * refuses to make the stream.
  */
 export const ensured = async (
   jsm: JetStreamManager,
@@ -66,7 +67,11 @@ export const ensured = async (
   const covers = wanted?.subjects.some((pattern) => Event.matches(pattern, subject)) ?? false
   if (stream !== undefined || wanted === undefined || !covers) return { stream, isMade: false }
   // Full, it refuses new messages, which then wait in the outbox. Dropping old ones would lose what it acknowledged.
-  await jsm.streams.add({ discard: DiscardPolicy.New, ...wanted, subjects: [...wanted.subjects] })
+  try {
+    await jsm.streams.add({ discard: DiscardPolicy.New, ...wanted, subjects: [...wanted.subjects] })
+  } catch (error) {
+    throw notMade(error, subject)
+  }
   return { stream: wanted.name, isMade: true }
 }
 

@@ -86,7 +86,9 @@ const refusalOf = (
   kind: Gate.Kind,
   request: HttpServerRequest.HttpServerRequest
 ) =>
-  Effect.map(Clock.currentTimeMillis, (now): HttpServerResponse.HttpServerResponse | undefined => {
+  // A clock that is set back must not lengthen a wait.
+  Effect.map(Clock.monotonicTimeNanos, (nanos): HttpServerResponse.HttpServerResponse | undefined => {
+    const now = Number(nanos) / 1e6
     const { headers } = request
     const address = Option.getOrElse(request.remoteAddress, () => "")
     const hasToken = headers["authorization"] !== undefined

@@ -1,8 +1,7 @@
 /**
  * Slows down who guesses tokens: {@link burst} wrong ones, then one a second, for each address.
  *
- * While an address has to wait, no token from it is compared, so a right one is refused, too. Pure, except that it
- * remembers.
+ * While an address has to wait, no token from it is compared, so a right one is refused, too. Times are monotonic.
  */
 
 /** Wrong tokens before the first wait. */

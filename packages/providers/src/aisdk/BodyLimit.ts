@@ -1,16 +1,16 @@
 /**
- * Limits on the bytes of a response, counted after decompression: 600 MB of zeros travel in 600 KB. And a limit on the
- * time of an error.
+ * Limits on the bytes of a response, counted after decompression (600 MB of zeros travel in 600 KB), and on the time that
+ * the body of an error takes.
  *
  * A body above its limit ends with an error that names the limit, and its connection is closed. An answer that is too
  * long is a `Format` failure. An error that is too long keeps its status, its headers and the beginning of its body, which
  * the classifier reads.
  *
- * The status of an error decides, and its headers, so its body is worth {@link maxErrorTime} after them. A body that stalls
- * or breaks ends where it is.
+ * The status and the headers of an error say most, so its body may take {@link maxErrorTime} after them. A body that
+ * stalls or breaks ends there, and its beginning is the body.
  *
- * The body of an answer whose `content-length` is within the limit and that is not compressed passes unchanged. `EventFilter` counts the
- * bytes of streams.
+ * The body of an answer passes unchanged if its `content-length` is within the limit and it is not compressed.
+ * `EventFilter` counts the bytes of streams.
  */
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
 

@@ -1,4 +1,7 @@
-/** Errors that come with a status of success: in place of a stream (`InPlaceOfStream`), or as one of its events (`StreamEnd`). */
+/**
+ * Errors that come with a status of success: in place of a stream (`InPlaceOfStream`), or as one of its events
+ * (`StreamEnd`).
+ */
 import { AnswerFacts } from "@outlast/agent/failure"
 
 /** The error that is thrown for a response, in the form that the classifier reads. */

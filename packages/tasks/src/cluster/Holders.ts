@@ -5,11 +5,11 @@
  * The worker that has the task now finds the intent of a living worker, and waits for that handler. The reply comes
  * through the store. Without this, each new worker would leave the effects under way in doubt.
  *
- * A worker that begins at the address of an earlier one is its successor: two processes cannot listen at one address, so
- * the earlier one is gone.
+ * A worker that begins at the address of an earlier one is its successor: two processes cannot listen at one address,
+ * so the earlier one is gone.
  *
- * Any other worker lives while it renews its row. After a silence of one lease it is gone, unless the worker that asks has been
- * without the database itself: then the others have been, too, and get one lease to come back.
+ * Any other worker lives while it renews its row. After a silence of one lease it is gone, unless the worker that asks
+ * has been without the database itself: then the others have been, too, and get one lease to come back.
  */
 import { Clock, Context, Duration, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { StoreError as StoreErrors } from "@outlast/resilience"

@@ -63,8 +63,8 @@ export const TaskState = Schema.Union([
   /** `needs` is what no worker has: `triage@3`. */
   Schema.TaggedStruct("WaitingForWorker", { needs: Schema.String }),
   /**
-   * The store is away, full, locked or read-only: no step that ends can be stored, and none begins. A call or a tool that is
-   * under way goes on. Only its worker says so, and it is never stored.
+   * The store is away, full, locked or read-only: no step that ends can be stored, and none begins. A call or a tool
+   * that is under way goes on. Only the process of the task's worker shows this state, which is never stored.
    */
   Schema.TaggedStruct("WaitingForStore", { reason: Schema.Literals(StoreError.reasons) }),
   /** `decide` continues it. */

@@ -121,9 +121,9 @@ export type Patient = {
 const isStoreError = <E>(error: E): Fails | undefined =>
   error instanceof StoreErrors.StoreError ? error : undefined
 
-/** Repeats an operation that may fail with a `StoreError`. */
+/** The operation, repeated as long as it fails with a `StoreError`. */
 export const kept = <A, E, R>(outage: Service, operation: Effect.Effect<A, E, R>) =>
-  // What is repeated does not fail with it.
+  // The type: a `StoreError` leads to a repeat or an interruption, and never to a failure.
   outage.repeat(operation, isStoreError) as Effect.Effect<A, Exclude<E, Fails>, R>
 
 export const patient = (outage: Service, store: Store): Patient =>
@@ -131,11 +131,11 @@ export const patient = (outage: Service, store: Store): Patient =>
     Object.entries(store).map(([name, operation]) => [
       name,
       (...args: ReadonlyArray<never>) =>
-        // By the type of a store, each operation takes its own arguments and returns an effect.
+        // The type: each member of a store takes arguments and returns an effect.
         kept(
           outage,
           (operation as (...args: ReadonlyArray<never>) => Effect.Effect<unknown, unknown>)(...args)
         )
     ])
-    // Each name keeps its operation.
+    // The type: each name still has its own operation.
   ) as unknown as Patient

@@ -37,8 +37,8 @@ export const statuses: ReadonlyArray<Rule.Rule> = [
   status("too-large", "Content Too Large.", [413], contextOverflow),
   status(
     "endpoint",
-    "Method Not Allowed, I'm a teapot, Misdirected, Upgrade Required, Header Fields Too Large and Unavailable For Legal Reasons: a server or a proxy on the way refuses any request.",
-    [405, 418, 421, 426, 431, 451],
+    "Method Not Allowed, Misdirected, Upgrade Required, Unavailable For Legal Reasons: the server refuses any request.",
+    [405, 421, 426, 451],
     permanentNetwork
   ),
   status("rate", "Too Many Requests.", [429], rateLimit),

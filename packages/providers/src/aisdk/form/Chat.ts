@@ -1,7 +1,7 @@
 /** Answers of OpenAI's Chat Completions and the servers that imitate it: see `AnswerForm`. */
 import type { Fields, Note } from "./Fields.ts"
 import * as ChatFields from "./ChatFields.ts"
-import { argumentsText, badCount, counts, isFields, objects, parsed } from "./Fields.ts"
+import { argumentsText, badCount, counts, isFields, objects, parsed, textOf } from "./Fields.ts"
 import { meaningOf } from "./Meaning.ts"
 
 const marks = new RegExp(
@@ -273,7 +273,6 @@ export class Chat {
 }
 
 const isGiven = (value: unknown): boolean => typeof value === "string" && value !== ""
-const textOf = (value: unknown): string => (typeof value === "string" ? value : "")
 
 /** Fields of a message whose deltas add up. */
 const texts = ["content", "reasoning_content", "reasoning", "refusal"] as const

@@ -1,6 +1,6 @@
 /** Fields of Chat Completions that the clients check: those of a wrong type are corrected, or left out. */
 import type { Fields, Note } from "./Fields.ts"
-import { isFields, objects } from "./Fields.ts"
+import { isFields, objects, textOf } from "./Fields.ts"
 
 /** Matches data with a field that {@link top} or {@link message} would change. A quote inside of a text is escaped. */
 export const wrongField = new RegExp(
@@ -35,7 +35,7 @@ export const message = (message: Fields, note: Note): void => {
   if (Array.isArray(content)) {
     note("item")
     message["content"] = objects(content)
-      .map(({ text }) => (typeof text === "string" ? text : ""))
+      .map(({ text }) => textOf(text))
       .join("")
   }
   if (annotations === undefined || annotations === null) return

@@ -15,6 +15,9 @@ export const isFields = (value: unknown): value is Fields =>
 export const objects = (value: unknown): ReadonlyArray<Fields> =>
   Array.isArray(value) ? value.filter(isFields) : []
 
+/** The text; of anything else, an empty one. */
+export const textOf = (value: unknown): string => (typeof value === "string" ? value : "")
+
 export const parsed = (text: string): unknown => {
   try {
     return JSON.parse(text)

@@ -1,6 +1,6 @@
 /** Answers of Anthropic's Messages and the servers that imitate it: see `AnswerForm`. */
 import type { Fields, Note } from "./Fields.ts"
-import { argumentsObject, counts, isFields, objects, parsed } from "./Fields.ts"
+import { argumentsObject, counts, isFields, objects, parsed, textOf } from "./Fields.ts"
 
 /** Types of blocks, and of their deltas, that the client reads. */
 const blocks = new Set<unknown>([
@@ -21,6 +21,8 @@ const blocks = new Set<unknown>([
   "compaction",
   "fallback"
 ])
+/** The client reads it in complete answers only. */
+const ofWhole = "container_upload"
 const deltas = "text|thinking|signature|input_json|citations|compaction"
 const isDelta = new RegExp(`^(?:${deltas})_delta$`)
 
@@ -67,7 +69,7 @@ export class Messages {
     counts(body, "usage", this.#note, ["input_tokens", "output_tokens"])
     if (!Array.isArray(body["content"])) return
     const given = objects(body["content"])
-    const known = given.filter(({ type }) => blocks.has(type))
+    const known = given.filter(({ type }) => blocks.has(type) || type === ofWhole)
     if (known.length < given.length) this.#note("item")
     for (const block of known) this.#block(block, true)
     body["content"] = known
@@ -218,5 +220,3 @@ export class Messages {
     block["input"] = input
   }
 }
-
-const textOf = (value: unknown): string => (typeof value === "string" ? value : "")

@@ -6,7 +6,7 @@
  * OpenAI leave some of it out, so what one event lacks is taken from the others.
  */
 import type { Fields, Note } from "./Fields.ts"
-import { isFields, objects, parsed } from "./Fields.ts"
+import { isFields, objects, parsed, textOf } from "./Fields.ts"
 
 interface Call {
   readonly index: number
@@ -37,7 +37,8 @@ export class ResponsesCalls {
     this.#indexes.set(item["id"] ?? item["call_id"], index)
     this.#next = Math.max(this.#next, index + 1)
     if (item["type"] !== "function_call") return true
-    const call = this.#calls.find((call) => call.index === index)
+    // Some servers give all items one index.
+    const call = this.#calls.find((call) => isSame(call.item, item) ?? call.index === index)
     if (call === undefined) {
       this.#calls.push({ index, item, arguments: textOf(item["arguments"]), isDone: isEnd })
       return true
@@ -56,7 +57,8 @@ export class ResponsesCalls {
   arguments(event: Fields): void {
     const { item_id: id, output_index: index } = event
     const call =
-      this.#calls.find((call) => call.index === index || (isFull(id) && call.item["id"] === id)) ??
+      this.#calls.findLast(({ item }) => isFull(id) && item["id"] === id) ??
+      this.#calls.findLast((call) => call.index === index) ??
       this.#calls.findLast(({ isDone }) => !isDone)
     if (call === undefined) return
     this.#fill(event, "output_index", isNumber, call.index)
@@ -70,12 +72,12 @@ export class ResponsesCalls {
     const items = objects(response["output"]).filter(({ type }) => type === "function_call")
     const ends = this.#calls.flatMap((call): ReadonlyArray<Fields> => {
       if (call.isDone) return []
-      const last = items.find((item) => isSame(item, call.item))
+      const last = items.find((item) => isSame(item, call.item) === true)
       const given = [last?.["arguments"], call.arguments]
       const all = given.find(isObject) ?? (given.every(isEmpty) ? "{}" : undefined)
       return all === undefined ? [] : [end({ ...call.item, ...last, arguments: all }, call.index)]
     })
-    const others = items.filter((item) => !this.#calls.some((call) => isSame(item, call.item)))
+    const others = items.filter((item) => !this.#calls.some((call) => isSame(item, call.item) === true))
     return [
       ...ends,
       ...others.flatMap((item, at) => {
@@ -91,7 +93,7 @@ export class ResponsesCalls {
     if (isValid(given)) return given
     this.#note("item")
     fields[name] = value
-    return value as A // Callers give a valid one, or what the announcement had.
+    return value as A // Callers give a valid one, or what the announcement of the call had.
   }
 }
 
@@ -104,14 +106,16 @@ const end = (item: Fields, index: number): Fields => ({
 const isText = (value: unknown): value is string => typeof value === "string"
 const isFull = (value: unknown): value is string => isText(value) && value !== ""
 const isNumber = (value: unknown): value is number => typeof value === "number"
-const textOf = (value: unknown): string => (isText(value) ? value : "")
 
 const isEmpty = (value: unknown): boolean => value === undefined || value === null || value === ""
 
 /** True for the text of an object. */
 const isObject = (value: unknown): value is string => isText(value) && isFields(parsed(value))
 
-const isSame = (a: Fields, b: Fields): boolean =>
-  isFull(a["call_id"]) && isFull(b["call_id"])
-    ? a["call_id"] === b["call_id"]
-    : isFull(a["id"]) && a["id"] === b["id"]
+/** True for two forms of one call. `undefined`: their ids do not say. */
+const isSame = (a: Fields, b: Fields): boolean | undefined => {
+  for (const name of ["call_id", "id"]) {
+    if (isFull(a[name]) && isFull(b[name])) return a[name] === b[name]
+  }
+  return undefined
+}
