@@ -91,6 +91,25 @@ const forms: Record<string, readonly [Vendor, ReadonlyArray<object | string>]> =
     "responses",
     [created, added, { ...argsDone, arguments: "" }, done({ arguments: "" }), completed(item)]
   ],
+  "too few pieces, and an end without arguments": [
+    "responses",
+    [
+      created,
+      added,
+      ...deltas.slice(0, 1),
+      { ...argsDone, arguments: "" },
+      done({ arguments: "" }),
+      completed(item)
+    ]
+  ],
+  "too few pieces, and an end with no more of them": [
+    "responses",
+    [created, added, ...deltas.slice(0, 1), done({ arguments: args.slice(0, 5) }), completed(item)]
+  ],
+  "an end with half of its arguments, alone": [
+    "responses",
+    [created, done({ arguments: args.slice(0, 5) }), completed(item)]
+  ],
   "no ids of items (Oaklight/llm-rosetta#56)": [
     "responses",
     [created, added, ...deltas, argsDone, done(), completed()].map((each) => without(each, "id", "item_id"))

@@ -194,12 +194,11 @@ const ofResponses = (bodies: ReadonlyArray<Json>): Said => {
     const input = args(given)
     return [[name, input]]
   })
+  const whole = content.map((part) => part.text ?? part.refusal ?? "").join("")
+  const streamed = bodies.map(({ type, delta }) => (texts.has(type) ? delta : "")).join("")
   return {
-    // One file has shorter deltas than items.
-    text:
-      bodies.length === 1
-        ? content.map((part) => part.text ?? part.refusal ?? "").join("")
-        : bodies.map(({ type, delta }) => (texts.has(type) ? delta : "")).join(""),
+    // Two files have shorter deltas than items. Those of one are no beginning of its items.
+    text: whole.startsWith(streamed) ? whole : streamed,
     calls,
     finish:
       response.incomplete_details?.reason ??

@@ -43,6 +43,12 @@ const text = {
   content_index: 0,
   text: whole
 }
+const short = { ...delta, delta: whole.slice(0, 6) }
+const parts = [whole.slice(0, 6), whole.slice(6)].map((text) => ({
+  type: "output_text",
+  text,
+  annotations: []
+}))
 const done = { type: "response.output_item.done", output_index: 0, item }
 const completed = (output: ReadonlyArray<object>) => ({
   type: "response.completed",
@@ -150,6 +156,59 @@ const others: typeof streams = {
       { ...delta, sequence_number: 3 },
       done,
       completed([item])
+    ]
+  ],
+  "deltas without the last one (end of the text)": [
+    "responses",
+    [created, added, short, text, { ...text, sequence_number: 9 }, done, completed([item])]
+  ],
+  "deltas without the last one (end of the item)": [
+    "responses",
+    [created, added, short, done, completed([item])]
+  ],
+  "deltas without the last one (last event)": ["responses", [created, added, short, completed([item])]],
+  "deltas without the last one, and an end without text": [
+    "responses",
+    [created, added, short, { ...done, item: { ...item, content: [] } }, completed([item])]
+  ],
+  "items without a text, which comes with the last event": [
+    "responses",
+    [created, added, { ...done, item: { ...item, content: [] } }, completed([item])]
+  ],
+  "two parts, of which the second has no delta": [
+    "responses",
+    [
+      created,
+      added,
+      short,
+      { ...text, text: short.delta },
+      { ...done, item: { ...item, content: parts } },
+      completed([{ ...item, content: parts }])
+    ]
+  ],
+  "a call between its deltas and their end": [
+    "responses",
+    [
+      created,
+      added,
+      delta,
+      {
+        type: "response.output_item.added",
+        output_index: 1,
+        item: { type: "reasoning", id: "rs_1", summary: [] }
+      },
+      done,
+      completed([item])
+    ]
+  ],
+  "deltas that are no beginning of the last text": [
+    "responses",
+    [
+      created,
+      added,
+      delta,
+      { ...text, text: "No." },
+      completed([{ ...item, content: [{ ...parts[0], text: "No." }] }])
     ]
   ],
   "messages in place of deltas": [

@@ -1,9 +1,10 @@
 /** Answers of OpenAI's Responses and the servers that imitate it: see `AnswerForm`. */
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
 import type { Fields, Note } from "./Fields.ts"
-import { argumentsText, counts, isFields, objects } from "./Fields.ts"
+import { argumentsText, counts, isFields, objects, textOf } from "./Fields.ts"
 import { ResponsesCalls } from "./ResponsesCalls.ts"
 import * as Items from "./ResponsesItems.ts"
+import { ResponsesText } from "./ResponsesText.ts"
 
 const marks =
   /"type"\s*:\s*"(?:response\.(?:output_item\.|function_call_arguments\.|created|in_progress|completed|incomplete|failed|done|output_text\.(?:annotation|done))|error")|"object"\s*:\s*"response"|"(?:delta|arguments)"\s*:\s*\{/
@@ -29,9 +30,9 @@ export class Responses {
   #isKnown = false
   /** An item is incomplete. */
   #isCut = false
-  /** Text came as a delta: in the current item, and at all. */
-  #hasText = false
-  #hadText = false
+  readonly #text = new ResponsesText()
+  /** The message that was announced and has not ended. */
+  #open: { readonly item: Fields; readonly index: unknown } | undefined
 
   constructor(note: Note, offers: (name: string) => boolean) {
     this.#note = note
@@ -47,7 +48,7 @@ export class Responses {
     const isText = data.startsWith(textFirst)
     if (!isText && marks.test(data)) return true
     if (!isText && !data.includes(textDelta)) return false
-    this.#hasText = this.#hadText = true
+    this.#text.delta(data)
     return !data.includes('"item_id"')
   }
 
@@ -93,13 +94,13 @@ export class Responses {
       case textDelta:
         if (typeof event["item_id"] !== "string") event["item_id"] = this.#fill("")
         return true
-      case "response.output_text.done":
-        if (!this.#hasText && isFull(event["text"])) {
-          this.#note("item")
-          Object.assign(event, { type: textDelta, delta: event["text"] })
-          this.#hasText = this.#hadText = true
-        }
+      case "response.output_text.done": {
+        const rest = this.#text.endPart(textOf(event["text"]))
+        if (rest === "") return true
+        this.#note("item")
+        Object.assign(event, { type: textDelta, delta: rest })
         return true
+      }
       case "response.output_text.annotation.added":
         return isFields(annotation) && Items.annotation(annotation, this.#note)
       case "response.created":
@@ -126,11 +127,13 @@ export class Responses {
     event["response"] = response
   }
 
-  /** The events of an output that came only with the last event. */
+  /** The events of an output, or of a rest of its text, that came only with the last event. */
   #last(response: Fields, type: unknown): true | ReadonlyArray<Fields> {
-    const isAlone = this.#seen.size === 0 && !this.#hadText
-    const output = isAlone ? objects(response["output"]) : []
-    const announced = output.flatMap((item, index) => this.#announced(item, index))
+    const output = objects(response["output"])
+    const isAlone = this.#seen.size === 0 && !this.#text.hasAny
+    const announced = isAlone
+      ? output.flatMap((item, index) => this.#announced(item, index))
+      : this.#restOf(output)
     this.#end(response)
     this.#cut(response)
     const isComplete = type === "response.completed" && !isFields(response["incomplete_details"])
@@ -138,6 +141,22 @@ export class Responses {
     const events = [...announced, ...this.#kept(left)]
     if (type === "response.completed") this.#check()
     return events.length === 0 || events
+  }
+
+  /** The rest of the text in the message that has not ended, or in one more message. */
+  #restOf(output: ReadonlyArray<Fields>): ReadonlyArray<Fields> {
+    const messages = output.filter(({ type }) => type === "message")
+    const last = messages.at(-1)
+    const rest = this.#text.end(messages.map(textOfMessage).join(""))
+    if (rest === "" || last === undefined) return []
+    if (this.#open === undefined) {
+      return this.#announced(
+        { ...last, content: [{ type: "output_text", text: rest, annotations: [] }] },
+        output.length
+      )
+    }
+    this.#note("item")
+    return [deltaOf(rest, this.#open.item, this.#open.index)]
   }
 
   #announced(item: Fields, index: number): ReadonlyArray<Fields> {
@@ -167,20 +186,13 @@ export class Responses {
     if (!this.#calls.item(event, item)) return false
     const { type, output_index: index } = event
     const kept = this.#item(item, String(index), String(type))
-    const isLate =
-      kept && type === "response.output_item.done" && item["type"] === "message" && !this.#hasText
-    const texts = isLate ? objects(item["content"]).filter(({ text }) => isFull(text)) : []
-    this.#hasText = false
-    if (texts.length === 0) return kept
+    if (!kept || item["type"] !== "message") return kept
+    const isEnd = type === "response.output_item.done"
+    this.#open = isEnd ? undefined : { item, index }
+    const rest = this.#text.endItem(isEnd ? textOfMessage(item) : "")
+    if (rest === "") return true
     this.#note("item")
-    this.#hadText = true
-    return texts.map(({ text }, at) => ({
-      type: textDelta,
-      item_id: item["id"],
-      output_index: index,
-      content_index: at,
-      delta: text
-    }))
+    return [deltaOf(rest, item, index)]
   }
 
   #fill<A>(value: A): A {
@@ -266,7 +278,18 @@ export class Responses {
   }
 }
 
-const isFull = (text: unknown): boolean => typeof text === "string" && text !== ""
+const textOfMessage = (item: Fields): string =>
+  objects(item["content"])
+    .map(({ text }) => textOf(text))
+    .join("")
+
+const deltaOf = (delta: string, item: Fields, index: unknown): Fields => ({
+  type: textDelta,
+  item_id: item["id"],
+  output_index: index,
+  content_index: 0,
+  delta
+})
 
 /**
  * Identifies an item in an event. Some servers give the id of the response to each item, so an item that is done is

@@ -28,7 +28,7 @@ export class ResponsesCalls {
 
   /**
    * An announcement, or the end of an item, gets its index, its name and its arguments. False for the end of a call
-   * without arguments: the last event may have them.
+   * without complete arguments: the last event may have them.
    */
   item(event: Fields, item: Fields): boolean {
     const isEnd = event["type"] === "response.output_item.done"
@@ -40,11 +40,12 @@ export class ResponsesCalls {
     // Some servers give all items one index.
     const call = this.#calls.find((call) => isSame(call.item, item) ?? call.index === index)
     if (call === undefined) {
-      this.#calls.push({ index, item, arguments: textOf(item["arguments"]), isDone: isEnd })
-      return true
+      const isDone = isEnd && isComplete(item)
+      this.#calls.push({ index, item, arguments: textOf(item["arguments"]), isDone })
+      return isDone || !isEnd
     }
     if (!isEnd) return true
-    call.isDone = !isEmpty(item["arguments"]) || !isEmpty(call.arguments)
+    call.isDone = isComplete(item) || isObject(call.arguments)
     for (const name of ["name", "call_id"]) this.#fill(item, name, isFull, call.item[name])
     if (!isObject(item["arguments"]) && isObject(call.arguments)) {
       this.#note("call")
@@ -74,8 +75,9 @@ export class ResponsesCalls {
       if (call.isDone) return []
       const last = items.find((item) => isSame(item, call.item) === true)
       const given = [last?.["arguments"], call.arguments]
-      const all = given.find(isObject) ?? (given.every(isEmpty) ? "{}" : undefined)
-      return all === undefined ? [] : [end({ ...call.item, ...last, arguments: all }, call.index)]
+      // Incomplete arguments stay as they are: the call is known, and never runs.
+      const all = given.find(isObject) ?? given.find(isFull) ?? "{}"
+      return [end({ ...call.item, ...last, arguments: all }, call.index)]
     })
     const others = items.filter((item) => !this.#calls.some((call) => isSame(item, call.item) === true))
     return [
@@ -107,10 +109,12 @@ const isText = (value: unknown): value is string => typeof value === "string"
 const isFull = (value: unknown): value is string => isText(value) && value !== ""
 const isNumber = (value: unknown): value is number => typeof value === "number"
 
-const isEmpty = (value: unknown): boolean => value === undefined || value === null || value === ""
-
 /** True for the text of an object. */
 const isObject = (value: unknown): value is string => isText(value) && isFields(parsed(value))
+
+/** True for the end of a call that has all of its arguments, or will have no more. */
+const isComplete = (item: Fields): boolean =>
+  isObject(item["arguments"]) || isFields(item["arguments"]) || item["status"] === "incomplete"
 
 /** True for two forms of one call. `undefined`: their ids do not say. */
 const isSame = (a: Fields, b: Fields): boolean | undefined => {
