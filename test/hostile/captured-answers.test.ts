@@ -188,17 +188,24 @@ const ofResponses = (bodies: ReadonlyArray<Json>): Said => {
   const response = last.response ?? last
   const done = bodies.filter(({ type }) => type === "response.output_item.done").map(({ item }) => item)
   const items = bodies.length === 1 ? list(response.output) : done
-  const content = items.flatMap((item) => (item.type === "message" ? list(item.content) : []))
+  const messages = items.filter(({ type }) => type === "message")
   const functions = items.filter(({ type }) => type === "function_call")
   const calls = functions.flatMap(({ name, arguments: given }): Array<readonly [string, unknown]> => {
     const input = args(given)
     return [[name, input]]
   })
-  const whole = content.map((part) => part.text ?? part.refusal ?? "").join("")
-  const streamed = bodies.map(({ type, delta }) => (texts.has(type) ? delta : "")).join("")
   return {
     // Two files have shorter deltas than items. Those of one are no beginning of its items.
-    text: whole.startsWith(streamed) ? whole : streamed,
+    text: messages
+      .map((item) => {
+        const whole = list(item.content)
+          .map((part) => part.text ?? part.refusal ?? "")
+          .join("")
+        const own = bodies.filter(({ type, item_id: id }) => texts.has(type) && id === item.id)
+        const streamed = own.map(({ delta }) => delta).join("")
+        return whole.startsWith(streamed) ? whole : streamed
+      })
+      .join(""),
     calls,
     finish:
       response.incomplete_details?.reason ??
