@@ -18,13 +18,15 @@ interface Called {
   readonly id: string
   readonly name: string
   readonly args: string
+  /** The finish reason of its answer. Default `tool_calls`. */
+  readonly end?: string
 }
 
 /** An answer with these calls, or with a text, as the request wants it. */
 const answer = (response: ServerResponse, hit: Raw.Hit, said: ReadonlyArray<Called> | string): void => {
   const calls = typeof said === "string" ? [] : said
   const text = typeof said === "string" ? said : null
-  const reason = calls.length > 0 ? "tool_calls" : "stop"
+  const reason = calls.length > 0 ? (calls.find(({ end }) => end !== undefined)?.end ?? "tool_calls") : "stop"
   if (hit.body.stream === true) {
     Raw.events(response, [
       ...(text === null ? [] : [Raw.chat.text(text)]),
@@ -102,6 +104,10 @@ const mistakes: Readonly<Record<string, readonly [Called, string]>> = {
   // lightdash/lightdash#23264, langchain-ai/langchain-litellm#260, keurcien/auxilia#108.
   "arguments that are no JSON": [{ ...good, args: '{"city": ,' }, "not valid JSON"],
   "arguments that were cut": [{ ...good, args: '{"city":"Os' }, "not valid JSON"],
+  "arguments that were cut before the finish reason `stop`": [
+    { ...good, args: '{"city":"Os', end: "stop" },
+    "not valid JSON"
+  ],
   "arguments of another schema": [{ ...good, args: '{"town":"Oslo"}' }, 'at ["city"]'],
   "arguments that are no object": [{ ...good, args: '"Oslo"' }, "Expected object"],
   "arguments of another JSON Schema": [{ ...good, name: "search", args: '{"city":7}' }, 'at ["city"]'],
