@@ -149,6 +149,22 @@ const forms: Record<string, readonly [Vendor, ReadonlyArray<object | string>]> =
       ...finish
     ]
   ],
+  "all arguments so far in each piece": [
+    "chat",
+    [
+      call("c1", "read", args.slice(0, 3)),
+      ...[5, 9, 12, args.length, args.length].map((end) =>
+        piece({ function: { arguments: args.slice(0, end) } })
+      ),
+      ...finish
+    ]
+  ],
+  "all arguments so far in each piece, with its id and name": [
+    "chat",
+    [1, 10, args.length]
+      .map((end) => call("c1", "read", args.slice(0, end)))
+      .concat(chat.finish("tool_calls"))
+  ],
   "arguments in a text of JSON": ["chat", [call("c1", "read", JSON.stringify(args)), ...finish]],
   "arguments in a fence": ["chat", [call("c1", "read", `\`\`\`json\n${args}\n\`\`\``), ...finish]]
 }
@@ -188,6 +204,29 @@ describe("a call that has", () => {
       })
     )
   }
+
+  it.live("an object with the same first key inside of it is made as it is", () =>
+    Effect.gen(function* () {
+      const pieces = ['{"path":', '{"path":', '"a"}', "}"]
+      const server = yield* RawServer.start((response) =>
+        RawServer.events(response, [
+          call("c1", "read", ""),
+          ...pieces.map((text) => piece({ function: { arguments: text } })),
+          ...finish
+        ])
+      )
+      const inputs: Array<unknown> = []
+      yield* Effect.promise(async () => {
+        const chain = [vendors.chat(server.url)({})] as const
+        const model = toAiSdk(Layer.provide(Failover.layer(chain, { policy }), Warnings.layerOff))
+        const read = tool({ inputSchema: jsonSchema({ type: "object" }), execute: async () => "text" })
+        const { stream } = streamText({ model, prompt: "Read.", tools: { read } })
+        for await (const part of stream) if (part.type === "tool-call") inputs.push(part.input)
+        await model.dispose()
+      })
+      assert.deepStrictEqual(inputs, [{ path: { path: "a" } }])
+    })
+  )
 
   it.live("no arguments at all, in an answer that was cut, is not made", () =>
     Effect.gen(function* () {

@@ -18,10 +18,18 @@ const marks = new RegExp(
   ].join("|")
 )
 
+interface Call {
+  readonly id: unknown
+  readonly name: unknown
+  text: string
+  /** Each piece has all arguments so far. */
+  isCumulative: boolean
+}
+
 export class Chat {
   readonly #note: Note
   /** Arguments of the streamed calls so far, by index. */
-  readonly #calls = new Map<unknown, { readonly id: unknown; readonly name: unknown; text: string }>()
+  readonly #calls = new Map<unknown, Call>()
 
   /** Calls that began without a name, by index: the client needs it with the first piece. */
   readonly #nameless = new Map<unknown, Fields>()
@@ -207,6 +215,13 @@ export class Chat {
         this.#note("duplicate")
         return false
       }
+      known.isCumulative ||= (!isGiven(id) || id === known.id) && isCumulative(known.text, text)
+      if (known.isCumulative && text.startsWith(known.text)) {
+        this.#note("duplicate")
+        called["arguments"] = text.slice(known.text.length)
+        known.text = text
+        return true
+      }
       known.text += text
       return true
     }
@@ -216,7 +231,7 @@ export class Chat {
       this.#note("duplicate")
       return false
     }
-    this.#calls.set(index, { id, name, text })
+    this.#calls.set(index, { id, name, text, isCumulative: false })
     return true
   }
 
@@ -273,6 +288,16 @@ export class Chat {
 }
 
 const isGiven = (value: unknown): boolean => typeof value === "string" && value !== ""
+
+/**
+ * True for arguments that begin with all of the arguments before, where JSON cannot go on with them: in a string, which
+ * their first quote would end, and wherever no value may begin.
+ */
+const isCumulative = (before: string, text: string): boolean => {
+  if (!/^\{(?:"\w|$)/.test(before) || !text.startsWith(before) || parsed(before) !== undefined) return false
+  const rest = before.replaceAll(/"(?:[^"\\]|\\.)*"/g, "")
+  return rest.includes('"') || !/[:,[]\s*$/.test(rest)
+}
 
 /** Fields of a message whose deltas add up. */
 const texts = ["content", "reasoning_content", "reasoning", "refusal"] as const
