@@ -139,6 +139,23 @@ const forms: Record<string, readonly [Vendor, ReadonlyArray<object | string>]> =
       }
     ]
   ],
+  "a complete message at its beginning, behind text": [
+    "anthropic",
+    [
+      {
+        ...claude.start,
+        message: {
+          ...claude.start.message,
+          content: [
+            { type: "text", text: "I read." },
+            { type: "tool_use", id: "c1", name: "read", input: { path } }
+          ],
+          stop_reason: "tool_use"
+        }
+      },
+      claude.end
+    ]
+  ],
   "an id that is a number": ["chat", [call(7, "read", args), ...finish]],
   "a name that follows": [
     "chat",

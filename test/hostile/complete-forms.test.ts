@@ -136,6 +136,19 @@ const others: typeof streams = {
       ...ended
     ]
   ],
+  "a complete message at its beginning": ["anthropic", [{ ...claude.start, message }, claude.end]],
+  "a complete message at its beginning, and its reason": [
+    "anthropic",
+    [{ ...claude.start, message }, ...ended]
+  ],
+  "a complete message at its beginning, and its blocks": [
+    "anthropic",
+    [{ ...claude.start, message }, ...said.slice(1), ...ended]
+  ],
+  "the stop reason at the beginning of a message": [
+    "anthropic",
+    [{ ...claude.start, message: { ...message, content: [] } }, ...said.slice(1), claude.end]
+  ],
   "a complete message in an event": ["anthropic", [message]],
   "a complete response in an event": ["responses", [{ ...base, status: "completed", output: [item], usage }]],
   "a last event of another name (can1357/oh-my-pi#4692)": [
@@ -305,6 +318,7 @@ const bodies: Record<string, readonly [Vendor, string]> = {
   "an object in an event": ["compatible", sse(completion)],
   "a stream of Responses (BYK/loreai#1195)": ["responses", sse(created, added, delta, done, completed([]))],
   "a stream of messages": ["anthropic", sse(...said, ...ended)],
+  "a stream of a message that begins complete": ["anthropic", sse({ ...claude.start, message }, claude.end)],
   "a stream of candidates": ["google", sse(candidate("It is "), candidate(whole.slice(6), "STOP"))],
   "a stream of Responses with its output": ["responses", sse(created, added, delta, done, completed([item]))]
 }

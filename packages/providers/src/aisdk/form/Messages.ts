@@ -53,6 +53,8 @@ export class Messages {
   readonly #open = new Set<unknown>()
   /** Indexes of the streamed blocks that the client must not see. */
   readonly #unknown = new Set<unknown>()
+  /** A message that began with its stop reason, before that comes again. Its content is what no block has yet. */
+  #complete: Fields | undefined
 
   constructor(note: Note) {
     this.#note = note
@@ -61,18 +63,22 @@ export class Messages {
   /** Data of an event that may need a change. */
   mayDiffer(data: string): boolean {
     if (marks.test(data) || this.#unknown.size > 0) return true
+    if (this.#complete !== undefined && data.includes('"message_stop"')) return true
     return this.#begun.size > 0 && data.includes('"input_json_delta"')
   }
 
   whole(body: Fields): void {
     if (body["type"] !== "message") return
     counts(body, "usage", this.#note, ["input_tokens", "output_tokens"])
-    if (!Array.isArray(body["content"])) return
-    const given = objects(body["content"])
+    if (Array.isArray(body["content"])) body["content"] = this.#known(objects(body["content"]))
+  }
+
+  /** The complete blocks that the client reads. */
+  #known(given: ReadonlyArray<Fields>): ReadonlyArray<Fields> {
     const known = given.filter(({ type }) => blocks.has(type) || type === ofWhole)
     if (known.length < given.length) this.#note("item")
     for (const block of known) this.#block(block, true)
-    body["content"] = known
+    return known
   }
 
   event(event: Fields): boolean | ReadonlyArray<Fields> {
@@ -81,11 +87,16 @@ export class Messages {
       case "message":
         return this.#streamed(event)
       case "message_start":
-        if (isFields(message)) counts(message, "usage", this.#note, ["input_tokens"])
+        if (isFields(message)) this.#start(message)
         return true
       case "message_delta":
-        counts(event, "usage", this.#note, ["output_tokens"])
-        return isFields(delta) && delta["stop_reason"] === "tool_use" ? this.#ends() : true
+        return this.#end(event)
+      case "message_stop": {
+        if (this.#complete === undefined) return true
+        const { stop_reason: reason, usage } = this.#complete
+        const end = { type: "message_delta", delta: { stop_reason: reason }, usage }
+        return [...this.#end(end), end]
+      }
       case "content_block_stop":
         this.#open.delete(index)
         return !this.#unknown.delete(index)
@@ -100,8 +111,12 @@ export class Messages {
   joined(events: ReadonlyArray<Fields>): Fields | undefined {
     const message = events.find(({ type }) => type === "message_start")?.["message"]
     const ends = events.filter(({ type }) => type === "message_delta")
-    const reason = ends.map(({ delta }) => (isFields(delta) ? delta["stop_reason"] : undefined)).find(Boolean)
-    if (!isFields(message) || reason === undefined) return undefined
+    if (!isFields(message)) return undefined
+    const atStart = events.some(({ type }) => type === "message_stop") ? [message] : []
+    const reason = [...ends.map(({ delta }) => delta), ...atStart]
+      .map((each) => (isFields(each) ? each["stop_reason"] : undefined))
+      .find(Boolean)
+    if (reason === undefined) return undefined
     const content = new Map<unknown, Fields>()
     for (const { content_block: block, delta, index, type } of events) {
       if (isFields(block)) content.set(index, { ...block })
@@ -118,7 +133,7 @@ export class Messages {
     const usage = [message, ...ends].map((each) => each["usage"]).filter(isFields)
     return {
       ...message,
-      content: [...content.values()],
+      ...(content.size === 0 ? {} : { content: [...content.values()] }),
       stop_reason: reason,
       usage: Object.assign({}, ...usage)
     }
@@ -129,7 +144,20 @@ export class Messages {
     this.#note("item")
     this.whole(event)
     const { content, stop_reason: reason, stop_sequence: sequence, usage } = event
-    const all = objects(content).flatMap((block, index): ReadonlyArray<Fields> => {
+    const all = this.#blocks(content)
+    const message = { ...event, content: [], stop_reason: null }
+    for (const name of Object.keys(event)) delete event[name]
+    event["type"] = "message_stop"
+    return [
+      { type: "message_start", message },
+      ...all,
+      { type: "message_delta", delta: { stop_reason: reason, stop_sequence: sequence ?? null }, usage }
+    ]
+  }
+
+  /** The events of complete blocks. */
+  #blocks(content: unknown): ReadonlyArray<Fields> {
+    return objects(content).flatMap((block, index): ReadonlyArray<Fields> => {
       const input =
         block["type"] === "tool_use"
           ? [{ type: "input_json_delta", partial_json: JSON.stringify(block["input"] ?? {}) }]
@@ -145,19 +173,24 @@ export class Messages {
         { type: "content_block_stop", index }
       ]
     })
-    const message = { ...event, content: [], stop_reason: null }
-    for (const name of Object.keys(event)) delete event[name]
-    event["type"] = "message_stop"
-    return [
-      { type: "message_start", message },
-      ...all,
-      { type: "message_delta", delta: { stop_reason: reason, stop_sequence: sequence ?? null }, usage }
-    ]
+  }
+
+  /** A message begins. Of its content the client reads calls only. */
+  #start(message: Fields): void {
+    counts(message, "usage", this.#note, ["input_tokens"])
+    if (textOf(message["stop_reason"]) === "") return
+    const { content } = message
+    const isRead = objects(content).every(({ type }) => type === "tool_use")
+    this.#complete = { ...message, content: isRead ? [] : content }
+    if (isRead) return
+    this.#note("item")
+    message["content"] = []
   }
 
   /** A block begins: empty, because the client reads only what follows. What it had becomes its first delta. */
   #begin(event: Fields, block: Fields): boolean | ReadonlyArray<Fields> {
     const { index } = event
+    if (this.#complete !== undefined) this.#complete["content"] = []
     if (!blocks.has(block["type"])) {
       this.#note("item")
       this.#unknown.add(index)
@@ -188,13 +221,17 @@ export class Messages {
     return false
   }
 
-  /** The ends of calls that the server left out, before the reason that says that they are complete. */
-  #ends(): true | ReadonlyArray<Fields> {
-    if (this.#open.size === 0) return true
-    this.#note("item")
+  /** What the server left out before the stop reason: blocks, and the ends of calls that it says are complete. */
+  #end(event: Fields): ReadonlyArray<Fields> {
+    counts(event, "usage", this.#note, ["output_tokens"])
+    const { delta } = event
+    const blocks = this.#blocks(this.#known(objects(this.#complete?.["content"])))
+    this.#complete = undefined
+    if (!isFields(delta) || delta["stop_reason"] !== "tool_use") return blocks
     const ends = [...this.#open].map((index) => ({ type: "content_block_stop", index }))
+    if (ends.length > 0) this.#note("item")
     this.#open.clear()
-    return ends
+    return [...blocks, ...ends]
   }
 
   /** False for arguments that came with the beginning of the call. */
