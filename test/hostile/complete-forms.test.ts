@@ -110,6 +110,15 @@ const candidate = (text: string, finishReason?: string) => ({
 })
 const choice = (choice: object) => ({ ...chat.delta({}), choices: [{ index: 0, ...choice }] })
 
+/** An answer of OpenAI's old completions. */
+const old = (choice: object) => ({
+  id: "c",
+  created: 1,
+  model: "m",
+  choices: [{ index: 0, logprobs: null, ...choice }],
+  object: "text_completion"
+})
+
 /** Forms of an answer that servers which imitate a vendor are known to send. */
 const others: typeof streams = {
   "text in the beginning of its block (earendil-works/pi#7283)": [
@@ -228,6 +237,14 @@ const others: typeof streams = {
     "chat",
     [choice({ message: { role: "assistant", content: whole }, finish_reason: "stop" })]
   ],
+  "pieces of a text completion": [
+    "chat",
+    [
+      old({ text: "It is ", finish_reason: null }),
+      old({ text: whole.slice(6), finish_reason: null }),
+      old({ text: "", finish_reason: "stop" })
+    ]
+  ],
   "parts in place of a text, without indices": [
     "chat",
     [
@@ -306,6 +323,11 @@ const sse = (...events: ReadonlyArray<object | string>): string =>
   events.map((event) => `data: ${typeof event === "string" ? event : JSON.stringify(event)}\n\n`).join("")
 
 const bodies: Record<string, readonly [Vendor, string]> = {
+  "a text completion": ["chat", JSON.stringify(old({ text: whole, finish_reason: "stop" }))],
+  "a stream of a text completion": [
+    "chat",
+    sse(old({ text: "It is ", finish_reason: null }), old({ text: whole.slice(6), finish_reason: "stop" }))
+  ],
   "a stream (QuantumNous/new-api#5230)": ["compatible", sse(...chunks, "[DONE]")],
   "a stream with comments": [
     "compatible",
@@ -325,6 +347,7 @@ const bodies: Record<string, readonly [Vendor, string]> = {
 
 /** Complete answers in place of a stream, by their media types. */
 const wholes: Record<string, readonly [Vendor, unknown]> = {
+  "a text completion": ["compatible", old({ text: whole, finish_reason: "stop" })],
   "a completion": ["chat", completion],
   "a message": ["anthropic", message],
   "a response": ["responses", { ...base, status: "completed", output: [item], usage }],

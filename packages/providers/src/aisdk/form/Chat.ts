@@ -11,6 +11,7 @@ const marks = new RegExp(
     String.raw`"tool_calls"\s*:\s*\[`,
     String.raw`"arguments"\s*:\s*[{[]`,
     String.raw`"message"\s*:\s*\{`,
+    String.raw`"object"\s*:\s*"text_completion`,
     ChatFields.wrongField.source,
     // Only the first choice is read.
     String.raw`"index"\s*:\s*[1-9]`,
@@ -53,6 +54,7 @@ export class Chat {
     ChatFields.top(body, this.#note)
     for (const [at, choice] of objects(body["choices"]).entries()) {
       this.#index(choice, at)
+      this.#text(choice, "message")
       const { message } = choice
       if (isFields(message)) this.#message(message)
       this.#finish(choice, body)
@@ -65,6 +67,7 @@ export class Chat {
     this.#onlyFirst(event)
     for (const choice of objects(event["choices"])) {
       this.#index(choice, 0)
+      this.#text(choice, "delta")
       const { delta, message } = choice
       if (isFields(delta)) this.#delta(delta)
       else if (isFields(message)) this.#streamed(choice, message)
@@ -77,6 +80,14 @@ export class Chat {
     if (typeof choice["index"] === "number") return
     this.#note("item")
     choice["index"] = at
+  }
+
+  /** The text of OpenAI's old completions becomes a message, or its delta. */
+  #text(choice: Fields, name: "message" | "delta"): void {
+    const { delta, message, text } = choice
+    if (typeof text !== "string" || isFields(delta) || isFields(message)) return
+    this.#note("item")
+    choice[name] = { role: "assistant", content: text }
   }
 
   /** The client reads the first choice of each event, whichever it is. */
@@ -111,7 +122,9 @@ export class Chat {
     const message: Fields = { role: "assistant", content: null }
     const calls: Array<Fields> = []
     const open = new Map<unknown, Fields>()
-    for (const { delta } of choices) {
+    for (const choice of choices) {
+      this.#text(choice, "delta")
+      const { delta } = choice
       if (!isFields(delta)) continue
       for (const name of texts) add(message, name, delta[name])
       for (const { index = 0, function: called, ...call } of objects(delta["tool_calls"])) {
