@@ -1,22 +1,31 @@
 /**
- * Kills the process groups of supervised processes when this process ends in a hurry.
+ * Kills the supervised processes, with their groups and descendants, when this process ends in a hurry.
  *
  * A second signal, an uncaught error and `process.exit` run no finalizers. Handlers of `exit` still run. After SIGKILL
- * nothing runs: then the service manager or the container ends the groups.
+ * nothing runs: then the service manager or the container ends them.
  */
+import * as Descendants from "./Descendants.ts"
 
 const groups = new Set<number>()
+const marks = new Set<string>()
 
 let isInstalled = false
 
-/** Registers the group with this leader, and returns what removes it again. */
-export const add = (leader: number): (() => void) => {
+/** Registers a life of a process by the marker of its descendants, and returns what removes it again. */
+export const begin = (mark: string): (() => void) => {
   if (!isInstalled) {
     isInstalled = true
     process.on("exit", killAll)
   }
-  groups.add(leader)
-  return () => void groups.delete(leader)
+  return added(marks, mark)
+}
+
+/** Registers the group with this leader, and returns what removes it again. */
+export const add = (leader: number): (() => void) => added(groups, leader)
+
+const added = <A>(set: Set<A>, value: A): (() => void) => {
+  set.add(value)
+  return () => void set.delete(value)
 }
 
 const killAll = (): void => {
@@ -27,4 +36,5 @@ const killAll = (): void => {
       // The group has ended.
     }
   }
+  Descendants.killAll([...marks])
 }

@@ -9,14 +9,15 @@
  *
  * **Bounds.** Standard output is read as lines of limited length into a limited buffer: a process that writes faster
  * than it is read has to wait. Of standard error the end is kept. A process is killed with its group: SIGTERM, then
- * SIGKILL after `stopLimit`. If this process ends without its finalizers, the group gets SIGKILL.
+ * SIGKILL after `stopLimit`. On Linux, descendants in other groups (`setsid`) then get SIGTERM, and SIGKILL after half a
+ * second: see `Descendants`. If this process ends without its finalizers, all of them get SIGKILL.
  *
  * **How it composes.** It needs `ChildProcessSpawner` (`NodeServices.layer` of `@effect/platform-node`). Register
  * `stop` with the host: `Host.onShutdown("processes", { name, run: files.stop })`.
  *
  * **Limits.** After a SIGKILL of this process the children end only by themselves (most do when standard input is
  * closed), by the service manager or with the container. A call that was under way when the process died is not
- * repeated: it may have had its effect. A child that leaves its process group (`setsid`) is not killed.
+ * repeated: it may have had its effect. Outside of Linux, a descendant that leaves the process group is not killed.
  *
  * **Example** (An MCP server)
  *
@@ -37,6 +38,7 @@ import { ChildProcess } from "effect/process"
 import type { ChildProcessSpawner } from "effect/process"
 import { EventDefinition, ResilienceEvents, Warnings } from "@outlast/resilience"
 import * as Check from "@outlast/resilience/Options"
+import * as Descendants from "./Descendants.ts"
 import * as LineSplitter from "./LineSplitter.ts"
 import type { ProcessEvent } from "./ProcessEvent.ts"
 import { definitions } from "./ProcessEvent.ts"
@@ -142,12 +144,19 @@ export const make = <Client, R = never>(
     const live = Effect.scoped(
       Effect.gen(function* () {
         const started = yield* Clock.currentTimeMillis
+        const mark = Descendants.marker()
+        const forgetMark = ProcessGroups.begin(mark)
         let forget = () => {}
         // Before the process, so that it runs after the kill: this process may end while it waits for SIGKILL.
-        yield* Effect.addFinalizer(() => Effect.sync(() => forget()))
+        yield* Effect.addFinalizer(() =>
+          Effect.suspend(() => {
+            forget()
+            return Effect.ensuring(Descendants.end(mark), Effect.sync(forgetMark))
+          })
+        )
         const handle = yield* ChildProcess.make(options.command, options.args ?? [], {
           cwd: options.cwd,
-          env: options.env,
+          env: { ...options.env, [mark]: "1" },
           extendEnv: options.extendEnv ?? true,
           // A group of its own, so that it is killed with its children, and Ctrl-C does not reach it.
           detached: process.platform !== "win32",

@@ -114,6 +114,38 @@ describe("a process", () => {
       yield* gone(child)
     }))
 
+  // Only Linux shows the environment of other processes.
+  if (existsSync("/proc/self/environ")) {
+    const leftOf = (one: Supervised.Supervised<unknown>) =>
+      Effect.map(one.stderr, (text) => /left ([\d ]+)/.exec(text)?.[1]?.split(" ").map(Number) ?? [])
+    /** The processes, and their children. */
+    const familyOf = (pids: ReadonlyArray<number>) =>
+      pids.flatMap((pid) => [
+        pid,
+        ...readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").map(Number)
+      ])
+    for (const end of ["exit", "die", "stop", "restart"] as const) {
+      test(`leaves no descendants with sessions of their own (${end})`, () =>
+        Effect.gen(function* () {
+          const one = yield* start("left")
+          const other = yield* start("left")
+          yield* one.use((rpc) => rpc.request("ping"))
+          yield* other.use((rpc) => rpc.request("ping"))
+          const family = yield* Effect.repeat(Effect.map(leftOf(one), familyOf), {
+            while: (pids) => pids.length < 4 || pids.includes(0),
+            schedule: Schedule.spaced("20 millis")
+          })
+          const others = yield* leftOf(other)
+          assert.isTrue([...family, ...others].every(isAlive))
+          yield* end === "stop" || end === "restart"
+            ? one[end]
+            : Effect.flip(one.use((rpc) => rpc.request(end)))
+          yield* Effect.forEach(family, gone)
+          assert.isTrue(others.every(isAlive))
+        }))
+    }
+  }
+
   for (const end of ["exit", "throw", "exit while it stops"]) {
     test(`dies with a parent that ends without its finalizers (${end})`, () =>
       Effect.gen(function* () {

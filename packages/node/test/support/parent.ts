@@ -1,4 +1,4 @@
-/** A program with a supervised process, the server at its first argument: prints the ids of the process and of its child, and then ends as it is told. */
+/** A program with a supervised process, the server at its first argument: prints the ids of the process and of its children, and then ends as it is told. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect, Schedule } from "effect"
 import { existsSync } from "node:fs"
@@ -11,7 +11,7 @@ const program = Effect.gen(function* () {
   const family = yield* Supervised.make({
     name: "family",
     command: process.execPath,
-    args: [server, "stubborn family"],
+    args: [server, "stubborn family left"],
     // The tests end this program long before.
     stopLimit: "5 minutes",
     handshake: (io) => Effect.tap(StdioRpc.make(io), (rpc) => rpc.request("ping"))
@@ -32,7 +32,8 @@ const program = Effect.gen(function* () {
     }
     if (line === "throw") throw new Error("uncaught")
   })
-  console.log(`pids ${pid} ${child}`)
+  const left = /left ([\d ]+)/.exec(yield* family.stderr)?.[1]
+  console.log(`pids ${pid} ${child} ${left}`)
   return yield* Effect.never
 })
 

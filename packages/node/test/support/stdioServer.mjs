@@ -14,6 +14,12 @@ if (kind.includes("family")) {
   const child = spawn("sleep", ["600"], { stdio: "ignore" })
   process.stderr.write(`child ${child.pid}\n`)
 }
+if (kind.includes("left")) {
+  // Leaders of sessions of their own, with a child each. The second one ignores SIGTERM.
+  const programs = ["sleep 600 & wait", "trap '' TERM; while true; do sleep 600; done"]
+  const leaders = programs.map((program) => spawn("sh", ["-c", program], { stdio: "ignore", detached: true }))
+  process.stderr.write(`left ${leaders.map(({ pid }) => pid).join(" ")}\n`)
+}
 if (kind === "noisy") {
   const flood = () => process.stderr.write("x".repeat(65_536), flood)
   flood()
