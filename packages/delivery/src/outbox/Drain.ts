@@ -104,9 +104,7 @@ export const make = (core: Core) => {
   const bury = (row: Row, detail: string): Effect.Effect<void, StoreError.StoreError> =>
     Effect.gen(function* () {
       const at = yield* Clock.currentTimeMillis
-      const buried = yield* store.bury({ seqs: [row.seq] }, { reason: "rejected", detail, at })
-      state.reduce(buried.events, buried.bytes)
-      state.dead += buried.events
+      yield* core.bury({ seqs: [row.seq] }, { reason: "rejected", detail, at })
       yield* Effect.logWarning(`An event of \`${row.subject}\` is a dead letter: ${detail}`)
       yield* tell({
         _tag: "EventDied",
@@ -196,7 +194,6 @@ export const make = (core: Core) => {
             drainOnce(cell, unremoved, failures > 0 ? 1 : settings.drainBatch)
           )
           .pipe(
-            Effect.tap(() => Effect.sync(() => void (state.storeFailed = false))),
             // An interruption of this fiber is not caught here.
             Effect.catchCause((cause) => Effect.as(core.onStoreFailure(cause), backOff))
           )

@@ -109,7 +109,7 @@ export const make = (
     yield* begin
     yield* Effect.forkScoped(writer.loop)
     yield* periodic.pipe(
-      Effect.tap(() => Effect.sync(() => void (state.storeFailed = false))),
+      Effect.tap(core.onStoreSuccess),
       Effect.catchCause(core.onStoreFailure),
       Effect.delay(settings.sweepEvery),
       Effect.forever,

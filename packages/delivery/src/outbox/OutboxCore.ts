@@ -11,7 +11,7 @@ import { BusError } from "../bus/BusError.ts"
 import { EventBus } from "../bus/EventBus.ts"
 import type { OutboxEvent } from "../Event.ts"
 import { Signal } from "../Signal.ts"
-import { DeliveryStore } from "../store/DeliveryStore.ts"
+import { DeliveryStore, isDeadLettersFull } from "../store/DeliveryStore.ts"
 import type { DeliveryEvent } from "../telemetry/DeliveryEvent.ts"
 import type { LaneCell, Pending } from "./Lanes.ts"
 import { isOfBroker, Lanes } from "./Lanes.ts"
@@ -82,8 +82,10 @@ class OutboxState {
   ended = false
   /** A drain tests the broker behind a circuit that is not closed. */
   probing = false
-  /** The last use of the store failed, and that was reported. */
+  /** The store failed since the last sweep that worked, and that was reported. */
   storeFailed = false
+  /** The dead letters were at their cap when an event should have become one, and that was reported. */
+  deadFull = false
   /** Number and size of stored events, as this process counts them. */
   load = Pressure.none
   /** Dead letters that were not replayed. */
@@ -215,19 +217,39 @@ export const make = (module: string, options: OutboxOptions) =>
       send: (event: OutboxEvent, brokerId: string) => guard(bus.publish(event, brokerId)),
       /**
        * Reports the first of consecutive failures of the store. A defect is one, too (e.g. a table that is missing for
-       * a while): it must not end the fiber that works with the store.
+       * a while): it must not end the fiber that works with the store. Dead letters at their cap are no failure of the
+       * store, and are reported until one is written.
        */
       onStoreFailure: (cause: Cause.Cause<StoreError.StoreError>): Effect.Effect<void> =>
-        Effect.suspend(() => {
-          if (state.storeFailed) return Effect.void
-          state.storeFailed = true
+        Effect.gen(function* () {
           const error = cause.reasons.find(Cause.isFailReason)?.error
-          return Effect.andThen(
-            Effect.logError("The outbox cannot use its store, and tries again", error ?? cause),
-            Effect.flatMap(Clock.currentTimeMillis, (at) =>
-              tell({ _tag: "OutboxStoreFailed", at, reason: error?.reason ?? "defect" })
-            )
-          )
+          const at = yield* Clock.currentTimeMillis
+          if (error !== undefined && isDeadLettersFull(error)) {
+            if (state.deadFull) return
+            state.deadFull = true
+            yield* Effect.logError("An event cannot become a dead letter, and its subject waits", error)
+            return yield* tell({ _tag: "DeadLettersFull", at })
+          }
+          if (state.storeFailed) return
+          state.storeFailed = true
+          yield* Effect.logError("The outbox cannot use its store, and tries again", error ?? cause)
+          yield* tell({ _tag: "OutboxStoreFailed", at, reason: error?.reason ?? "defect" })
+        }),
+      /** A sweep has read and written the store. */
+      onStoreSuccess: Effect.gen(function* () {
+        if (!state.storeFailed) return
+        state.storeFailed = false
+        yield* tell({ _tag: "OutboxStoreBack", at: yield* Clock.currentTimeMillis })
+      }),
+      /** Makes stored events dead letters; returns how many. */
+      bury: (
+        ...which: Parameters<DeliveryStore["Service"]["bury"]>
+      ): Effect.Effect<number, StoreError.StoreError> =>
+        Effect.map(store.bury(...which), ({ bytes, events }) => {
+          state.reduce(events, bytes)
+          state.dead += events
+          state.deadFull = false
+          return events
         }),
       /** Removes dead letters beyond their cap or age. */
       trimDead: Effect.gen(function* () {

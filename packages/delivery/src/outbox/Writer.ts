@@ -59,14 +59,12 @@ export const make = (core: Core, { drain }: Drain) => {
     while (state.load.events > cap.events || state.load.bytes > cap.bytes) {
       const over = Math.min(1_000, Math.max(1, state.load.events - cap.events))
       const at = yield* Clock.currentTimeMillis
-      const buried = yield* store.bury(
+      const buried = yield* core.bury(
         { oldest: over },
         { reason: "shed", detail: "The outbox was full, and this was the oldest event.", at }
       )
-      if (buried.events === 0) break
-      total += buried.events
-      state.dead += buried.events
-      state.reduce(buried.events, buried.bytes)
+      if (buried === 0) break
+      total += buried
     }
     if (total === 0) return
     yield* tell({ _tag: "EventsShed", at: yield* Clock.currentTimeMillis, events: total })

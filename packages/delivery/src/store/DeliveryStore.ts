@@ -68,11 +68,16 @@ export interface DeadOptions {
 
 export const deadDefaults = { cap: 10_000, whenFull: "fail", ttl: "30 days" } as const satisfies DeadOptions
 
+const deadStore = "dead letters"
+
+/** True for the error of {@link deadLettersFull}. The store itself works. */
+export const isDeadLettersFull = ({ store }: StoreErrors.StoreError): boolean => store === deadStore
+
 /** The error of a store whose dead letters are at their cap. */
 export const deadLettersFull = (cap: number): StoreErrors.StoreError =>
   new StoreErrors.StoreError({
     reason: "full",
-    store: "dead letters",
+    store: deadStore,
     detail: `it has ${cap} of them, which is their cap, so this event waits. Replay or purge some (\`outlast dlq\`), or raise \`deadLetters.cap\``
   })
 

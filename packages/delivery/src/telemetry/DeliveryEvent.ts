@@ -87,10 +87,20 @@ interface BacklogShrank extends OfDelivery {
   readonly backlog: number
 }
 
-/** The store failed in the background; the outbox tries again. Once for each outage. */
+/** The store failed in the background; the outbox tries again. Once, until {@link OutboxStoreBack}. */
 interface OutboxStoreFailed extends OfDelivery {
   readonly _tag: "OutboxStoreFailed"
   readonly reason: string
+}
+
+/** A sweep has used the store again after {@link OutboxStoreFailed}. */
+interface OutboxStoreBack extends OfDelivery {
+  readonly _tag: "OutboxStoreBack"
+}
+
+/** An event cannot become a dead letter: they are at their cap. Once, until one is written again. */
+interface DeadLettersFull extends OfDelivery {
+  readonly _tag: "DeadLettersFull"
 }
 
 interface DeadLettersReplayed extends OfDelivery {
@@ -121,6 +131,8 @@ export type DeliveryEvent =
   | BacklogGrew
   | BacklogShrank
   | OutboxStoreFailed
+  | OutboxStoreBack
+  | DeadLettersFull
   | DeadLettersReplayed
   | DeadLettersPurged
   | DeadLettersDropped
@@ -144,6 +156,7 @@ export const backlog = gauge("outbox_backlog", "Stored events")
 export const backlogBytes = gauge("outbox_backlog_bytes", "Size of the stored events")
 export const oldest = gauge("outbox_oldest_seconds", "Age of the oldest stored event")
 export const growing = gauge("outbox_growing", "1 while the backlog has grown for a while, else 0")
+export const storeLost = gauge("outbox_store_lost", "1 while the outbox cannot use its store, else 0")
 export const deadLetters = gauge("dead_letters", "Dead letters that were not replayed")
 export const died = counter("dead_letters_total", "Events that became dead letters")
 export const dropped = counter("dead_letters_dropped_total", "Dead letters that were too old or too many")
@@ -218,8 +231,18 @@ export const definitions: EventDefinition.EventDefinitions<DeliveryEvent> = {
     metrics: [{ metric: growing, value: () => 0 }]
   },
   OutboxStoreFailed: {
-    doc: "The store failed in the background; the outbox tries again. Once for each outage.",
+    doc: "The store failed in the background; the outbox tries again. Once, until `OutboxStoreBack`.",
     line: ({ reason }) => warn(`✗ the store of the outbox failed: ${reason}`),
+    metrics: [{ metric: storeLost, value: () => 1 }]
+  },
+  OutboxStoreBack: {
+    doc: "A sweep of the outbox has used its store again, after `OutboxStoreFailed`.",
+    line: () => info("  the store of the outbox is back"),
+    metrics: [{ metric: storeLost, value: () => 0 }]
+  },
+  DeadLettersFull: {
+    doc: "An event cannot become a dead letter: they are at their cap. Once, until one is written again.",
+    line: () => warn("✗ the dead letters are at their cap: an event waits, and its subject with it"),
     metrics: []
   },
   DeadLettersReplayed: {

@@ -25,6 +25,7 @@ export {
   retried,
   shed,
   stored,
+  storeLost,
   undecided
 } from "./DeliveryEvent.ts"
 

@@ -1,13 +1,13 @@
 /** A store that cannot take events: each publish says why, nothing is lost, and it goes on when the store can. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Logger } from "effect"
+import { Effect, Layer, Logger, Metric } from "effect"
 import { SqlClient } from "effect/sql"
 import { rm } from "node:fs/promises"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { SqliteClient } from "@outlast/node/sqlite"
-import { StoreError } from "@outlast/resilience"
-import { DeliveryStore, MemoryBus, Outbox } from "@outlast/delivery"
+import { ResilienceEvents, StoreError } from "@outlast/resilience"
+import { DeliveryMetrics, DeliveryStore, MemoryBus, Outbox } from "@outlast/delivery"
 import * as Server from "../../../../test/services/Server.ts"
 import { event, onBus, setBus, until } from "../support/outboxes.ts"
 
@@ -122,14 +122,21 @@ describe("a store", () => {
             yield* sql.unsafe(`ALTER TABLE ${table} RENAME TO away`)
             yield* setBus("up")
             yield* until(Effect.sync(() => lines.some((line) => line.includes("cannot use its store"))))
+            assert.strictEqual((yield* Metric.value(DeliveryMetrics.storeLost)).value, 1)
             yield* sql.unsafe(`ALTER TABLE away RENAME TO ${table}`)
             // The lease is renewed again.
             const before = yield* beats
             yield* until(Effect.map(beats, (beat) => beat > before))
             yield* delivered(["1"])
+            yield* until(
+              Effect.map(Metric.value(DeliveryMetrics.storeLost), ({ value: isLost }) => isLost === 0)
+            )
           }),
         { sweepEvery: "10 millis", lease: "1 minute" }
-      ).pipe(Effect.provide(Logger.layer([logger])))
+      ).pipe(
+        Effect.provide([DeliveryMetrics.layer(), Logger.layer([logger])]),
+        Effect.provide(Layer.merge(ResilienceEvents.layer(), Layer.succeed(Metric.MetricRegistry, new Map())))
+      )
     })
   }
 })

@@ -1,16 +1,27 @@
 import { assert, it } from "@effect/vitest"
-import { Effect, Layer, Metric } from "effect"
+import { Effect, Layer, Logger, Metric } from "effect"
 import { TestClock } from "effect/testing"
 import { DeadLetters, DeliveryMetrics, DeliveryStore, MemoryBus, Outbox } from "@outlast/delivery"
 import { ResilienceEvents } from "@outlast/resilience"
-import { answer, event, onBus, recorded, rejected, setBus, turn, turns, until } from "../support/outboxes.ts"
+import {
+  answer,
+  event,
+  onBus,
+  passing,
+  recorded,
+  rejected,
+  setBus,
+  turn,
+  turns,
+  until
+} from "../support/outboxes.ts"
 
 const value = <I, O>(metric: Metric.Metric<I, O>) => Metric.value(metric)
 
-const layer = (options?: Outbox.OutboxOptions) =>
+const layer = (options?: Outbox.OutboxOptions, deadLetters: DeliveryStore.DeadOptions = {}) =>
   Outbox.layer(options).pipe(
     Layer.provideMerge(DeadLetters.layer),
-    Layer.provideMerge(DeliveryStore.layerMemory()),
+    Layer.provideMerge(DeliveryStore.layerMemory({ deadLetters })),
     Layer.provideMerge(MemoryBus.layer()),
     Layer.provideMerge(DeliveryMetrics.layer()),
     Layer.provideMerge(ResilienceEvents.layer()),
@@ -82,3 +93,34 @@ it.effect("counts events that a full outbox refused", () =>
     assert.strictEqual(events.filter(({ _tag }) => _tag === "OutboxRefused").length, 1)
   }).pipe(Effect.scoped, Effect.provide(layer({ cap: { events: 1 }, waitForRoom: 0 })))
 )
+
+it.effect("says once that dead letters are at their cap, and that is no failure of the store", () => {
+  const lines: Array<string> = []
+  const logger = Logger.make(({ message }) => lines.push(String(message)))
+  return Effect.gen(function* () {
+    const events = yield* recorded
+    const full = () => events.filter(({ _tag }) => _tag === "DeadLettersFull").length
+    const died = () => events.filter(({ _tag }) => _tag === "EventDied").length
+    yield* answer(() => ({ error: rejected(true) }))
+    yield* Outbox.publish(event("1"))
+    yield* Outbox.publish(event("2"))
+    for (let sweep = 0; sweep < 10; sweep++) {
+      yield* TestClock.adjust("5 seconds")
+      yield* turns
+    }
+    assert.deepStrictEqual([died(), full()], [1, 1])
+    assert.lengthOf(
+      lines.filter((line) => line.includes("cannot become a dead letter")),
+      1
+    )
+    assert.isEmpty(lines.filter((line) => line.includes("cannot use its store")))
+    assert.notInclude(
+      events.map(({ _tag }) => _tag),
+      "OutboxStoreFailed"
+    )
+    yield* (yield* DeadLetters.DeadLetters).purge({})
+    yield* passing(Effect.sync(() => died() === 2))
+    yield* Outbox.publish(event("3"))
+    yield* passing(Effect.sync(() => full() === 2))
+  }).pipe(Effect.scoped, Effect.provide(layer(undefined, { cap: 1 })), Effect.provide(Logger.layer([logger])))
+})
