@@ -58,6 +58,20 @@ describe("the form of an answer", () => {
     assert.deepStrictEqual(ends, [call("a").arguments, call("b").arguments])
   })
 
+  it("adds the rest of a text of Responses behind deltas of any length and with any escapes", () => {
+    const url = "https://example.com/v1/responses"
+    const encode = (event: object) => Buffer.from(JSON.stringify(event)).toString("latin1")
+    const deltas = ['"a\\', '\\\\"', "é\u{1f30a}", "\n\\".repeat(5_000_000)]
+    const form = AnswerForm.of(url, undefined, () => {})
+    for (const delta of deltas) {
+      form?.event(encode({ type: "response.output_text.delta", item_id: "m", delta }))
+    }
+    const done = { type: "response.output_text.done", item_id: "m", text: `${deltas.join("")}, é"` }
+    const data = form?.event(encode(done))
+    assert(typeof data === "string")
+    assert.strictEqual(JSON.parse(Buffer.from(data, "latin1").toString()).delta, ', é"')
+  })
+
   it("accepts an answer of Responses that has only thinking, twice", () => {
     const repairs: Array<string> = []
     const form = AnswerForm.of("https://example.com/v1/responses", undefined, (repair) =>

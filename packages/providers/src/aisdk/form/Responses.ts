@@ -133,7 +133,9 @@ export class Responses {
     const isAlone = this.#seen.size === 0 && !this.#text.hasAny
     const announced = isAlone
       ? output.flatMap((item, index) => this.#announced(item, index))
-      : this.#restOf(output)
+      : type === "response.failed"
+        ? []
+        : this.#restOf(output)
     this.#end(response)
     this.#cut(response)
     const isComplete = type === "response.completed" && !isFields(response["incomplete_details"])

@@ -21,8 +21,8 @@ export class ResponsesText {
 
   /** The data of a delta. */
   delta(data: string): void {
-    const text = field.exec(data)?.[1]
-    if (text !== undefined) this.#deltas.push(text)
+    const text = textIn(data)
+    if (text !== "") this.#deltas.push(text)
   }
 
   /** The end of a part. A part without deltas behind another part is left to the end of its item. */
@@ -54,5 +54,22 @@ export class ResponsesText {
   }
 }
 
-/** The text of a delta, if it has one. A quote inside of a text is escaped. */
-const field = /"delta"\s*:\s*"((?:[^"\\]|\\.)+)"/
+/** The text of a delta, as JSON. Not a regular expression for all of it, which overflows at millions of characters. */
+const textIn = (data: string): string => {
+  const field = begin.exec(data)
+  if (field === null) return ""
+  const start = field.index + field[0].length
+  let end = data.indexOf('"', start)
+  while (end !== -1 && isEscaped(data, end)) end = data.indexOf('"', end + 1)
+  return end === -1 ? "" : data.slice(start, end)
+}
+
+/** A quote inside of a text is escaped. */
+const begin = /"delta"\s*:\s*"/
+
+/** True behind an odd number of backslashes. */
+const isEscaped = (data: string, at: number): boolean => {
+  let before = at - 1
+  while (data[before] === "\\") before--
+  return (at - before) % 2 === 0
+}
