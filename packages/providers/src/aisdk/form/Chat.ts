@@ -308,8 +308,12 @@ const isGiven = (value: unknown): boolean => typeof value === "string" && value 
  */
 const isCumulative = (before: string, text: string): boolean => {
   if (!/^\{(?:"\w|$)/.test(before) || !text.startsWith(before) || parsed(before) !== undefined) return false
-  const rest = before.replaceAll(/"(?:[^"\\]|\\.)*"/g, "")
-  return rest.includes('"') || !/[:,[]\s*$/.test(rest)
+  let isInside = false
+  for (let at = 0; at < before.length; at++) {
+    if (before[at] === "\\") at++
+    else if (before[at] === '"') isInside = !isInside
+  }
+  return isInside || !/[:,[]$/.test(before.trimEnd())
 }
 
 /** Fields of a message whose deltas add up. */
