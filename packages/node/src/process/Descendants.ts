@@ -25,24 +25,20 @@ export const end = (mark: string): Effect.Effect<void> =>
   Effect.gen(function* () {
     const told = new Set<number>()
     for (let look = 0; look < looks; look++) {
-      const left = found([mark])
-      if (left.length === 0) return
-      for (const pid of left) {
-        if (look >= patience) kill(pid, "SIGKILL")
-        else if (!told.has(pid)) kill(pid, "SIGTERM")
+      const isLate = look >= patience
+      const left = found([mark], (pid) => {
+        if (isLate || !told.has(pid)) kill(pid, isLate ? "SIGKILL" : "SIGTERM")
         told.add(pid)
-      }
+      })
+      if (left === 0) return
       yield* Effect.sleep(pause)
     }
   })
 
 /** Kills all processes with one of these markers, without waiting. */
 export const killAll = (marks: ReadonlyArray<string>): void => {
-  for (let look = 0; look < patience; look++) {
-    const left = marks.length === 0 ? [] : found(marks)
-    if (left.length === 0) return
-    for (const pid of left) kill(pid, "SIGKILL")
-  }
+  if (marks.length === 0) return
+  for (let look = 0; look < patience; look++) if (found(marks, (pid) => kill(pid, "SIGKILL")) === 0) return
 }
 
 const kill = (pid: number, signal: NodeJS.Signals): void => {
@@ -53,13 +49,24 @@ const kill = (pid: number, signal: NodeJS.Signals): void => {
   }
 }
 
-const found = (marks: ReadonlyArray<string>): ReadonlyArray<number> => {
+/** Calls `act` for each process with one of these markers, at once: later its id may be another one's. Counts them. */
+const found = (marks: ReadonlyArray<string>, act: (pid: number) => void): number => {
+  let count = 0
+  for (const pid of pids()) {
+    if (pid === process.pid || !has(pid, marks)) continue
+    count++
+    act(pid)
+  }
+  return count
+}
+
+const pids = (): ReadonlyArray<number> => {
   try {
     // The `/proc` of another PID namespace has other processes under these ids.
     if (readlinkSync("/proc/self") !== String(process.pid)) return []
     return readdirSync("/proc")
       .map(Number)
-      .filter((pid) => pid > 0 && pid !== process.pid && has(pid, marks))
+      .filter((pid) => pid > 0)
   } catch {
     return []
   }
