@@ -21,6 +21,8 @@ export class ResponsesCalls {
   /** Indexes of items by their ids, for ends that have none. */
   readonly #indexes = new Map<unknown, number>()
   #next = 0
+  /** The last event has come: no arguments follow. */
+  #isLast = false
 
   constructor(note: Note) {
     this.#note = note
@@ -40,12 +42,12 @@ export class ResponsesCalls {
     // Some servers give all items one index.
     const call = this.#calls.find((call) => isSame(call.item, item) ?? call.index === index)
     if (call === undefined) {
-      const isDone = isEnd && isComplete(item)
+      const isDone = isEnd && (this.#isLast || isComplete(item))
       this.#calls.push({ index, item, arguments: textOf(item["arguments"]), isDone })
       return isDone || !isEnd
     }
     if (!isEnd) return true
-    call.isDone = isComplete(item) || isObject(call.arguments)
+    call.isDone = this.#isLast || isComplete(item) || isObject(call.arguments)
     for (const name of ["name", "call_id"]) this.#fill(item, name, isFull, call.item[name])
     if (!isObject(item["arguments"]) && isObject(call.arguments)) {
       this.#note("call")
@@ -70,6 +72,7 @@ export class ResponsesCalls {
 
   /** Events that a complete answer left out: ends of calls that were announced, and calls that were not. */
   missing(response: Fields): ReadonlyArray<Fields> {
+    this.#isLast = true
     const items = objects(response["output"]).filter(({ type }) => type === "function_call")
     const ends = this.#calls.flatMap((call): ReadonlyArray<Fields> => {
       if (call.isDone) return []
