@@ -22,8 +22,14 @@ describe("the time at which a limit ends, in a sentence", () => {
     "renews at 5 am (asia/tokyo)": "2026-11-29T20:00:00Z",
     // In the past: now.
     "until 2026-11-29t05:00:00z": "2026-11-29T06:00:00Z",
-    // No zone, no time, or no limit that ends then.
-    "try again at 3:42 pm": undefined,
+    // No zone: the same minute of the next quarter of an hour.
+    "try again at 3:42 pm": "2026-11-29T06:12:00Z",
+    "try again at 3:50 pm": "2026-11-29T06:05:00Z",
+    "come back at 11am": "2026-11-29T06:00:00Z",
+    "限额将在 2026-11-29 15:00:00 重置": "2026-11-29T07:00:00Z",
+    // No time, or no limit that ends then.
+    "retry after 10:30:00": undefined,
+    "try again at 5 de mayo de 2027, 10:30": undefined,
     "resets soon": undefined,
     "limit resets: 60 requests/minute": undefined,
     "retry 3 and/or wait": undefined,
@@ -69,6 +75,11 @@ describe("a rate limit", () => {
     ["You exceeded your monthly quota of requests.", "month"],
     // The shortest window ends first.
     ["Limits: 5 requests per minute, 100 requests per day.", "minute"],
+    // A time of day or a date: no limit of minutes.
+    ["Usage limit reached. Try again at 4:20 PM.", "session"],
+    ["Usage limit reached. Try again at 5 de mayo de 2027, 10:30.", "session"],
+    ["You have hit your weekly limit. It resets Dec 3 at 4 PM.", "week"],
+    ["Too many requests, try again in 20 s.", undefined],
     ["Too many requests.", undefined]
   ] as const) {
     it(`has the window ${window}: ${message}`, () => {

@@ -98,6 +98,13 @@ describe("reads the wait that a body, a header or a sentence states", () => {
     [{ message: "will retry in 5 seconds" }, undefined],
     [{ message: "completion_with_retry in 4.0 seconds" }, undefined],
     [{ message: "please wait a moment" }, undefined],
+    // No client waits that long of its own accord.
+    [{ message: "Usage exceeded [retrying in 12m 5s, attempt 2]" }, 725_000],
+    [{ message: "Retrying in 90 seconds" }, undefined],
+    [{ message: "Nothing left for today. Come back in 2h 10m." }, 7_800_000],
+    [{ message: "容量不足，30秒后重试" }, 30_000],
+    [{ message: "请求过多，2 分钟后再试" }, 120_000],
+    [{ message: "30秒后超时" }, undefined],
     // Google sends a zero in the body when the wait is unknown.
     [
       {

@@ -2,7 +2,9 @@
  * Reads the time at which a limit ends from a sentence: a date, a time of day with its zone, an ISO instant or an epoch.
  * Pure.
  *
- * A time of day without a zone that the runtime knows is ignored: the reader's own zone is not the provider's. A date without a zone is UTC.
+ * All zones differ by quarters of an hour. A time of day without a zone is therefore read as the next time with the
+ * same minute of a quarter. This is never later than meant: a call that comes too early costs one request, a target
+ * that rests too long costs more. A date without a zone is UTC, in a Chinese sentence China's.
  */
 
 const monthNames = "jan feb mar apr may jun jul aug sep oct nov dec".split(" ")
@@ -20,20 +22,26 @@ const timed = new RegExp(`^${clock}${zone}`)
 
 /** Words that introduce the time. */
 const lead =
-  /(?:resets?|resetting|renews?|available|try again|retry|until|ends|expires|refreshes|reached\|)(?: again)?(?: at| on| after)?:? ?/g
+  /(?:resets?|resetting|renews?|available|(?:try|come|check) (?:again|back)|retry|until|ends|expires|refreshes|reached\||将[在于])(?: again)?(?: at| on| after)?:? ?/g
+
+/** A lower-cased text that names the time at which a limit ends, in any form. */
+export const named = new RegExp(
+  `${lead.source}(?:\\d{10}|\\d{1,4}(?::\\d\\d|-\\d\\d-\\d\\d| ?[ap]m\\b| (?:de )?${month})|${month} \\d)`
+)
 
 /** Milliseconds from `now` (milliseconds since 1970) to the first time that a lower-cased text names; at least 0. */
 export const until = (text: string, now: number): number | undefined => {
   for (const { 0: words, index } of text.matchAll(lead)) {
     const rest = text.slice(index + words.length, index + words.length + 60)
-    const at = ofIso(rest) ?? ofEpoch(rest) ?? ofDate(rest, now) ?? ofTime(rest, now)
+    const at = ofIso(rest, words) ?? ofEpoch(rest) ?? ofDate(rest, now) ?? ofTime(rest, now)
     if (at !== undefined && Number.isFinite(at)) return Math.max(0, at - now)
   }
   return undefined
 }
 
-const ofIso = (text: string): number | undefined => {
-  const [, date, time = "00:00", zone = "z"] = iso.exec(text) ?? []
+const ofIso = (text: string, words: string): number | undefined => {
+  const local = words.startsWith("将") ? "+08:00" : "z"
+  const [, date, time = "00:00", zone = local] = iso.exec(text) ?? []
   const offset = /[+-]/.test(zone) ? zone.trim() : "Z"
   return date === undefined ? undefined : Date.parse(`${date}T${time}${offset}`)
 }
@@ -60,7 +68,11 @@ const ofDate = (text: string, now: number): number | undefined => {
 
 const ofTime = (text: string, now: number): number | undefined => {
   const [, hours, minutes = "0", half, zone] = timed.exec(text) ?? []
-  if (hours === undefined || zone === undefined) return undefined
+  if (hours === undefined) return undefined
+  if (zone === undefined) {
+    const minute = (Number(minutes) * 60_000 - now) % quarter
+    return half === undefined ? undefined : now + ((minute + quarter) % quarter)
+  }
   const today = new Date(now + offsetOf(zone, now))
   const at = instant(
     [today.getUTCFullYear(), today.getUTCMonth(), today.getUTCDate(), hourOf(hours, half), Number(minutes)],
@@ -69,6 +81,7 @@ const ofTime = (text: string, now: number): number | undefined => {
   return at > now ? at : at + dayLength
 }
 
+const quarter = 15 * 60 * 1_000
 const dayLength = 24 * 60 * 60 * 1_000
 
 const hourOf = (hours = "0", half: string | undefined): number =>

@@ -16,7 +16,8 @@
  * 6. the wait of an effect/ai reason.
  *
  * An instant (HTTP date, epoch, RFC 3339) is compared with the response's own `Date`, so that a skewed local clock
- * does not matter. Without a `Date` it is ignored. A client's own backoff ("Retrying in 5 seconds") is not a hint.
+ * does not matter. Without a `Date` it is ignored. A client's own backoff ("Retrying in 5 seconds") is not a hint,
+ * but "retrying in 20m" is: only a provider asks for so long a wait.
  * The result is never negative, NaN or infinite; zero means now.
  */
 import { Duration } from "effect"
@@ -149,14 +150,15 @@ const seconds = (value: string, now: string | undefined): number | undefined => 
   return Number.isFinite(wait) ? Math.max(0, wait) : undefined
 }
 
-// Words that introduce a wait. A client's own "retrying in" and "will retry in" are excluded, and so is the expiry
-// of anything but a limit.
+// Words that introduce a wait. A client's own "will retry in" is excluded, and so is the expiry of anything but a
+// limit. "Retrying in" counts from this time on: no client's own backoff is as long.
+const longestBackoff = 300_000
 const lead =
-  /(?<!\w)(?:(?:try|retry)(?: your request)?(?: again)?(?: in|[ _-]?after[:=]?)|retrydelay["':= ]{1,4}|retry_delay ?\{ ?seconds:|wait(?: for| at least| about)?|(?:reset|resets|available|replenished|replenishes|refilled|recover|(?:limit|cooldown|ban|block|penalty) (?:ends|expires))(?: again)?(?: in| after)[:=]?|请在|请等待|请于|请|将在|将于) ?(?:about |another |approximately |around |~)?(?=\d)/g
+  /(?<!\w)(?:(?:try|retry|come back|check back)(?: your request)?(?: again)?(?: in|[ _-]?after[:=]?)|retrying in|retrydelay["':= ]{1,4}|retry_delay ?\{ ?seconds:|wait(?: for| at least| about)?|(?:reset|resets|available|replenished|replenishes|refilled|recover|(?:limit|cooldown|ban|block|penalty) (?:ends|expires))(?: again)?(?: in| after)[:=]?|请在|请等待|请于|请|将在|将于|(?=\d{1,9} ?(?:秒|分|小时|天)钟?后(?:再|自动)?重?试)) ?(?:about |another |approximately |around |~)?(?=\d)/g
 
 /** The first wait that a lower-cased text names, in milliseconds. */
 const ofProse = (text: string): number | undefined => {
-  if (!/retry|try again|wait|reset|available|replenish|refilled|ends|expires|recover|[请将]/.test(text))
+  if (!/retry|again|back|wait|reset|available|replenish|refilled|ends|expires|recover|[请将后]/.test(text))
     return undefined
   for (const match of text.matchAll(lead)) {
     const before = text.slice(Math.max(0, match.index - 12), match.index)
@@ -165,6 +167,7 @@ const ofProse = (text: string): number | undefined => {
     if (match[0].startsWith("wait") && /(?:had to|used to|would|did|not|n't) $/.test(before)) continue
     const rest = text.slice(match.index + match[0].length, match.index + match[0].length + 60)
     const wait = duration(rest) ?? (/ (?:in|after)[:=]? $/.test(match[0]) ? clock(rest) : undefined)
+    if (match[0].startsWith("retrying") && (wait ?? 0) < longestBackoff) continue
     if (wait !== undefined) return wait
     if (/after[:=]|seconds:|delay/.test(match[0])) {
       const bare = /^\d{1,9}(?:\.\d{1,12})?(?![\w:/-])/.exec(rest)

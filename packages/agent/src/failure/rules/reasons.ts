@@ -4,6 +4,7 @@
 import type { ErrorFacts } from "../facts/ErrorFacts.ts"
 import * as R from "../reasons/FailoverReason.ts"
 import * as About from "../facts/About.ts"
+import * as Instant from "../facts/Instant.ts"
 import * as Sizes from "../facts/Sizes.ts"
 
 export const auth = new R.Auth({ permanent: false })
@@ -98,7 +99,9 @@ const windows = [
   ["session", /\b(?:session|(?:5|five)[- ]hours?) (?:usage )?(?:limit|quota)/],
   ["day", /\b(?:per[- ]day|daily|today|tomorrow|[tr]pd|24 hours|a day)\b|(?:每日|当日|今日|每天)/],
   ["week", /\b(?:per[- ]week|weekly|this week)\b|每周/],
-  ["month", /\b(?:per[- ]month|monthly|this month|next month)\b|每月/]
+  ["month", /\b(?:per[- ]month|monthly|this month|next month)\b|每月/],
+  // A limit of minutes states seconds, not a time of day.
+  ["session", Instant.named]
 ] as const
 
 /** A rate limit. The numbers in the text decide whether waiting helps, and its words when the limit is renewed. */
