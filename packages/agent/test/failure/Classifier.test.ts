@@ -31,7 +31,7 @@ const cases: ReadonlyArray<readonly [what: string, error: unknown, reason: Reaso
   ["a bare 429", http(429), "RateLimit", "status/rate"],
   ["a bare 499", http(499), "Cancelled", "status/cancelled"],
   ["a bare 500", http(500), "ServerError", "status/server"],
-  ["an HTML 502", http(502, "<html>Bad gateway</html>"), "Overloaded", "limit/capacity"],
+  ["an HTML 502", http(502, "<html>Bad gateway</html>"), "Overloaded", "status/overloaded"],
   ["a bare 504", http(504), "Timeout", "status/timeout"],
   ["a bare 529", http(529), "Overloaded", "status/overloaded"],
   [

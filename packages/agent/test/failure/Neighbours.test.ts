@@ -90,7 +90,49 @@ const pairs: ReadonlyArray<readonly [status: number | undefined, message: string
     "Model access is denied: the role is not authorized to perform the required AWS Marketplace actions",
     "ModelNotFound"
   ],
-  [403, "User x is not authorized to perform: bedrock:InvokeModel on resource y", "Auth"]
+  [403, "User x is not authorized to perform: bedrock:InvokeModel on resource y", "Auth"],
+  // Words of one sentence, and words of two.
+  [401, "Your key is not enabled for the large model", "ModelNotFound"],
+  [401, "Your key is not enabled. Routing: model group large", "Auth"],
+  // All that a browser says of a broken connection, and a sentence with the same words.
+  [undefined, "TypeError: NetworkError when attempting to fetch resource.", "Network"],
+  [undefined, "Provider x: Load failed (api.example.com)", "Network"],
+  [500, "The draft model load failed", "ServerError"],
+  [400, "Failed to fetch the schemas of tools: not available here", "Format"],
+  // A connection that ended, and the time limit that ended it.
+  [undefined, "terminated", "Network"],
+  [undefined, "terminated (cause: body timed out)", "Timeout"],
+  [undefined, "error sending request for url (https://example.com)", "Network"],
+  [undefined, "error sending request for url (https://example.com): operation timed out", "Timeout"],
+  [undefined, "The call exceeded clientTimeoutMs (60000)", "Timeout"],
+  [undefined, "Sent no first token for 60 s", "Timeout"],
+  // A server that crashed while it read, and an answer that cannot be read.
+  [undefined, "panic: unable to decode this batch", "ServerError"],
+  [undefined, "Unable to decode this answer", "Format"],
+  [400, "litellm.BadRequestError: the run stopped due to an internal error", "ServerError"],
+  // A model that is being loaded, and one that cannot be.
+  [undefined, "The model x is currently loading", "Overloaded"],
+  [400, "Cannot load model x: Error loading model", "ServerError"],
+  // A page of a bot filter, one of a limit, and one of a server.
+  [403, "<html><script>a.src='/cdn-cgi/challenge-platform/x.js'</script></html>", "PermanentNetwork"],
+  [429, "<p>You are being rate limited</p><script>'/cdn-cgi/challenge-platform/x.js'</script>", "RateLimit"],
+  [403, "<html><h1>403 Forbidden</h1></html>", "Auth"],
+  // A gateway whose accounts all rest, and one that got no key.
+  [503, "auth_unavailable: no auth available for any provider", "Overloaded"],
+  [424, "No available accounts in this group", "Overloaded"],
+  [401, "No auth credentials", "Auth"],
+  // The name of a status, beside what happened.
+  [undefined, "Bad Gateway", "Overloaded"],
+  [502, "Bad Gateway: connection reset by the other side", "Network"],
+  [undefined, "litellm.BadGatewayError: no body", "Overloaded"],
+  [undefined, '[POST] "https://example.com/chat": 421 Misdirected Request', "PermanentNetwork"],
+  [undefined, "write EPROTO 1234", "Network"],
+  // A model that is off, and a membership for it.
+  [403, "Model is disabled", "ModelNotFound"],
+  [403, "This model requires a Pro membership", "ModelNotFound"],
+  // Google's reasons for a blocked prompt.
+  [undefined, "No candidates by Gemini: BlockedReason.SPII", "ContentPolicy"],
+  [undefined, "No candidates by Gemini: BlockedReason.IMAGE_SAFETY", "ContentPolicy"]
 ]
 
 describe("words of one reason in a sentence of another", () => {
@@ -107,6 +149,36 @@ describe("words of one reason in a sentence of another", () => {
     for (const provider of ["", "other", "proxy"]) {
       assert.notStrictEqual(Classifier.failureOf(closed, { provider }).reason._tag, "Auth")
     }
+  })
+
+  it("uses the error inside of a gateway's, whatever the order of its fields", () => {
+    const inner = { error: { code: 400, message: "messages.0: unknown role", status: "INVALID_ARGUMENT" } }
+    const message = `All accounts failed. Last error: HTTP 400: ${JSON.stringify(inner)}`
+    const orders = [
+      { message, status: 429 },
+      { status: 429, message }
+    ]
+    for (const outer of orders) {
+      assert.strictEqual(Classifier.failureOf({ message: JSON.stringify(outer) }).reason._tag, "Format")
+    }
+  })
+
+  it("uses what the provider said behind OpenRouter, if it said anything", () => {
+    const reason = (raw: string) =>
+      Classifier.failureOf({
+        statusCode: 400,
+        responseBody: { error: { message: "Provider returned error", code: 400, metadata: { raw } } }
+      }).reason._tag
+    assert.strictEqual(reason(JSON.stringify({ error: { message: "Wrong params" } })), "Format")
+    assert.strictEqual(reason("ERROR"), "Unknown")
+  })
+
+  it("blames the request for the id of a tool call", () => {
+    const { reason } = Classifier.failureOf({
+      statusCode: 400,
+      message: "The last message has an unexpected tool call id"
+    })
+    assert.deepInclude(reason, { _tag: "Format", side: "request" })
   })
 
   it("blames the response for a wrong tool call, and the request for a tool result that cannot be sent", () => {

@@ -33,6 +33,13 @@ export const signals: ReadonlyArray<readonly [error: unknown, reason: string, pr
   [code("account_deactivated", 401), "Auth"],
   [code("API_KEY_INVALID", 400), "Auth"],
   [code("content_filter", 400), "ContentPolicy"],
+  [
+    { statusCode: 200, responseBody: '{"candidates":[{"finishReason":"IMAGE_RECITATION"}]}' },
+    "ContentPolicy"
+  ],
+  [{ statusCode: 403, message: "Why have I been blocked?" }, "PermanentNetwork"],
+  [{ statusCode: 403, message: "This model requires a Pro membership" }, "ModelNotFound"],
+  [{ statusCode: 400, message: "BadRequestError: stopped due to an internal error" }, "ServerError"],
   [code("overloaded_error"), "Overloaded"],
   [code("unsupported_parameter", 404), "Format"],
   [code("rate_limit_error"), "RateLimit"],

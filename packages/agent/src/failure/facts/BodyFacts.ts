@@ -273,8 +273,15 @@ export const walk = (value: unknown, seen: Seen, nesting = 0): void => {
   if (isList(value)) {
     for (const item of itemsOf(value, maxItems)) walk(item, seen, nesting + 1)
   } else {
-    for (const key of keysOf(value, maxKeys)) walkField(value, key, seen, nesting)
+    // An object's own code and status come before those of the error inside it, so that the innermost are the last.
+    const keys = keysOf(value, maxKeys).toSorted((a, b) => Number(isInner(a)) - Number(isInner(b)))
+    for (const key of keys) walkField(value, key, seen, nesting)
   }
+}
+
+const isInner = (key: string): boolean => {
+  const meaning = meanings.get(key.toLowerCase())
+  return meaning?.text === true || meaning?.nesting === true
 }
 
 /** Walks one field of an object if its key is known. */

@@ -4,7 +4,7 @@
  * A phrase is a piece of a sentence. Case does not matter. Only whole words match, so that "rate" is not found in
  * "generate" nor "key" in "keyword". Three signs are special:
  *
- * - `…` matches up to {@link gap} characters of anything;
+ * - `…` matches up to {@link gap} characters of the same sentence;
  * - `(a|b)` matches one of several alternatives, the last of which may be empty; groups do not nest;
  * - `*` at the end of a word matches any ending of it.
  *
@@ -142,7 +142,7 @@ const formOf = (source: string): RegExp => {
       .join("")
     return `${edge(elements[0], 0, "(?<!\\w)")}(${body})${edge(elements.at(-1), -1, "(?!\\w)")}`
   })
-  return new RegExp(forms.join(`.{0,${gap}}?`))
+  return new RegExp(forms.join(`(?:[^.!?]|[.!?](?! )){0,${gap}}?`))
 }
 
 const bestAnchors = (source: string): ReadonlyArray<string> | undefined => {

@@ -70,7 +70,7 @@ const closing = new RegExp(
 /** A status beside its HTTP name, or in square brackets. */
 const named = new RegExp(
   String.raw`(?<![\w.])(?:(400)(?= bad request)|(401)(?= unauthorized)|(402)(?= payment)|(403)(?= forbidden)|(404)(?= not found)` +
-    String.raw`|(413)(?= (?:payload|request entity|content) too)|(422)(?= unprocessable)|(429)(?= too many)|(500)(?= internal)` +
+    String.raw`|(413)(?= (?:payload|request entity|content) too)|(421)(?= misdirected)|(422)(?= unprocessable)|(429)(?= too many)|(500)(?= internal)` +
     String.raw`|(502)(?= bad gateway)|(503)(?= service)|(504)(?= gateway)|\[([45]\d\d)\])`
 )
 

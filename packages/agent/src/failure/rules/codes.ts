@@ -19,6 +19,20 @@ import {
   revoked
 } from "./reasons.ts"
 
+/** Reasons that Google publishes for a blocked prompt or a blocked answer. */
+const blocks = [
+  "PROHIBITED_CONTENT",
+  "IMAGE_PROHIBITED_CONTENT",
+  "IMAGE_RECITATION",
+  "IMAGE_SAFETY",
+  "MODEL_ARMOR",
+  "BLOCKLIST",
+  "JAILBREAK",
+  "RECITATION",
+  "SAFETY",
+  "SPII"
+]
+
 /** The more specific meaning comes first, because a body may have both a code and a type. */
 export const codes: ReadonlyArray<Rule.Rule> = [
   Rule.code({
@@ -170,14 +184,10 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "invalid_prompt",
       "moderation_blocked",
       "safety_error",
-      "PROHIBITED_CONTENT",
-      "IMAGE_SAFETY",
-      "SAFETY",
-      "RECITATION",
-      "BLOCKLIST",
       "image_content_policy_violation",
       "cyber_policy",
-      "sensitive_words_detected"
+      "sensitive_words_detected",
+      ...blocks
     ],
     reason: contentPolicy
   }),
@@ -189,14 +199,7 @@ export const codes: ReadonlyArray<Rule.Rule> = [
       "end/content_filter",
       "end/content_filtered",
       "end/guardrail_intervened",
-      "end/safety",
-      "end/recitation",
-      "end/prohibited_content",
-      "end/blocklist",
-      "end/spii",
-      "end/image_safety",
-      "end/jailbreak",
-      "end/model_armor"
+      ...blocks.map((code) => `end/${code}`)
     ],
     signal: "body",
     reason: contentPolicy

@@ -190,6 +190,7 @@ export const connection: ReadonlyArray<Rule.Rule> = [
       "EADDRNOTAVAIL",
       "ENOTCONN",
       "EPIPE",
+      "EPROTO",
       "UND_ERR_SOCKET",
       "ERR_STREAM_PREMATURE_CLOSE",
       "ERR_HTTP2_STREAM_ERROR",

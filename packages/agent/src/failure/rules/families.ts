@@ -117,7 +117,7 @@ export const families: ReadonlyArray<Rule.Rule> = [
     "capacity",
     "The sentence is about a busy server.",
     [
-      "(capacity|busy|overload|saturated|unavailable|maintenance|offline|down|not ready|warming up|starting up|queue|queued)"
+      "(capacity|busy|overload|saturated|unavailable|maintenance|offline|down|not ready|warming up|starting up|queue|queued|bad gateway)"
     ],
     overloaded,
     vague

@@ -24,6 +24,7 @@ export const headers: ReadonlyArray<Rule.Rule> = [
       "attention required! | cloudflare",
       "you have been blocked",
       "let them know you were blocked",
+      "(why have i been blocked|cdn-cgi/challenge-platform)",
       "(checking|verifying) (your browser|you are human|that you are human)",
       "verify (you are|that you are|you're) (human|not a robot)",
       "security checkpoint",
@@ -31,6 +32,7 @@ export const headers: ReadonlyArray<Rule.Rule> = [
       "incapsula incident",
       "the request could not be satisfied"
     ],
+    unless: ["being rate limited"],
     when: ({ status }) => status === undefined || status === 403 || status === 429 || status === 503,
     reason: permanentNetwork
   })

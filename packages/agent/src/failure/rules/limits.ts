@@ -49,20 +49,13 @@ export const limits: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "limit/google-quota",
     why: 'Google and Alibaba also say "check your plan and billing" for quotas per minute and per day.',
-    phrases: ["exceeded your current quota", "quota exceeded for", "(quotaid|quotametric|quotafailure)"],
+    phrases: ["exceeded your current quota", "(quotaid|quotametric|quotafailure)"],
     when: ({ text, codes }, provider) =>
       google.some((name) => provider.includes(name)) ||
       codes.includes("resource_exhausted") ||
       /ai\.google\.dev|googleapis\.com|google\.rpc|google\.api_core|gemini|resource_exhausted|aliyun|alibaba|dashscope/.test(
         text
       ),
-    reason: rateLimit
-  }),
-  Rule.text({
-    id: "limit/allocated",
-    why: "DashScope's name for an account's limit per minute.",
-    phrases: ["allocated quota exceeded", "request rate increased too quickly"],
-    unless: ["free (allocated|tier)"],
     reason: rateLimit
   }),
   Rule.text({
@@ -94,15 +87,12 @@ export const limits: ReadonlyArray<Rule.Rule> = [
       "(used up|run out of|ran out of|out of) (your |)(points|credits|quota|balance|usage)",
       "(purchase|buy|add|top up|requires more|never purchased) (more |)credits",
       "exceeded your current quota",
-      "check your plan and billing*",
       "payment (required|method|overdue|failed)",
       "(account|subscription|billing|invoice)…(overdue|arrears|not active|inactive|unpaid|past due|delinquent|good standing)",
       "(subscription|plan|trial|membership|package) (has |is |was |)(already |)(expired|ended|lapsed)",
       "(inactive|expired|canceled|cancelled|no active) (subscription|plan|membership)",
       "(exhausted|exceeded|used up)…(free tier|free trial|trial) (quota|credits|allowance)",
-      "(in arrears|overdue payment)",
       "(please|to|must) recharge",
-      "recharge (your|the) (account|balance|wallet)",
       "top up",
       "enable billing",
       "payment instrument",
@@ -144,14 +134,14 @@ export const limits: ReadonlyArray<Rule.Rule> = [
       "(engine|server|service|model|system|upstream) (is |)(currently |temporarily |too |)(busy|saturated)",
       "(server|service|we are|we're) (is |)busy",
       "no (healthy|available|free|idle) (upstream|backend|instances|providers|servers|workers|replicas|slot|slots)",
+      "(no auth available|no available account|no available accounts|auth_unavailable)",
       "no (slot|slots|workers|instances|replicas|servers) (are |is |currently |)available",
       "(slot|slots|worker|workers|instances|replicas|backends) (is |are |)(currently |temporarily |)(unavailable|busy)",
       "worker*…request limit reached",
-      "model…(is |)(currently |)loading",
+      "model…(is|currently|still) loading",
       "scaling up",
       "maximum pending requests exceeded",
       "queue…full",
-      "bad gateway",
       "service (is |)(temporarily |currently |)unavailable",
       "temporarily (unavailable|not available|offline|out of service|down)",
       "(unavailable|not available|maintenance)…(try again|retry|come back|check back|again) (later|shortly|soon|in|after)",
@@ -169,7 +159,7 @@ export const limits: ReadonlyArray<Rule.Rule> = [
       "context",
       "tokens",
       "(in|for|to|on|with) (your |this |the |)(country|region|location|account|plan|key|project|organization|tier|subscription)",
-      "(activate|subscribe|enable|closed or)"
+      "(activate|subscribe|enable|closed or|only allows)"
     ],
     reason: overloaded
   })
@@ -187,7 +177,7 @@ export const rates: ReadonlyArray<Rule.Rule> = [
       "too many concurrent",
       "(usage|message|request|quota|resource) (limit|cap|quota) (reached|exceeded|hit)",
       "(reached|hit|exceeded) (your|the|its) (usage|message|request|rate|quota|limit|session|token)…(limit|quota|cap)",
-      "(limit|quota) (will |)(be |)(reset|resets|resetting|replenished)",
+      "(limit|quota|usage) (will |)(be |)(reset|resets|resetting|replenished)",
       "quota (exceeded|exhausted|limit|reached|is exhausted|has been exceeded)",
       "(exceeded|exhausted|used up)…(quota|allowance|allocation)",
       "(free|your|plan|monthly|weekly|daily) usage exceeded",
@@ -195,7 +185,7 @@ export const rates: ReadonlyArray<Rule.Rule> = [
       "(reached|hit|exceeded) (your|the|its) (usage |)(limit|limits)",
       "limit…resets",
       "resource (has been |)exhausted",
-      "slow down",
+      "(slow down|request rate increased too quickly)",
       "concurren* (limit|request|requests)…(exceed|exceeded|reached|limit|many)",
       "limiting requests",
       "(cooling down|cooldown|model_cooldown)"

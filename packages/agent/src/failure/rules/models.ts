@@ -49,8 +49,6 @@ export const models: ReadonlyArray<Rule.Rule> = [
       "deployment…(does not exist|not found|doesn't exist)",
       "not found for api version",
       "(try|need to|must) (pull|pulling) (it|the model)",
-      "is a chat model and not supported",
-      "model is only supported in",
       "(does not|doesn't) work with the specified model",
       "not servable",
       "specified version does not exist",
@@ -70,7 +68,7 @@ export const models: ReadonlyArray<Rule.Rule> = [
       "(could not|cannot|unable to|failed to) (auto |)(resolve|determine|infer|map|route to|route) (a |an |the |any |)(provider|model|deployment|channel)",
       "(could not route to|no route for) ",
       "on-demand throughput",
-      "model (is |was |has been |)unloaded",
+      "model (is |was |has been |)(unloaded|disabled)",
       "endpoint…(is not running|not running|is stopped|is paused|scaled to zero|currently closed|is closed)"
     ],
     unless: [
@@ -91,6 +89,7 @@ export const models: ReadonlyArray<Rule.Rule> = [
     id: "model/load",
     why: "A local server cannot load the requested model. With a 5xx the server itself failed.",
     phrases: ["(failed|unable|could not|cannot) (to |)load (the |)model"],
+    unless: ["(error loading model|rpc error)"],
     when: ({ said, status }) => (said ?? status ?? 0) < 500,
     reason: modelNotFound
   }),
@@ -117,7 +116,8 @@ export const models: ReadonlyArray<Rule.Rule> = [
       "gated (repo|model|repository)",
       "not in the authorized list",
       "(activate|enable|subscribe to|subscribed to|opt in to|opted in to) the (corresponding |specified |requested |)model",
-      "subscription for (the|this) model"
+      "subscription for (the|this) model",
+      "this model requires a"
     ],
     unless: ["not authorized to perform: "],
     reason: modelNotFound
@@ -149,7 +149,6 @@ export const keys: ReadonlyArray<Rule.Rule> = [
     id: "auth/key",
     why: "The error calls the key or token invalid, missing or expired.",
     phrases: [
-      "authentication is…not supported",
       "lacks the required",
       "(invalid|incorrect|wrong|missing|expired|bad|malformed|no|unauthorized|unknown|unrecognized) (or missing |or expired |x-api-key |or invalid |anthropic |openai |google |azure |gemini |proxy |virtual |bearer |authentication |auth |oauth |access |security |provided |)(api key|api-key|apikey|api_key|api token|x-api-key|token|key|credential|credentials|bearer|authentication|authorization|auth|subscription key|signature version)",
       "(api key|api-key|apikey|api_key|x-api-key|credentials|credential|access token|oauth token|bearer token|security token|jwt|auth token|authentication token|refresh token|session)…(invalid|not valid|is not valid|expired|incorrect|missing|not found|is required|required|not provided|unauthorized|not authorized|wrong|not set|rejected|malformed|does not exist|is invalid)",
@@ -158,23 +157,19 @@ export const keys: ReadonlyArray<Rule.Rule> = [
       "(authentication|authorization|authorisation|oauth|login|token verification) (failed|failure|error|required|fails|has expired|is required|expired|header)",
       "(not logged in|/login|log in again|re-authenticate|reauthenticate|reauthentication|login required)",
       "user not found",
+      "verify your (account|identity|email|phone)",
       "(token|session) (is |has |was |)(expired|not set)",
       "(only allows|only accepts|only permits|only be used)…(client|clients|from|within|members)",
       "unauthorized",
       "access denied",
       "(not authorized|not permitted|not allowed|unauthorized) (to|for) (perform|access|use|call|invoke|sign|make|this)",
       "(does not|do not|doesn't|don't|no|lack|lacks|insufficient|missing|without|denied|not have|sufficient|must have|need|needs|requires)…permission*",
-      "permission '…' denied",
       "(is|are) only authorized for",
-      "login fail*",
       "must be a member of",
       "(organization|organisation|org) policy constraint",
       "(country|region|territory|location)…not supported",
       "not available in your (country|region|location)",
-      "could not resolve…credentials",
-      "(retrieving|retrieve|fetching|loading|locate|find|refresh|refreshing|sourced|obtain|acquire)…(credentials|credential)",
       "(credentials|credential) (refresh failed|provider failed|chain|could not be|were not found|not be found|was not found|unavailable|provider returned)",
-      "(credentials|credential)…(could not|cannot|not) be (sourced|found|loaded|resolved|retrieved|refreshed)",
       "(defaultazurecredential|chainedtokencredential|managedidentitycredential|environmentcredential|defaultcredentialserror)",
       "forbidden"
     ],
@@ -190,16 +185,6 @@ export const keys: ReadonlyArray<Rule.Rule> = [
       "(key|token)(\"|'|`|) in (request|object|body|payload|json|grammar|schema)",
       "invalid token (id|ids|in|at|index)"
     ],
-    reason: auth
-  }),
-  Rule.text({
-    id: "auth/permission",
-    why: "The words are about the caller. The operating system uses the same words about a file.",
-    phrases: ["permission (denied|error|to access|to perform|on resource)"],
-    unless: ["(eacces|eperm|errno)"],
-    when: ({ status, text }) =>
-      status !== undefined ||
-      /consumer|resource|project|scope|credential|caller|api|account|organization/.test(text),
     reason: auth
   })
 ]

@@ -61,7 +61,8 @@ export const wrappers: ReadonlyArray<Rule.Rule> = [
     id: "wrapper/openrouter",
     why: "OpenRouter's sentence for any upstream error. With a 400 the side that failed is unknown.",
     phrases: ["provider returned error"],
-    when: ({ status }) => status === undefined || status === 400,
+    when: ({ message, status }) =>
+      /provider returned error\W*$/i.test(message) && (status === undefined || status === 400),
     reason: unknown
   })
 ]
@@ -105,7 +106,7 @@ export const names: ReadonlyArray<Rule.Rule> = [
   Rule.code({
     id: "name/unavailable",
     why: "The client's class for 503.",
-    codes: ["ServiceUnavailableError", "service_unavailable", "service_unavailable_error"],
+    codes: ["BadGatewayError", "ServiceUnavailableError", "service_unavailable", "service_unavailable_error"],
     inText: true,
     reason: overloaded
   }),

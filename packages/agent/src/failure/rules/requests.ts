@@ -41,22 +41,18 @@ export const requests: ReadonlyArray<Rule.Rule> = [
     phrases: [
       "(tool_use|tool_result|tool_calls|tool_call_id|tool calls)…(without|must|found|did not|not found|unexpected|missing|unique|should|require|requires)",
       "(tool_call_ids|tool_use ids)",
-      "(invalid|missing) signature…thinking",
       "(thinking|redacted_thinking|thinking_blocks|reasoning_content)…(cannot be modified|must|expected|required|invalid|missing|should)",
       "(invalid|bad|malformed) (schema|parameter|parameters|argument|arguments|json|value|type|role|param|params|setting|settings|input|request body|json schema|message|messages|image|url)",
       "(unsupported|unknown|unrecognized|unexpected|missing|invalid|required|extra) (request |required |url |)(parameter|parameters|argument|arguments|field|fields|value|property|inputs|role|keyword|key|keys|media type)",
       "(is|are|was|were) (not |a |un|)(required|supported|permitted|allowed|unsupported) (property|parameter|field|with this model|by this model|for this model|when)",
-      "field required",
       "(does not|doesn't|do not|not) support (assistant|embedding|tools|tool|function|functions|image|images|system|streaming|prefill|parameters|developer|response|json|vision|thinking|temperature|audio|video|multi)*",
       "(function call|function response|function calling|function_call|functioncall|thought_signature|thought signature)",
       "(roles|messages)…alternat*",
       "(contents|messages|input|prompt|parts) (is not specified|is empty|are empty|cannot be empty|must not be empty|should not be empty)",
-      "required following item",
       "missing data required for",
-      "schema is (invalid|not valid)",
       "streaming is (strongly recommended|required)",
       "expected (toolresult|tooluse|last role)…",
-      "tool call id was",
+      "tool call (id|ids)",
       "tool choice requires",
       "(failed|unable|could not|cannot|error) (to |)(deserialize|validate|process image|download|decode image)",
       "(validation|schema) (error|errors|failed)",
@@ -65,23 +61,6 @@ export const requests: ReadonlyArray<Rule.Rule> = [
     ],
     unless: ["unexpected token", "response (format is|could not)", "type validation failed"],
     when: mayBeRequest,
-    reason: badRequest
-  }),
-  Rule.text({
-    id: "format/wording",
-    why: "Something is invalid: a field of the request, if the text mentions a server or the name of a field.",
-    phrases: [
-      "must be (a |an |valid |followed |non-empty|non empty|one of|unique|of type|provided|set|at least|at most|in|greater|less|positive|specified|string|object|array|between|alternate|the last|immediately)*",
-      "must (not|have|contain|start|end|precede|alternate|match|include|follow|respond|immediately)",
-      "should (be|have|not|contain|match|start|end|only)"
-    ],
-    unless: ["unexpected token", "response (format is|could not)"],
-    when: (facts) =>
-      mayBeRequest(facts) &&
-      (facts.status !== undefined ||
-        /message|tool|param|schema|role|max_tokens|field|argument|propert|prompt|conversation|invalid_request/.test(
-          facts.text
-        )),
     reason: badRequest
   }),
   Rule.text({

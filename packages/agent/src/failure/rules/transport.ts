@@ -6,9 +6,20 @@ import * as Rule from "./Rule.ts"
 import type { ErrorFacts } from "../facts/ErrorFacts.ts"
 import { cancelled, network, serverError, timeout } from "./reasons.ts"
 
-const firstOrTotal = ({ text }: ErrorFacts) => (text.includes("headers") ? timeout.firstToken : timeout.total)
+/**
+ * A rule on words that mean a broken connection only as a whole message or a part of one: "TypeError: terminated",
+ * "Stream error: terminated (caused by …)". A time limit that broke the connection is more specific.
+ */
+const whole = (id: string, why: string, words: string, anchors: ReadonlyArray<string>): Rule.Rule => {
+  const form = new RegExp(`(?:^|[:"'({] ?)(${words})(?:$|["',;:)}]| ?[(|]| at |\\.(?: |$))`)
+  const find = ({ text }: ErrorFacts) => (/timed?[- ]?out/.test(text) ? undefined : form.exec(text)?.[1])
+  return Rule.rule({ id: `transport/${id}`, why, reason: network }, "text", find, anchors)
+}
 
-/** Time limits of a server or a client, which no status and no wrapper states more precisely. */
+const firstOrTotal = ({ text }: ErrorFacts) =>
+  /headers|first token/.test(text) ? timeout.firstToken : timeout.total
+
+/** Time limits of a server or a client, and crashes, which no status and no wrapper states more precisely. */
 export const deadlines: ReadonlyArray<Rule.Rule> = [
   Rule.text({
     id: "transport/context-canceled",
@@ -23,9 +34,15 @@ export const deadlines: ReadonlyArray<Rule.Rule> = [
       "deadline (exceeded|reached|expired|has passed)",
       "deadline of…exceeded",
       "-second deadline",
-      "awaiting headers"
+      "(awaiting headers|no first token)"
     ],
     reason: firstOrTotal
+  }),
+  Rule.text({
+    id: "transport/panic",
+    why: "The server's process crashed, whatever it was doing.",
+    phrases: ["panic: ", "due to an internal error"],
+    reason: serverError
   })
 ]
 
@@ -38,7 +55,7 @@ export const timeLimits: ReadonlyArray<Rule.Rule> = [
     id: "transport/time-limit",
     why: "A time limit was exceeded, not only mentioned next to another limit.",
     phrases: [
-      "(exceeded|exceeds|past|missed|hit) (deadline|time limit|timeout)",
+      "(exceeded|exceeds|past|missed|hit) (deadline|time limit|*timeout*)",
       "(exceeded|exceeds|past|missed|hit) (the |its |our |)* (deadline|time limit|timeout)",
       "(killed|stopped) by timeout"
     ],
@@ -71,23 +88,13 @@ export const unreachable: ReadonlyArray<Rule.Rule> = [
     ],
     reason: network
   }),
-  Rule.rule(
-    {
-      id: "transport/terminated",
-      why: "undici's only word for a connection that broke mid-response. Inside a sentence it may mean anything that ended.",
-      reason: network
-    },
-    "text",
-    ({ text }) => (terminated.test(text) ? "terminated" : undefined),
+  whole(
+    "terminated",
+    "undici's only word for a connection that broke mid-response. Inside a sentence it may mean anything that ended.",
+    "terminated",
     ["terminated"]
   )
 ]
-
-/**
- * "terminated" as a whole message or a part of one: "TypeError: terminated", "Stream error: terminated (caused by
- * …)".
- */
-const terminated = /(?:^|[:"'({] ?)terminated(?:$|["',;:)}]| ?[(|]| at |\.(?: |$))/
 
 export const transport: ReadonlyArray<Rule.Rule> = [
   Rule.text({
@@ -130,7 +137,7 @@ export const transport: ReadonlyArray<Rule.Rule> = [
       "connection (was |is |has been |unexpectedly |forcibly |prematurely |)(refused|reset|closed|aborted|lost|broken|dropped|interrupted|terminated|failed|ended|severed|error|errored|failure)",
       "(socket|connection) hang up",
       "websocket (was |is |has been |connection |connection was |)(closed|disconnected|terminated|error)",
-      "error decoding response body",
+      "error (decoding response body|sending request)",
       "socket (closed|connection was closed|disconnected|error|ended)",
       "other side closed",
       "premature close",
@@ -158,15 +165,12 @@ export const transport: ReadonlyArray<Rule.Rule> = [
     ],
     reason: network
   }),
-  Rule.text({
-    id: "transport/fetch",
-    why: "General sentences of fetch for a broken connection.",
-    phrases: [
-      "(fetch failed|failed to fetch|networkerror|network error|network failure|network request failed|network connection|network issue|load failed|error sending request|network problem)",
-      "network…(lost|offline|changed|error)"
-    ],
-    reason: network
-  }),
+  whole(
+    "fetch",
+    "All that browsers, Node and axios say of a broken connection.",
+    "(?:load|fetch|network request) failed|failed to fetch|network ?error(?: when attempting to fetch resource)?",
+    ["failed", "network", "networkerror"]
+  ),
   Rule.text({
     id: "transport/cancelled",
     why: "The request was cancelled.",
@@ -188,7 +192,7 @@ export const transport: ReadonlyArray<Rule.Rule> = [
       "(unexpected|unknown|unhandled|internal) (server |api |)(error|exception) (occurred|has occurred)",
       "an error occurred while processing your request",
       "(runner|process|worker|engine|server|model) (process |loop |core |)(has |is |)(unexpectedly |)(crashed|terminated|stopped|died|exited|dead)",
-      "(out of memory|cuda error|cudamalloc|segmentation fault|core dumped|unable to allocate|sigkill|oom|enginedeaderror|asyncenginedeaderror|ggml_assert|panic: )",
+      "(out of memory|cuda error|cudamalloc|segmentation fault|core dumped|unable to allocate|sigkill|oom|enginedeaderror|asyncenginedeaderror|ggml_assert)",
       "(runner|process|worker|engine|server)…exit (status|code)",
       "(model runner|llama runner|llama-server)…(stopped|terminated|crashed|exited|failed|exit)",
       "error loading model",
