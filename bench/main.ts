@@ -4,6 +4,7 @@ import { breaker } from "./breaker.ts"
 import { classifier } from "./classifier.ts"
 import { compaction } from "./compaction.ts"
 import { delivery } from "./delivery.ts"
+import { durable } from "./durable.ts"
 import { failover } from "./failover.ts"
 import { compare, update } from "./figures.ts"
 import { guard } from "./guard.ts"
@@ -33,6 +34,7 @@ const benches: Readonly<Record<string, Bench>> = {
   },
   compaction: { what: "tier 1 on 10,000 messages, beside LangChain and the AI SDK", run: compaction },
   delivery: { what: "the outbox, beside raw JetStream and raw appends with fsync", run: delivery },
+  durable: { what: "durable runs on PostgreSQL and SQLite, beside DBOS", run: durable },
   failover: { what: "a model without I/O, raw and behind Failover.layer", run: failover },
   http: { what: "calls over HTTP, beside the AI SDK, and a gateway beside Portkey's", run: http },
   guard: { what: "the loop detector: asked before a tool call, told after it", run: guard },

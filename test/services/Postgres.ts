@@ -1,4 +1,4 @@
-/** A PostgreSQL server of the test's own, without durability: it is asked about rules, not about its disk. */
+/** A PostgreSQL server of the test's own. */
 import { PgClient } from "@effect/sql-pg"
 import { Effect } from "effect"
 import type { Scope } from "effect"
@@ -17,9 +17,13 @@ const user = (() => {
   return { uid: idOf("-u"), gid: idOf("-g") }
 })()
 
-/** A server that runs, and a client layer for one of its databases. */
-export const running: Effect.Effect<Server.Program, Server.ServerFailed, Scope.Scope> = Effect.gen(
-  function* () {
+/** A server that runs. */
+export const started = ({
+  fsync
+}: {
+  readonly fsync: boolean
+}): Effect.Effect<Server.Program, Server.ServerFailed, Scope.Scope> =>
+  Effect.gen(function* () {
     const port = yield* Server.freePort
     const folder = yield* Server.folder
     const data = join(folder, "data")
@@ -29,7 +33,12 @@ export const running: Effect.Effect<Server.Program, Server.ServerFailed, Scope.S
       ...user
     })
     const args = ["-D", data, "-p", String(port), "-c", "listen_addresses=127.0.0.1", "-k", folder]
-    const program = yield* Server.program(port, "postgres", [...args, "-c", "fsync=off"], user)
+    const program = yield* Server.program(
+      port,
+      "postgres",
+      [...args, "-c", `fsync=${fsync ? "on" : "off"}`],
+      user
+    )
     yield* program.start
     // Its port is open before it takes connections.
     const hello = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT 1`)
@@ -37,8 +46,10 @@ export const running: Effect.Effect<Server.Program, Server.ServerFailed, Scope.S
       Effect.mapError((error) => new Server.ServerFailed({ message: String(error) }))
     )
     return program
-  }
-)
+  })
+
+/** A server without durability: it is asked about rules, not about its disk. */
+export const running = started({ fsync: false })
 
 export const client = ({ port }: Server.Program, options: { readonly maxConnections?: number } = {}) =>
   PgClient.layer({ host: "127.0.0.1", port, username: "outlast", database: "postgres", ...options })

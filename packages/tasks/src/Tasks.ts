@@ -305,15 +305,17 @@ const make = (
 
   const result = (id: string): ReturnType<Service["result"]> =>
     Effect.gen(function* () {
+      const endsHere = yield* worker?.listen(id) ?? Effect.succeed(Effect.never)
       while (true) {
         const row = yield* found(id)
         if (ended.has(row.state._tag) && row.result !== undefined) {
           const result = yield* read(resultJson, row.result)
           return result._tag === "Ended" ? result.outcome : yield* Effect.fail(result.failure)
         }
-        yield* Effect.sleep(poll)
+        // Other processes end tasks, too.
+        yield* Effect.raceFirst(Effect.sleep(poll), endsHere)
       }
-    })
+    }).pipe(Effect.scoped)
 
   return {
     submit: (task) =>

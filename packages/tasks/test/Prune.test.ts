@@ -33,12 +33,13 @@ const worked = (keys: ReadonlyArray<string>) => {
 const rowsOfEngine = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ readonly n: number }>`SELECT
-    (SELECT COUNT(*) FROM cluster_messages) + (SELECT COUNT(*) FROM cluster_replies) AS n`
+    (SELECT COUNT(*) FROM cluster_messages) + (SELECT COUNT(*) FROM cluster_replies)
+    + (SELECT COUNT(*) FROM outlast_steps) AS n`
   return row?.n
 })
 
 it.effect(
-  "a prune that died after any statement can be repeated, and leaves no rows of the engine",
+  "a prune that died after any statement can be repeated, and leaves neither steps nor rows of the engine",
   () =>
     Effect.gen(function* () {
       for (let at = 1; ; at++) {

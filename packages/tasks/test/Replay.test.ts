@@ -35,13 +35,13 @@ const life = (own: Agents.World, turns: number, before?: Effect.Effect<void>) =>
 
 const database = SqliteClient.layer({ filename: ":memory:" })
 
-/** Rows and bytes of all tables. */
+/** Rows of the engine and of steps, and the bytes of steps. */
 const stored = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ readonly rows: number; readonly bytes: number }>`SELECT
-    (SELECT COUNT(*) FROM cluster_messages) + (SELECT COUNT(*) FROM cluster_replies) AS rows,
-    (SELECT SUM(LENGTH(payload)) FROM cluster_messages) + (SELECT SUM(LENGTH(payload)) FROM cluster_replies)
-      AS bytes`
+    (SELECT COUNT(*) FROM cluster_messages) + (SELECT COUNT(*) FROM cluster_replies)
+      + (SELECT COUNT(*) FROM outlast_steps) AS rows,
+    (SELECT SUM(LENGTH(reply)) FROM outlast_steps) AS bytes`
   return { rows: row?.rows ?? 0, bytes: row?.bytes ?? 0 }
 })
 
@@ -61,7 +61,7 @@ it.effect(
     Effect.gen(function* () {
       const [short, middle, long] = [yield* afterTurns(10), yield* afterTurns(15), yield* afterTurns(25)]
       assert.strictEqual(long.rows - middle.rows, 2 * (middle.rows - short.rows))
-      // Ids of the engine: a few bytes.
+      // Numbers of turns: a few bytes.
       assert.approximately((long.bytes - middle.bytes) / (2 * (middle.bytes - short.bytes)), 1, 0.02)
     }),
   60_000

@@ -19,7 +19,8 @@ import { SqlClient } from "effect/sql"
 import * as SqlStore from "../store/sql/SqlStore.ts"
 import { kept, StoreOutage } from "../store/StoreOutage.ts"
 import type { EffectRecord } from "../state/TaskState.ts"
-import { Reply } from "../workflow/Reply.ts"
+import type { Reply } from "../workflow/Reply.ts"
+import { replyJson } from "../workflow/Reply.ts"
 
 export interface Service {
   /** Says that this process lives. */
@@ -40,8 +41,6 @@ export const Holders: Context.Reference<Service | undefined> = Context.Reference
   "@outlast/tasks/cluster/Holders",
   { defaultValue: () => undefined }
 )
-
-const replyJson = Schema.fromJsonString(Schema.toCodecJson(Reply))
 
 /** Time between two looks for a reply. */
 const poll = "250 millis"

@@ -5,12 +5,16 @@ import { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "../stat
 import type { EffectRecord } from "../state/TaskState.ts"
 import { decisionKey, ended } from "../state/TaskState.ts"
 import type { Report, Row, Service, Wait } from "./TaskStore.ts"
-import { agentOf, TaskStore, waitingFor } from "./TaskStore.ts"
+import { agentOf, lost, TaskStore, waitingFor } from "./TaskStore.ts"
 
 const queued = { _tag: "Queued", position: 0 } as const
 
 const make = (): Service => {
   const rows = new Map<string, Types.Mutable<Row>>()
+  /** The process that runs each task, by the task's id. */
+  const runners = new Map<string, string>()
+  /** Of each generation of a task. */
+  const steps = new Map<string, Map<string, string>>()
   const effects = new Map<string, EffectRecord>()
   let seq = 0
   const all = (): ReadonlyArray<Row> => [...rows.values()].toSorted((a, b) => a.seq - b.seq)
@@ -21,6 +25,14 @@ const make = (): Service => {
     const row = rows.get(id)
     return row !== undefined && row.generation === generation && isOpen(row) ? row : undefined
   }
+  const stepsOf = (id: string, generation: number): Map<string, string> => {
+    const key = `${id}#${generation}`
+    const known = steps.get(key) ?? new Map<string, string>()
+    steps.set(key, known)
+    return known
+  }
+  const isRunBy = (id: string, generation: number, runner: string): boolean =>
+    live(id, generation) !== undefined && runners.get(id) === runner
   const countOf = (is: (row: Row) => boolean): number => {
     let n = 0
     for (const row of rows.values()) if (is(row)) n++
@@ -126,6 +138,14 @@ const make = (): Service => {
         const row = live(id, generation)
         if (row !== undefined) row.started = true
       }),
+    claim: (id, generation, runner) =>
+      Effect.sync(() => {
+        const row = live(id, generation)
+        if (row === undefined) return Option.none()
+        runners.set(id, runner)
+        Object.assign(row, { started: true, parked: false })
+        return Option.some(copy(row))
+      }),
     report: (reports) => report(reports, () => true),
     reportQueued: (reports) => report(reports, ({ started, state }) => !started && state._tag === "Queued"),
 
@@ -148,11 +168,6 @@ const make = (): Service => {
         if (row === undefined) return
         row.parked = true
         if (row.wait === undefined) row.state = state
-      }),
-    unpark: (id, generation) =>
-      Effect.sync(() => {
-        const row = live(id, generation)
-        if (row !== undefined) row.parked = false
       }),
     finish: ({ id, generation, state, result, costUsd, at }) =>
       Effect.sync(() => {
@@ -231,16 +246,31 @@ const make = (): Service => {
           const row = rows.get(id)
           if (row === undefined || row.generation !== generation || isOpen(row)) continue
           rows.delete(id)
+          runners.delete(id)
+          for (let n = 1; n <= generation; n++) steps.delete(`${id}#${n}`)
           for (const [key, { task }] of effects) if (task === id) effects.delete(key)
           removed++
         }
         return removed
       }),
 
+    steps: (id, generation) => Effect.sync(() => new Map(stepsOf(id, generation))),
+    record: ({ task, generation, name, reply, runner }) =>
+      Effect.sync(() => {
+        const stored = stepsOf(task, generation)
+        const known = stored.get(name)
+        if (known !== undefined) return known
+        if (!isRunBy(task, generation, runner)) return lost
+        stored.set(name, reply)
+        return reply
+      }),
     intend: (record) =>
       Effect.sync(() => {
         const known = Option.fromUndefinedOr(effects.get(record.key))
-        if (Option.isNone(known)) effects.set(record.key, record)
+        if (Option.isNone(known)) {
+          if (!isRunBy(record.task, record.generation, record.boot)) return lost
+          effects.set(record.key, record)
+        }
         return known
       }),
     intents: (task) => Effect.sync(() => [...effects.values()].filter((record) => record.task === task)),

@@ -65,6 +65,23 @@ export interface Wait {
   readonly restarts?: number | undefined
 }
 
+/** The result of a step, and who stores it. */
+export interface StepRow {
+  readonly task: string
+  readonly generation: number
+  readonly name: string
+  /** JSON. */
+  readonly reply: string
+  /** The process that runs the task, as it has claimed it. */
+  readonly runner: string
+}
+
+/** What the store says to a worker that writes: it runs the task no longer. */
+export interface Lost {
+  readonly _tag: "Lost"
+}
+export const lost: Lost = { _tag: "Lost" }
+
 interface Filter {
   readonly state?: ReadonlyArray<StateTag> | undefined
   readonly task?: string | undefined
@@ -73,6 +90,9 @@ interface Filter {
   /** `seq` of the last row of the page before. */
   readonly before?: number | undefined
 }
+
+/** JSON of results, by the names of their steps. */
+export type Steps = Map<string, string>
 
 type Fails = StoreError.StoreError
 
@@ -101,7 +121,13 @@ export interface Service {
   ) => Effect.Effect<ReadonlyArray<Row>, Fails>
   /** Open and started tasks that are cancelled, decided, due or parked. */
   readonly attention: (now: number, limit: number) => Effect.Effect<ReadonlyArray<Row>, Fails>
+  /** The engine knows this generation. */
   readonly started: (id: string, generation: number) => Effect.Effect<void, Fails>
+  /**
+   * This process runs the task from now on, so an earlier one stores no more of its steps. Returns the row; none if the
+   * generation has ended.
+   */
+  readonly claim: (id: string, generation: number, runner: string) => Effect.Effect<Option.Option<Row>, Fails>
   readonly report: (reports: ReadonlyArray<Report>) => Effect.Effect<void, Fails>
   /** Says that tasks wait for a worker, unless one has begun them. */
   readonly reportQueued: (reports: ReadonlyArray<Report>) => Effect.Effect<void, Fails>
@@ -114,8 +140,6 @@ export interface Service {
   readonly woken: (id: string, generation: number, name: string) => Effect.Effect<void, Fails>
   /** Hands a task back. `state`: what it shows until a worker resumes it, unless it waits for something else. */
   readonly park: (id: string, generation: number, state: TaskState) => Effect.Effect<void, Fails>
-  /** A worker runs the parked task. */
-  readonly unpark: (id: string, generation: number) => Effect.Effect<void, Fails>
   readonly finish: (end: {
     readonly id: string
     readonly generation: number
@@ -162,9 +186,13 @@ export interface Service {
   /** Deletes tasks with the intents of their effects, unless they were resumed. Returns how many. */
   readonly remove: (rows: ReadonlyArray<Row>) => Effect.Effect<number, Fails>
 
-  // Journal
-  /** Writes an intent. Returns the record that is there already. */
-  readonly intend: (record: EffectRecord) => Effect.Effect<Option.Option<EffectRecord>, Fails>
+  // Steps and the journal. Those that are written at once, by whatever tasks, share a commit.
+  /** The stored results of a generation's steps, by their names. */
+  readonly steps: (id: string, generation: number) => Effect.Effect<Steps, Fails>
+  /** Stores the result of a step. Returns what is stored under its name: the first result counts. */
+  readonly record: (step: StepRow) => Effect.Effect<string | Lost, Fails>
+  /** Writes the intent of the process that it names. Returns the record that is there already. */
+  readonly intend: (record: EffectRecord) => Effect.Effect<Option.Option<EffectRecord> | Lost, Fails>
   /** The intents of a task. */
   readonly intents: (task: string) => Effect.Effect<ReadonlyArray<EffectRecord>, Fails>
   /** Makes this holder the one that has begun the effect. */

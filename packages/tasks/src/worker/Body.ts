@@ -13,14 +13,14 @@ import type { Outcome } from "@outlast/agent"
 import { AgentFailed, Transcript } from "@outlast/agent"
 import { RunState } from "@outlast/agent/loop"
 import { ResilienceEvents } from "@outlast/resilience"
-import type { Replies } from "../cluster/EngineRows.ts"
-import type { Row } from "../store/TaskStore.ts"
+import type { Row, Steps } from "../store/TaskStore.ts"
 import { agentOf, waitingFor } from "../store/TaskStore.ts"
 import type { TaskEvent } from "../telemetry/TaskEvent.ts"
 import type { FailReason, TaskResult, TaskState } from "../state/TaskState.ts"
 import { ended, promptJson, resultJson, TaskFailed } from "../state/TaskState.ts"
 import { Control } from "./Control.ts"
 import type { Definition, StepEnded } from "./Definition.ts"
+import { UnreadableStep } from "./Execution.ts"
 import * as TaskSteps from "./TaskSteps.ts"
 import type { Payload } from "../workflow/TaskWorkflow.ts"
 import { body as bodyVersion, runOf } from "../workflow/TaskWorkflow.ts"
@@ -40,20 +40,17 @@ export const body =
           Option.filter((row) => runOf(row) === runOf(payload) && !ended.has(row.state._tag))
         )
       )
-      let found = yield* live
-      const isReplay = Option.isSome(found) && found.value.started
-      if (Option.isSome(found) && !found.value.started) {
-        // Before the first step: a cancellation from here on reaches this run, and an earlier one has ended the task.
-        yield* store.started(found.value.id, found.value.generation)
-        found = yield* live
-      }
+      const found = yield* live
       if (Option.isNone(found)) return
-      const row = found.value
-      if (row.parked) yield* store.unpark(row.id, row.generation)
+      const { id, generation, started } = found.value
+      // Before the first step: a cancellation from here on reaches this run, and an earlier one has ended the task.
+      const claimed = yield* store.claim(id, generation, worker.boot)
+      if (Option.isNone(claimed)) return
+      const row = claimed.value
       const control = new Control(row)
       running.set(row.id, control)
       yield* Effect.ensuring(
-        Effect.catchCause(run(worker, payload, row, control, isReplay), (cause) =>
+        Effect.catchCause(run(worker, payload, row, control, started), (cause) =>
           // A mistake beside the run: the task must not stay open with nothing that runs it.
           Cause.hasInterruptsOnly(cause)
             ? Effect.failCause(cause)
@@ -84,9 +81,8 @@ const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control, i
       // From now on the task waits for a permit.
       control.says({ _tag: "Queued", position: 0 }, yield* Clock.currentTimeMillis)
     }
-    const intents = row.started ? yield* worker.store.intents(row.id) : []
-    const { executionId } = yield* WorkflowInstance
-    const stored: Replies = isReplay ? yield* worker.engineRows.replies(executionId) : new Map()
+    const intents = isReplay ? yield* worker.store.intents(row.id) : []
+    const stored: Steps = isReplay ? yield* worker.store.steps(row.id, row.generation) : new Map()
     const steps = TaskSteps.make({ worker, row, control, definition, engine, intents, stored })
     const { params, history } = row
     const carriedOut = Effect.exit(definition.run({ params, history, steps, cancel: control.cancelled }))
@@ -128,11 +124,13 @@ const definitionOf = (worker: WorkerCore, payload: Payload, control: Control): E
     }
   })
 
-/** The stored steps are from a version that decided otherwise. */
+/** The stored steps are from a version that decided or wrote otherwise. */
 const cannotReplay = (end: End): boolean =>
   Exit.isFailure(end) &&
   end.cause.reasons.some(
-    (reason) => Cause.isDieReason(reason) && reason.defect instanceof RunState.UnexpectedEvent
+    (reason) =>
+      Cause.isDieReason(reason) &&
+      (reason.defect instanceof RunState.UnexpectedEvent || reason.defect instanceof UnreadableStep)
   )
 
 /** An interruption is no outcome of the task, and has no error. */
@@ -196,6 +194,7 @@ const finish = (worker: WorkerCore, row: Row, control: Control, end: End | undef
       costUsd,
       at
     })
+    worker.ends.said(id)
     yield* ResilienceEvents.publishNow<TaskEvent>({
       _tag: "TaskEnded",
       task: row.task,

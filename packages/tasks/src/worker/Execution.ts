@@ -1,15 +1,13 @@
 /**
- * One execution of a task by the engine: its activities, its waits, and what its status says.
+ * One execution of a task by the engine: its steps, its waits, and what its status says.
  *
  * A wait for a person suspends the task: nothing of it stays in memory.
  */
-import { Clock, Effect, Option, Schedule, Schema, Semaphore } from "effect"
-import type { Context } from "effect"
-import { Activity, DurableDeferred, Workflow } from "effect/workflow"
+import { Clock, Context, Effect, Exit, Fiber, Schema, Semaphore } from "effect"
+import { DurableDeferred, Workflow } from "effect/workflow"
 import { WorkflowInstance } from "effect/workflow/WorkflowEngine"
 import type { WorkflowEngine } from "effect/workflow/WorkflowEngine"
-import type { Replies } from "../cluster/EngineRows.ts"
-import type { Row } from "../store/TaskStore.ts"
+import type { Row, Steps } from "../store/TaskStore.ts"
 import { agentOf, waitingFor } from "../store/TaskStore.ts"
 import type { EffectRecord, TaskState } from "../state/TaskState.ts"
 import type { Control } from "./Control.ts"
@@ -17,8 +15,12 @@ import type { Definition } from "./Definition.ts"
 import type { Wake } from "../workflow/TaskWorkflow.ts"
 import { deferred } from "../workflow/TaskWorkflow.ts"
 import type { WorkerCore } from "./WorkerCore.ts"
+import { grace } from "./WorkerCore.ts"
 
 type Engine = WorkflowEngine | WorkflowInstance
+
+/** Of a step that has no result. */
+const doneJson = Schema.fromJsonString(Schema.toCodecJson(Schema.Void))
 
 export interface Options {
   readonly worker: WorkerCore
@@ -28,17 +30,12 @@ export interface Options {
   readonly engine: Context.Context<Engine>
   /** Effects that earlier executions of the task have begun. */
   readonly intents: ReadonlyArray<EffectRecord>
-  /** Results that the engine had stored when this execution began, read at once. Each is used once. */
-  readonly stored: Replies
+  /** Results of the steps that were carried out before this execution began. */
+  readonly stored: Steps
 }
 
-/** A result that was read at once. One that does not decode is left to the engine. */
-const storedIn = <A>(stored: Replies, name: string, success: Schema.Codec<A, unknown>): Option.Option<A> => {
-  if (!stored.has(name)) return Option.none()
-  const value = stored.get(name)
-  stored.delete(name)
-  return Schema.decodeUnknownOption(Schema.toCodecJson(success))(value)
-}
+/** The result of a step is not one that this version can read. */
+export class UnreadableStep extends Error {}
 
 export type Execution = ReturnType<typeof make>
 
@@ -49,36 +46,76 @@ export const make = (options: Options) => {
   /** One wait at a time: a row has one. */
   const waits = Semaphore.makeUnsafe(1)
   const inEngine = Effect.provideContext(engine)
+  const instance = Context.get(engine, WorkflowInstance)
+
+  const handedBack = Effect.suspend(() => {
+    control.silent()
+    return store.park(id, generation, waitingFor(agentOf(row)))
+  })
 
   /** Hands the task back: it goes on where a worker resumes it. */
   const parked = Effect.gen(function* () {
-    control.silent()
-    yield* store.park(id, generation, waitingFor(agentOf(row)))
+    yield* handedBack
     // Waits for the steps that are under way.
     yield* Workflow.wrapActivityResult(Effect.succeed(true), () => true)
-    return yield* Workflow.suspend(yield* WorkflowInstance)
+    return yield* Workflow.suspend(instance)
   }).pipe(inEngine)
 
   /** A worker that stops begins no further step. */
   const boundary = Effect.suspend(() => (worker.isDraining() ? parked : Effect.void))
 
-  const activity = <A, R>(
+  /**
+   * Another process has claimed the task. The engine interrupts this execution when it learns that its lease is lost. If
+   * it was the other process whose lease is lost, the engine begins the task again here.
+   */
+  const lost: Effect.Effect<never> = Effect.gen(function* () {
+    yield* Effect.sleep(grace)
+    yield* handedBack
+    return yield* Workflow.suspend(instance)
+  })
+
+  /** An interruption from within a step, while nothing ends the execution, is a mistake of the step's code. */
+  const guarded = <A, R>(name: string, execute: Effect.Effect<A, never, R>): Effect.Effect<A, never, R> =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkChild(execute)
+      const exit = yield* Effect.onInterrupt(Fiber.await(fiber), () => Fiber.interrupt(fiber))
+      const isEnding = instance.suspended || worker.isDraining()
+      if (!Exit.hasInterrupts(exit) || isEnding) return yield* exit
+      return yield* Effect.die(new Error(`The step ${name} has interrupted itself.`))
+    })
+
+  /** A step of the task: its stored result, or the result of `execute`, once it is stored. */
+  const recorded = <A, R>(
     name: string,
-    success: Schema.Codec<A, unknown>,
+    json: Schema.Codec<A, string>,
     execute: Effect.Effect<A, never, R>
-  ): Effect.Effect<A, never, R> =>
-    Effect.andThen(
+  ): Effect.Effect<A, never, R> => {
+    const read = (text: string): Effect.Effect<A> =>
+      Effect.mapError(
+        Schema.decodeUnknownEffect(json)(text),
+        (error) => new UnreadableStep(String(error))
+      ).pipe(Effect.orDie)
+    const carriedOut = Effect.gen(function* () {
+      const reply = Schema.encodeSync(json)(yield* guarded(name, execute))
+      const stored = yield* store.record({ task: id, generation, name, reply, runner: worker.boot })
+      if (typeof stored !== "string") return yield* lost
+      // As a later execution will read it.
+      return yield* read(stored)
+    })
+    return Effect.andThen(
       boundary,
       Effect.suspend(() => {
-        const known = storedIn(options.stored, name, success)
-        if (Option.isSome(known)) return Effect.succeed(known.value)
-        return Effect.provideContext(
-          Activity.make({ name, success, execute, interruptRetryPolicy: Schedule.recurs(0) }),
-          engine
-        )
+        const known = options.stored.get(name)
+        if (known !== undefined) {
+          options.stored.delete(name)
+          return read(known)
+        }
+        // A wait that suspends the task waits for the steps that are under way.
+        return Workflow.wrapActivityResult(carriedOut, () => false)
       })
-      // The schemas need no services, and the engine is provided: what is left is that of `execute`.
-    ) as Effect.Effect<A, never, R>
+      // The engine is provided: what is left is the context of `execute`.
+    ).pipe(inEngine)
+  }
 
   const says = (state: TaskState) => Effect.map(Clock.currentTimeMillis, (now) => control.says(state, now))
 
@@ -95,9 +132,9 @@ export const make = (options: Options) => {
       waits,
       1,
       Effect.andThen(
-        activity(
+        recorded(
           `wait/${name}`,
-          Schema.Void,
+          doneJson,
           Effect.gen(function* () {
             control.silent()
             const at = yield* Clock.currentTimeMillis
@@ -111,7 +148,8 @@ export const make = (options: Options) => {
 
   return {
     ...options,
-    activity,
+    recorded,
+    lost,
     says,
     running: (turn: number) => says({ _tag: "Running", turn, worker: worker.name }),
     woken,

@@ -12,7 +12,8 @@ import * as JournalState from "../journal/JournalState.ts"
 import type { TaskEvent } from "../telemetry/TaskEvent.ts"
 import type { EffectRecord } from "../state/TaskState.ts"
 import type { Execution } from "./Execution.ts"
-import { isCutOff, Reply } from "../workflow/Reply.ts"
+import type { Reply } from "../workflow/Reply.ts"
+import { isCutOff, replyJson } from "../workflow/Reply.ts"
 import { runOf } from "../workflow/TaskWorkflow.ts"
 
 /** A step that may have an effect. */
@@ -38,7 +39,7 @@ export const settled = <R>(
   run: Effect.Effect<Reply, never, R>
 ): Effect.Effect<Reply, never, R> =>
   Effect.gen(function* () {
-    const { activity, control, intents, row, waitForPerson, worker } = execution
+    const { recorded, control, intents, row, waitForPerson, worker } = execution
     const key = `${runOf(row)}/${step.name}`
     const kind = JournalState.safer(
       step.kind,
@@ -48,7 +49,7 @@ export const settled = <R>(
     let name = step.name
     for (let n = 1; ; n++) {
       const own = kind === "none" ? run : journaled(execution, { ...step, kind }, n, run)
-      const reply = yield* activity(name, Reply, own)
+      const reply = yield* recorded(name, replyJson, own)
       worker.handlers.forget(`${key}/${n}`)
       control.unknown.delete(key)
       if (reply._tag !== "InDoubt") {
@@ -72,7 +73,7 @@ export const settled = <R>(
 
 /** Runs a handler under the journal. A person has decided about the attempts before this one. */
 const journaled = <R>(
-  { control, row, worker }: Execution,
+  { control, lost, row, worker }: Execution,
   step: JournaledStep & { readonly kind: "idempotent" | "once" },
   attempt: number,
   run: Effect.Effect<Reply, never, R>
@@ -101,6 +102,7 @@ const journaled = <R>(
       at
     }
     const found = yield* store.intend(record)
+    if ("_tag" in found && found._tag === "Lost") return yield* lost
     if (Option.isSome(found) && found.value.attempt === attempt && holders !== undefined) {
       const reply = yield* holders.replyOf(found.value, boot)
       if (Option.isSome(reply)) return reply.value

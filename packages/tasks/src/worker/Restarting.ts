@@ -6,18 +6,21 @@ import * as Restart from "../restart/Restart.ts"
 import type { TaskEvent } from "../telemetry/TaskEvent.ts"
 import type { TaskState } from "../state/TaskState.ts"
 import type { Execution } from "./Execution.ts"
-import { Wake } from "../workflow/TaskWorkflow.ts"
+import type { Wake } from "../workflow/TaskWorkflow.ts"
+import { wakeJson } from "../workflow/TaskWorkflow.ts"
 
 /** Waits up to this many milliseconds stay in memory. */
 const inMemory = 60_000
 
-const Draw = Schema.Struct({ restart: Schema.Finite, wait: Schema.Finite })
+const drawJson = Schema.fromJsonString(Schema.Struct({ restart: Schema.Finite, wait: Schema.Finite }))
 
-const Begun = Schema.Union([
-  Schema.TaggedStruct("Until", { until: Schema.Finite }),
-  /** Too many tasks wait for a restart. */
-  Schema.TaggedStruct("Full", {})
-])
+const begunJson = Schema.fromJsonString(
+  Schema.Union([
+    Schema.TaggedStruct("Until", { until: Schema.Finite }),
+    /** Too many tasks wait for a restart. */
+    Schema.TaggedStruct("Full", {})
+  ])
+)
 
 export class Restarting {
   readonly #execution: Execution
@@ -34,25 +37,25 @@ export class Restarting {
 
   /** Waits for a restart. `no`: the failure ends the task. */
   after(reason: AgentFailed.Reason, turn: number): Effect.Effect<"no" | "again" | "cancelled"> {
-    const { activity, control, definition, row, running, woken, worker } = this.#execution
+    const { recorded, control, definition, row, running, woken, worker } = this.#execution
     return Effect.gen({ self: this }, function* () {
       const restarts = this.#count
       const { max } = definition.restarts
       if (restarts >= max || !Restart.mayPass(reason)) return "no"
       const restart = restarts + 1
       // The draw is stored: a replay waits until the same time.
-      const { wait } = yield* activity(
+      const { wait } = yield* recorded(
         `restart/${restart}/draw`,
-        Draw,
+        drawJson,
         Effect.map(Random.next, (draw) => {
           const decision = Restart.decide(definition.restarts, restarts, reason, draw)
           return { restart, wait: decision._tag === "Restart" ? decision.wait : 0 }
         })
       )
       const name = `restart/${restart}`
-      const begun = yield* activity(
+      const begun = yield* recorded(
         name,
-        Begun,
+        begunJson,
         Effect.gen(function* () {
           control.silent()
           control.restarts = restart
@@ -86,13 +89,13 @@ export class Restarting {
 
   /** Sleeps outside of an activity: a worker that stops parks the task at once, and the row keeps the time. */
   #asleep(name: string, until: number): Effect.Effect<Wake> {
-    const { activity, control, row, worker } = this.#execution
+    const { recorded, control, row, worker } = this.#execution
     return Effect.gen(function* () {
       const left = Math.max(0, until - (yield* Clock.currentTimeMillis))
       yield* Effect.raceAll([Effect.sleep(left), control.cancelled, worker.draining])
-      return yield* activity(
+      return yield* recorded(
         `${name}/sleep`,
-        Wake,
+        wakeJson,
         Effect.gen(function* () {
           yield* worker.store.woken(row.id, row.generation, name)
           return control.cancelBy === undefined ? { _tag: "Due" } : { _tag: "Cancelled" }

@@ -1,11 +1,7 @@
-/**
- * Carries out the steps of a task as activities of the engine: each runs until its reply is stored, and a replay gets the
- * stored reply.
- */
+/** Carries out the steps of a task: each runs until its reply is stored, and a replay gets the stored reply. */
 import { Cause, Effect, Exit } from "effect"
 import { Prompt, Tool } from "effect/ai"
-import { RunEvent } from "@outlast/agent/loop"
-import type { Steps } from "@outlast/agent/loop"
+import type { RunEvent, Steps } from "@outlast/agent/loop"
 import { ResilienceEvents } from "@outlast/resilience"
 import * as Journal from "../journal/Journal.ts"
 import type { FailReason } from "../state/TaskState.ts"
@@ -16,6 +12,7 @@ import type { Options } from "./Execution.ts"
 import * as Execution from "./Execution.ts"
 import { settled } from "./JournaledSteps.ts"
 import type { Reply } from "../workflow/Reply.ts"
+import { eventJson } from "../workflow/Reply.ts"
 import { Restarting } from "./Restarting.ts"
 import { retrying } from "./Retrying.ts"
 
@@ -24,7 +21,7 @@ export const make = (options: Options): Steps.Steps<StepEnded> => {
   const { worker, row, control, definition } = options
   const { id } = row
   const execution = Execution.make(options)
-  const { activity, running, says, waitForPerson } = execution
+  const { recorded, running, says, waitForPerson } = execution
   const restarting = new Restarting(execution)
 
   /** A provider that runs tools itself may change something: then the question is an effect. */
@@ -55,11 +52,11 @@ export const make = (options: Options): Steps.Steps<StepEnded> => {
         // Without a beginning there is nothing to cancel.
         if (step.kind === "start") {
           const started = ResilienceEvents.publishNow<TaskEvent>({ _tag: "TaskStarted", task: row.task })
-          return yield* activity(step.name, RunEvent.RunEvent, Effect.andThen(started, run))
+          return yield* recorded(step.name, eventJson, Effect.andThen(started, run))
         }
         yield* running(step.turn)
         if (step.kind !== "ask") {
-          return yield* activity(step.name, RunEvent.RunEvent, unlessCancelled(control, run))
+          return yield* recorded(step.name, eventJson, unlessCancelled(control, run))
         }
         const asks = worker.parts.answering(id, unlessCancelled(control, run))
         const watched = retrying(asks, (attempt, reason, nextIn) =>

@@ -12,7 +12,6 @@ import { Options } from "@outlast/resilience"
 import type { Service as HolderService } from "../cluster/Holders.ts"
 import { Holders } from "../cluster/Holders.ts"
 import { verdictJson } from "../state/TaskState.ts"
-import { EngineRows } from "../cluster/EngineRows.ts"
 import type { Row } from "../store/TaskStore.ts"
 import { patient, StoreOutage } from "../store/StoreOutage.ts"
 import type { Outage } from "../store/StoreOutage.ts"
@@ -20,6 +19,7 @@ import { TaskStore, agentOf, waitingFor } from "../store/TaskStore.ts"
 import { body } from "./Body.ts"
 import type { Control } from "./Control.ts"
 import type { Definition } from "./Definition.ts"
+import { Ends } from "./Ends.ts"
 import { Handlers } from "./Handlers.ts"
 import { Parts } from "./Parts.ts"
 import { deferred, payloadOf, TaskWorkflow } from "../workflow/TaskWorkflow.ts"
@@ -45,6 +45,8 @@ export interface Service {
   readonly controlOf: (id: string) => Control | undefined
   /** The outage of the store, while something waits for it. */
   readonly outage: () => Outage | undefined
+  /** Listens from now on. What it returns completes when the task ends in this process. */
+  readonly listen: (id: string) => Effect.Effect<Effect.Effect<void>, never, Scope.Scope>
   /** Looks at the store at once. */
   readonly nudge: Effect.Effect<void>
   /** Begins no further step, and waits until the tasks here are parked. */
@@ -55,7 +57,7 @@ export class Worker extends Context.Service<Worker, Service>()("@outlast/tasks/w
 
 export const layer = (
   settings: Settings
-): Layer.Layer<Worker, never, WorkflowEngine | TaskStore | EngineRows | StoreOutage> =>
+): Layer.Layer<Worker, never, WorkflowEngine | TaskStore | StoreOutage> =>
   Layer.effect(
     Worker,
     Effect.gen(function* () {
@@ -70,13 +72,13 @@ export const layer = (
         name: settings.name,
         boot: globalThis.crypto.randomUUID(),
         store,
-        engineRows: yield* EngineRows,
         maxRestarting: settings.maxRestarting,
         permits: Semaphore.makeUnsafe(settings.concurrency),
         handlers: new Handlers(scope),
         holders: yield* Holders,
         parts: new Parts(),
         running: new Map(),
+        ends: new Ends(),
         definitionOf: (agent) => definitions.get(agentOf(agent)),
         isDraining: () => Deferred.isDoneUnsafe(drained),
         draining: Deferred.await(drained)
@@ -117,6 +119,7 @@ export const layer = (
           ).pipe(Effect.tap(() => Queue.offer(nudges, undefined))),
         parts: core.parts,
         controlOf: (id) => core.running.get(id),
+        listen: (id) => core.ends.listen(id),
         outage: outage.current,
         nudge: Effect.asVoid(Queue.offer(nudges, undefined)),
         drain: Effect.andThen(stop, emptied(core))

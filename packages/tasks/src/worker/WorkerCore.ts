@@ -1,10 +1,10 @@
 /** State that the parts of a worker share. */
 import type { Effect, Semaphore } from "effect"
 import type { Service as Holders } from "../cluster/Holders.ts"
-import type { EngineRows } from "../cluster/EngineRows.ts"
 import type { Patient } from "../store/StoreOutage.ts"
 import type { Control } from "./Control.ts"
 import type { Definition } from "./Definition.ts"
+import type { Ends } from "./Ends.ts"
 import type { Handlers } from "./Handlers.ts"
 import type { Parts } from "./Parts.ts"
 import type { Reply } from "../workflow/Reply.ts"
@@ -17,7 +17,6 @@ export interface WorkerCore {
   /** Identifies the start of this process. */
   readonly boot: string
   readonly store: Patient
-  readonly engineRows: EngineRows["Service"]
   readonly maxRestarting: number
   readonly permits: Semaphore.Semaphore
   readonly handlers: Handlers<Reply>
@@ -25,6 +24,7 @@ export interface WorkerCore {
   readonly holders: Holders | undefined
   readonly parts: Parts
   readonly running: Map<string, Control>
+  readonly ends: Ends
   readonly definitionOf: (agent: {
     readonly task: string
     readonly version: number

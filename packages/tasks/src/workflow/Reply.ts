@@ -15,6 +15,11 @@ export const Reply = Schema.Union([
 ])
 export type Reply = typeof Reply.Type
 
+export const replyJson = Schema.fromJsonString(Schema.toCodecJson(Reply))
+
+/** The event of a step without an effect. */
+export const eventJson = Schema.fromJsonString(Schema.toCodecJson(RunEvent.RunEvent))
+
 /** True for a step that a cancellation or the time limit of the run has cut off. */
 export const isCutOff = (reply: Reply): boolean =>
   reply._tag === "Tool"

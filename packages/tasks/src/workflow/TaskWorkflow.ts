@@ -35,6 +35,7 @@ export const Wake = Schema.Union([
   Schema.TaggedStruct("Decided", { verdict: Verdict })
 ])
 export type Wake = typeof Wake.Type
+export const wakeJson = Schema.fromJsonString(Schema.toCodecJson(Wake))
 
 /** The wait of a task that has this name. */
 export const deferred = (name: string) => DurableDeferred.make(`wait/${name}`, { success: Wake })

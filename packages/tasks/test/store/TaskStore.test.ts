@@ -17,6 +17,7 @@ const running = { _tag: "Running", turn: 1, worker: "w" } as const
 const id = fc.constantFrom("a/1", "a/2", "b/1")
 const generation = fc.constantFrom(1, 2)
 const wait = fc.constantFrom("x", "y")
+const runner = fc.constantFrom("b1", "b2")
 
 const record = (task: string, boot: string): EffectRecord => ({
   key: `${task}/pay`,
@@ -72,10 +73,30 @@ const call: fc.Arbitrary<Call> = fc.oneof(
       (store) =>
         store.park(id, generation, { _tag: "WaitingForWorker", needs: "a@1" })
   ),
+  fc.tuple(id, generation, runner).map(
+    ([id, generation, runner]): Call =>
+      (store) =>
+        store.claim(id, generation, runner)
+  ),
+  fc.tuple(id, generation, runner, fc.constantFrom("s", "t")).map(
+    ([task, generation, runner, name]): Call =>
+      (store, at) =>
+        store.record({ task, generation, name, reply: `${runner} at ${at}`, runner })
+  ),
+  fc.tuple(id, generation, runner).map(
+    ([task, generation, runner]): Call =>
+      (store, at) =>
+        // At the same time: they share a statement.
+        Effect.forEach(
+          ["t", "u", "t"],
+          (name, n) => store.record({ task, generation, name, reply: `${n} at ${at}`, runner }),
+          { concurrency: "unbounded" }
+        )
+  ),
   fc.tuple(id, generation).map(
     ([id, generation]): Call =>
       (store) =>
-        store.unpark(id, generation)
+        Effect.map(store.steps(id, generation), (steps) => [...steps].toSorted())
   ),
   fc.tuple(id, generation).map(
     ([id, generation]): Call =>
@@ -133,7 +154,7 @@ const call: fc.Arbitrary<Call> = fc.oneof(
       (store, at) =>
         store.resume({ id, generation, history: hasHistory ? "[]" : undefined, at })
   ),
-  fc.tuple(id, fc.constantFrom("b1", "b2")).map(
+  fc.tuple(id, runner).map(
     ([id, boot]): Call =>
       (store) =>
         store.intend(record(id, boot))

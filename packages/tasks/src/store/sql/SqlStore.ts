@@ -1,7 +1,7 @@
 /**
  * Stores tasks by a `SqlClient` of `effect/sql`: SQLite or PostgreSQL.
  *
- * Two tables, made when the layer is built: `<prefix>_tasks` and `<prefix>_effects`. Several processes may share them.
+ * Tables, made when the layer is built: `<prefix>_tasks`, `<prefix>_steps` and `<prefix>_effects`. Several processes may share them.
  * What workers ask every half second goes by partial indexes over open tasks, so it costs the same with a thousand and
  * a million tasks that have ended.
  *
@@ -14,8 +14,9 @@ import { SqlClient } from "effect/sql"
 import type { Fragment } from "effect/sql/Statement"
 import { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "../../state/TaskErrors.ts"
 import type { TaskState } from "../../state/TaskState.ts"
-import { decisionKey, EffectRecord, stateJson } from "../../state/TaskState.ts"
+import { decisionKey, stateJson } from "../../state/TaskState.ts"
 import { allRowsOf, rowsOf } from "./Rows.ts"
+import * as StepRows from "./StepRows.ts"
 import * as Tables from "./Tables.ts"
 import type { Report, Row, Service, Wait } from "../TaskStore.ts"
 import { agentOf, TaskStore, waitingFor } from "../TaskStore.ts"
@@ -65,7 +66,6 @@ const written = (state: TaskState): { readonly tag: string; readonly state: stri
   state: Schema.encodeSync(stateJson)(state)
 })
 
-const recordJson = Schema.fromJsonString(Schema.toCodecJson(EffectRecord))
 const queued = written({ _tag: "Queued", position: 0 })
 
 /** As `agentOf`. */
@@ -74,7 +74,8 @@ const agent = "task || '@' || version"
 const notNow = ({ id, state }: Row, asked: string) =>
   Effect.fail(new NotNow({ task: id, state: state._tag, asked }))
 
-const make = ({ sql, tasks, effects, probe, nextSeq, run, atomic }: Tables.Tables): Service => {
+const make = (tables: Tables.Tables): Service => {
+  const { sql, tasks, steps, effects, probe, nextSeq, run, atomic } = tables
   const found = (rest: Fragment) => sql`SELECT * FROM ${tasks} ${rest}`
   const select = (rest: Fragment) => Effect.flatMap(found(rest), rowsOf)
   const selectAll = (rest: Fragment) => Effect.flatMap(found(rest), allRowsOf)
@@ -178,6 +179,16 @@ const make = ({ sql, tasks, effects, probe, nextSeq, run, atomic }: Tables.Table
       ),
     started: (id, generation) =>
       Effect.asVoid(run(sql`UPDATE ${tasks} SET started = 1 WHERE ${live(id, generation)}`)),
+    claim: (id, generation, runner) =>
+      run(
+        Effect.map(
+          Effect.flatMap(
+            sql`UPDATE ${tasks} SET started = 1, parked = 0, runner = ${runner} WHERE ${live(id, generation)} RETURNING *`,
+            allRowsOf
+          ),
+          ([row]) => Option.fromUndefinedOr(row)
+        )
+      ),
     report: (reports) => report(reports, sql`1 = 1`),
     reportQueued: (reports) => report(reports, sql`started = 0 AND tag = 'Queued'`),
 
@@ -206,8 +217,6 @@ const make = ({ sql, tasks, effects, probe, nextSeq, run, atomic }: Tables.Table
           WHERE ${live(id, generation)}`)
       )
     },
-    unpark: (id, generation) =>
-      Effect.asVoid(run(sql`UPDATE ${tasks} SET parked = 0 WHERE ${live(id, generation)}`)),
     finish: ({ id, generation, state, result, costUsd, at }) => {
       const { tag, state: json } = written(state)
       return Effect.asVoid(
@@ -273,37 +282,12 @@ const make = ({ sql, tasks, effects, probe, nextSeq, run, atomic }: Tables.Table
               WHERE id = ${id} AND generation = ${generation} AND is_open = 0 RETURNING id`
             if (gone.length === 0) continue
             yield* sql`DELETE FROM ${effects} WHERE task = ${id}`
+            yield* sql`DELETE FROM ${steps} WHERE task = ${id}`
             removed++
           }
           return removed
         })
       ),
-
-    intend: (record) =>
-      run(
-        Effect.gen(function* () {
-          const added = yield* sql`INSERT INTO ${effects} (effect_key, task, record)
-            VALUES (${record.key}, ${record.task}, ${Schema.encodeSync(recordJson)(record)})
-            ON CONFLICT (effect_key) DO NOTHING RETURNING effect_key`
-          if (added.length > 0) return Option.none()
-          const [row] = yield* sql<{ readonly record: string }>`SELECT record FROM ${effects}
-            WHERE effect_key = ${record.key}`
-          return row === undefined
-            ? Option.none()
-            : Option.some(yield* Effect.orDie(Schema.decodeUnknownEffect(recordJson)(row.record)))
-        })
-      ),
-    intents: (task) =>
-      run(
-        Effect.flatMap(
-          sql<{ readonly record: string }>`SELECT record FROM ${effects} WHERE task = ${task}`,
-          Effect.forEach(({ record }) => Effect.orDie(Schema.decodeUnknownEffect(recordJson)(record)))
-        )
-      ),
-    takeOver: (record) =>
-      Effect.asVoid(
-        run(sql`UPDATE ${effects} SET record = ${Schema.encodeSync(recordJson)(record)}
-          WHERE effect_key = ${record.key}`)
-      )
+    ...StepRows.make(tables)
   }
 }

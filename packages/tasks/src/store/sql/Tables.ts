@@ -11,7 +11,9 @@ export const make = (sql: SqlClient.SqlClient, prefix: string, where: StoreError
   const run = StoreError.mapSqlError(where)
   return {
     sql,
+    names,
     tasks: sql(names.tasks),
+    steps: sql(names.steps),
     effects: sql(names.effects),
     probe: sql(names.probe),
     /** The number of a new row. */
@@ -27,6 +29,7 @@ export const make = (sql: SqlClient.SqlClient, prefix: string, where: StoreError
 
 const namesOf = (prefix: string) => ({
   tasks: `${prefix}_tasks`,
+  steps: `${prefix}_steps`,
   effects: `${prefix}_effects`,
   probe: `${prefix}_task_probe`,
   numbers: `${prefix}_task_numbers`
@@ -60,7 +63,7 @@ export const migrate = (sql: SqlClient.SqlClient, prefix: string): Effect.Effect
       task_key TEXT NOT NULL, hash TEXT NOT NULL, params TEXT NOT NULL, history TEXT, generation INTEGER NOT NULL,
       tag TEXT NOT NULL, state TEXT NOT NULL, since ${number} NOT NULL, submitted_at ${number} NOT NULL,
       restarts INTEGER NOT NULL, cost ${types.real}, result TEXT, is_open INTEGER NOT NULL, started INTEGER NOT NULL,
-      parked INTEGER NOT NULL, cancel_by TEXT, wait TEXT, due_at ${number}, verdict TEXT)`,
+      parked INTEGER NOT NULL, cancel_by TEXT, wait TEXT, due_at ${number}, verdict TEXT, runner TEXT)`,
     `CREATE INDEX IF NOT EXISTS ${table.tasks}_seq ON ${table.tasks} (seq)`,
     `CREATE INDEX IF NOT EXISTS ${table.tasks}_open ON ${table.tasks} (started, seq) WHERE is_open = 1`,
     `CREATE INDEX IF NOT EXISTS ${table.tasks}_due ON ${table.tasks} (due_at) WHERE is_open = 1 AND due_at IS NOT NULL`,
@@ -71,6 +74,9 @@ export const migrate = (sql: SqlClient.SqlClient, prefix: string): Effect.Effect
     `CREATE TABLE IF NOT EXISTS ${table.effects} (
       effect_key TEXT NOT NULL PRIMARY KEY, task TEXT NOT NULL, record TEXT NOT NULL)`,
     `CREATE INDEX IF NOT EXISTS ${table.effects}_task ON ${table.effects} (task)`,
+    `CREATE TABLE IF NOT EXISTS ${table.steps} (
+      task TEXT NOT NULL, generation INTEGER NOT NULL, name TEXT NOT NULL, reply TEXT NOT NULL,
+      PRIMARY KEY (task, generation, name))`,
     `CREATE TABLE IF NOT EXISTS ${table.probe} (id INTEGER NOT NULL PRIMARY KEY, at ${number} NOT NULL)`
   ]
   return Effect.forEach(statements, (statement) => sql.unsafe(statement), { discard: true }).pipe(
