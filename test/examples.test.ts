@@ -70,7 +70,7 @@ describe("examples", () => {
       const needs = /^This example needs [\w-]+ on the PATH\.\n$/.test(output)
       if (needs && process.env["OUTLAST_REQUIRE_SERVICES"] !== "1") return skip(output.trim())
       assert.strictEqual(exitCode, 0, output)
-      assert.match(output, says[file] ?? /^ $/)
+      assert.match(output, says[file] ?? /^ $/, output)
     })
   }
 

@@ -30,13 +30,11 @@ export interface World {
   readonly paid: Array<string>
   /** Number of questions to the model. */
   asked: number
-  /** Statements of the store before the last tool, where they are counted. */
-  lastTool: number
   /** Statements of the store before each answer of the model and each tool, where they are counted. */
   readonly acts: Array<number>
 }
 
-export const world = (): World => ({ looked: [], paid: [], asked: 0, lastTool: 0, acts: [] })
+export const world = (): World => ({ looked: [], paid: [], asked: 0, acts: [] })
 
 const usage = {
   inputTokens: { uncached: undefined, total: 10, cacheRead: undefined, cacheWrite: undefined },

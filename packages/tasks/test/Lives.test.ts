@@ -67,17 +67,19 @@ it.effect("a drained worker hands its tasks back: the next life goes on behind t
   }).pipe(Effect.provide(database))
 })
 
-it.effect("a worker that cannot replay the stored steps leaves the task alone, and says so", () => {
+/** As a version would have stored it that asks a hook first, and as one would that has other events. */
+const others = ['"_tag":"Approved","decisions":[],"x":"Started"', '"_tag":"Dreamed","x":"Started"']
+
+it.effect.each(others)("a worker that cannot replay a stored step leaves the task alone: %s", (other) => {
   const own = Agents.world()
   const replace = (from: string, to: string) =>
     Effect.flatMap(
       SqlClient.SqlClient,
-      (sql) => sql`UPDATE cluster_replies SET payload = replace(payload, ${from}, ${to})`
+      (sql) => sql`UPDATE outlast_steps SET reply = replace(reply, ${from}, ${to})`
     )
   return Effect.gen(function* () {
     const id = yield* firstLife(own)
-    // As a version would have stored it that asks a hook first.
-    const [mine, other] = ['"_tag":"Started"', '"_tag":"Approved","decisions":[],"x":"Started"']
+    const mine = '"_tag":"Started"'
     yield* replace(mine, other)
     yield* life(
       own,
@@ -94,6 +96,37 @@ it.effect("a worker that cannot replay the stored steps leaves the task alone, a
     yield* replace(other, mine)
     const outcome = yield* life(own, inTime(Buy.result(id)))
     assert.strictEqual(outcome.turns, 3)
+  }).pipe(Effect.provide(database))
+})
+
+it.effect("a step is not stored once another process has claimed the task", () => {
+  const own = Agents.world()
+  let isLooking = false
+  const before = Effect.suspend(() => {
+    isLooking = true
+    return Effect.sleep("3 seconds")
+  })
+  return Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const steps = Effect.map(sql`SELECT name FROM outlast_steps ORDER BY name`, (rows) => rows.length)
+    const outcome = yield* life(
+      own,
+      Effect.gen(function* () {
+        const id = yield* Buy.submit({ params, key: "1" })
+        yield* until(Effect.sync(() => isLooking))
+        const stored = yield* steps
+        yield* sql`UPDATE outlast_tasks SET runner = 'another'`
+        yield* until(Effect.sync(() => own.looked.length === 1))
+        yield* halfSecond
+        assert.strictEqual(yield* steps, stored)
+        assert.strictEqual(own.asked, 1)
+        // The engine knows of no other process: it begins the task here again, which claims it.
+        return yield* inTime(Buy.result(id))
+      }),
+      { before }
+    )
+    assert.strictEqual(outcome.turns, 3)
+    assert.deepStrictEqual([own.asked, own.looked, own.paid.length], [3, [1, 1], 1])
   }).pipe(Effect.provide(database))
 })
 

@@ -29,7 +29,6 @@ onEach(({ layer }) => {
         asked: 3,
         looked: [1],
         paid: ["buy/1#0.1/turn/2/tool/pay-1"],
-        lastTool: 0,
         acts: []
       })
       const { status } = yield* Tasks.Tasks

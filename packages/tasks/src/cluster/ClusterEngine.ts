@@ -20,6 +20,7 @@ import type { SocketServer } from "effect/socket"
 import type { SqlClient } from "effect/sql"
 import type { WorkflowEngine } from "effect/workflow"
 import type { StoreOutage } from "../store/StoreOutage.ts"
+import * as Lease from "./Lease.ts"
 import * as PatientStorage from "./PatientStorage.ts"
 import * as Waiting from "./Waiting.ts"
 
@@ -54,7 +55,7 @@ export const layer = (
       entityTerminationTimeout: Duration.seconds(10)
     }))
   )
-  return ClusterWorkflowEngine.layer.pipe(
+  return Layer.merge(ClusterWorkflowEngine.layer, Lease.layer).pipe(
     Layer.provide(SocketRunner.layer),
     Layer.provideMerge(PatientStorage.layer(SqlMessageStorage.layerStorage({}))),
     Layer.provide([SqlRunnerStorage.layerStorage({}), RunnerHealth.layerNoop, Digest.layerWebCrypto]),

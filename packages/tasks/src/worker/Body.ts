@@ -56,8 +56,10 @@ export const body =
             ? Effect.failCause(cause)
             : finish(worker, row, control, Exit.failCause(cause))
         ),
-        Effect.sync(() => {
+        Effect.suspend(() => {
           if (running.get(row.id) === control) running.delete(row.id)
+          // Each that runs has none behind it.
+          return running.size === worker.concurrency ? worker.nudge : Effect.void
         })
       )
     })

@@ -61,8 +61,10 @@ export const make = (options: Options) => {
     return yield* Workflow.suspend(instance)
   }).pipe(inEngine)
 
-  /** A worker that stops begins no further step. */
-  const boundary = Effect.suspend(() => (worker.isDraining() ? parked : Effect.void))
+  /** A worker that stops, or whose lease is over, begins no further step. */
+  const boundary = Effect.suspend(() =>
+    worker.isDraining() || !worker.holds(instance.executionId) ? parked : Effect.void
+  )
 
   /**
    * Another process has claimed the task. The engine interrupts this execution when it learns that its lease is lost. If

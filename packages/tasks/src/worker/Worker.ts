@@ -1,8 +1,8 @@
 /**
  * Runs tasks in this process: starts queued ones, wakes waiting ones, and stores what they do.
  *
- * One loop asks the store every half second. It starts the queued tasks whose agent is registered here, and hands
- * cancellations, decisions and times that are due to the engine, which may run the task in another process.
+ * One loop asks the store every half second. It starts the queued tasks whose agent is registered here, twice as many as
+ * may run at a time, so that the rest of a long queue takes no memory. It hands cancellations, decisions and times that are due to the engine, which may run the task in another process.
  */
 import { Clock, Context, Deferred, Effect, Exit, Layer, Queue, Schema, Semaphore } from "effect"
 import type { Duration, Scope } from "effect"
@@ -11,6 +11,7 @@ import type { StoreError } from "@outlast/resilience"
 import { Options } from "@outlast/resilience"
 import type { Service as HolderService } from "../cluster/Holders.ts"
 import { Holders } from "../cluster/Holders.ts"
+import { Lease } from "../cluster/Lease.ts"
 import { verdictJson } from "../state/TaskState.ts"
 import type { Row } from "../store/TaskStore.ts"
 import { patient, StoreOutage } from "../store/StoreOutage.ts"
@@ -73,11 +74,14 @@ export const layer = (
         boot: globalThis.crypto.randomUUID(),
         store,
         maxRestarting: settings.maxRestarting,
+        concurrency: settings.concurrency,
         permits: Semaphore.makeUnsafe(settings.concurrency),
         handlers: new Handlers(scope),
         holders: yield* Holders,
+        holds: yield* Lease,
         parts: new Parts(),
         running: new Map(),
+        nudge: Effect.asVoid(Queue.offer(nudges, undefined)),
         ends: new Ends(),
         definitionOf: (agent) => definitions.get(agentOf(agent)),
         isDraining: () => Deferred.isDoneUnsafe(drained),
@@ -121,7 +125,7 @@ export const layer = (
         controlOf: (id) => core.running.get(id),
         listen: (id) => core.ends.listen(id),
         outage: outage.current,
-        nudge: Effect.asVoid(Queue.offer(nudges, undefined)),
+        nudge: core.nudge,
         drain: Effect.andThen(stop, emptied(core))
       }
     })
@@ -155,7 +159,8 @@ const look = (
     const now = yield* Clock.currentTimeMillis
     const known = [...definitions.keys()]
     if (!core.isDraining()) {
-      for (const row of yield* store.queued(known, page)) yield* alone(row, start(core, engine, row))
+      const room = Math.min(page, Math.max(0, 2 * core.concurrency - running.size))
+      for (const row of yield* store.queued(known, room)) yield* alone(row, start(core, engine, row))
       const unknown = yield* store.unknown(known, now - grace, page)
       yield* store.reportQueued(unknown.map((row) => ({ ...row, state: waitingFor(agentOf(row)) })))
     }

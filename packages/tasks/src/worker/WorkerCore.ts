@@ -18,12 +18,18 @@ export interface WorkerCore {
   readonly boot: string
   readonly store: Patient
   readonly maxRestarting: number
+  /** Tasks that run here at a time, at most. */
+  readonly concurrency: number
   readonly permits: Semaphore.Semaphore
   readonly handlers: Handlers<Reply>
   /** The other workers of a cluster. */
   readonly holders: Holders | undefined
+  /** False: the execution moves to another worker. */
+  readonly holds: (executionId: string) => boolean
   readonly parts: Parts
   readonly running: Map<string, Control>
+  /** Looks at the store at once. */
+  readonly nudge: Effect.Effect<void>
   readonly ends: Ends
   readonly definitionOf: (agent: {
     readonly task: string

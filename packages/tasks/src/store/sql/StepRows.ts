@@ -3,7 +3,8 @@
  *
  * A row is written only for the process that has claimed its task, and only the first row of a key counts.
  */
-import { Effect, Option, Schema } from "effect"
+import { Effect, Schema } from "effect"
+import type { Option } from "effect"
 import type { SqlError } from "effect/sql"
 import type { Fragment, Identifier } from "effect/sql/Statement"
 import { EffectRecord } from "../../state/TaskState.ts"
