@@ -171,20 +171,20 @@ it.effect("a worker that does not know the body of a task leaves it alone, and s
   return Effect.gen(function* () {
     const id = yield* firstLife(own)
     // As a later version of the package would have started it.
-    yield* replace('"body":1', '"body":2')
+    yield* replace('"body":2', '"body":3')
     yield* life(
       own,
       Effect.gen(function* () {
         const isRefused = Effect.map(
           stateOf(id),
-          (state) => state._tag === "WaitingForWorker" && state.needs === "buy@1 (body 2 of @outlast/tasks)"
+          (state) => state._tag === "WaitingForWorker" && state.needs === "buy@1 (body 3 of @outlast/tasks)"
         )
         yield* until(isRefused, 100)
         yield* inTime(Tasks.drain)
       })
     )
     assert.strictEqual(own.asked, 1)
-    yield* replace('"body":2', '"body":1')
+    yield* replace('"body":3', '"body":2')
     const outcome = yield* life(own, inTime(Buy.result(id)))
     assert.strictEqual(outcome.turns, 3)
   }).pipe(Effect.provide(database))

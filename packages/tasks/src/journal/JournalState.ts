@@ -57,7 +57,7 @@ export interface Attempt {
 
 /**
  * What a record says to an attempt whose handler does not run in this process. A record of this process without a handler
- * was written by an activity that was interrupted before its handler began.
+ * was written by a step that was interrupted before its handler began.
  */
 export const knownOf = (
   record: EffectRecord | undefined,

@@ -1,13 +1,13 @@
 /**
  * Handlers of effects that run in this process, by the key of their effect.
  *
- * A handler is a fiber of the worker, not of the activity that started it. An interruption of the activity (a lost lease,
- * a store that is gone for a while) is no outcome: the handler goes on, and the activity that is begun again joins it.
+ * A handler is a fiber of the worker, not of the step that started it. An interruption of the step (a lost lease,
+ * a store that is gone for a while) is no outcome: the handler goes on, and the step that is begun again joins it.
  */
 import { Clock, Effect, Exit, Fiber } from "effect"
 import type { Scope } from "effect"
 
-/** A handler that has ended, whose reply no activity of this process has stored. */
+/** A handler that has ended, whose reply no step of this process has stored. */
 export interface Left<A> {
   readonly key: string
   readonly task: string
@@ -21,7 +21,7 @@ interface Entry<A> {
   isStored: boolean
 }
 
-/** An activity stores a reply within this many milliseconds, unless its worker has lost the task. */
+/** A step stores a reply within this many milliseconds, unless its worker has lost the task. */
 const grace = 1_000
 
 /** Handlers that have ended and whose reply may not be stored yet, at most. */
@@ -43,7 +43,7 @@ export class Handlers<A> {
   }
 
   /**
-   * The reply of a handler. A handler that the end of its worker has cut off has none: the engine then ends the activity
+   * The reply of a handler. A handler that the end of its worker has cut off has none: the step then ends
    * without a result, and the effect is in doubt.
    */
   #joined({ fiber }: Entry<A>): Effect.Effect<A> {
@@ -64,7 +64,7 @@ export class Handlers<A> {
   ): Effect.Effect<A, never, R> {
     return Effect.uninterruptibleMask((restore) =>
       Effect.gen({ self: this }, function* () {
-        // Two activities may have looked for it before one has started it.
+        // Two executions may have looked for it before one has started it.
         const known = this.get(key)
         if (known !== undefined) return yield* restore(known)
         const noted = Effect.tap(Effect.interruptible(run), (reply) =>
@@ -81,7 +81,7 @@ export class Handlers<A> {
     )
   }
 
-  /** Handlers that have ended, and whose reply was not taken. `isLast`: no activity takes one any more. */
+  /** Handlers that have ended, and whose reply was not taken. `isLast`: no step takes one any more. */
   left(now: number, isLast: boolean): ReadonlyArray<Left<A>> {
     const all: Array<Left<A>> = []
     for (const [key, { task, ended, isStored }] of this.#entries) {

@@ -87,7 +87,7 @@ export class Restarting {
     })
   }
 
-  /** Sleeps outside of an activity: a worker that stops parks the task at once, and the row keeps the time. */
+  /** Sleeps outside of a step: a worker that stops parks the task at once, and the row keeps the time. */
   #asleep(name: string, until: number): Effect.Effect<Wake> {
     const { recorded, control, row, worker } = this.#execution
     return Effect.gen(function* () {

@@ -12,7 +12,7 @@ export const runOf = ({
 }: Pick<Row, "id" | "submittedAt" | "generation">): string => `${id}#${submittedAt}.${generation}`
 
 /** Version of the body. A worker refuses a task whose body it does not know. */
-export const body = 1
+export const body = 2
 
 /** The agent's name and version are in the payload: an engine loses tasks of a workflow type that no worker knows. */
 export const TaskWorkflow = Workflow.make("Outlast/Task/v1", {
