@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Tasks } from "@outlast/tasks"
 import type { TaskStatus } from "@outlast/tasks"
-import { Effect, Fiber, Stream } from "effect"
+import { Effect, Fiber, Schedule, Stream } from "effect"
 import * as Postgres from "../services/Postgres.ts"
 import * as Sweeps from "../sweeps.ts"
 import { cluster, minute, until } from "./cluster.ts"
@@ -81,7 +81,7 @@ describe.skipIf(Postgres.missing !== undefined)(
             )
             const outcomes = yield* Effect.forEach(
               ids,
-              (id) => Effect.retry(agent.result(id), { times: 100 }),
+              (id) => Effect.retry(agent.result(id), { schedule: Schedule.spaced("100 millis"), times: 300 }),
               {
                 concurrency: 6
               }

@@ -1,6 +1,6 @@
 /** A real database that refuses writes or is locked while tasks run. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Stream } from "effect"
+import { Effect, Layer, Random, Stream } from "effect"
 import type { Duration } from "effect"
 import { SqlClient } from "effect/sql"
 import { mkdtempSync, rmSync } from "node:fs"
@@ -23,6 +23,8 @@ const ids = Array.from({ length: count }, (_, i) => `buy/${i}`)
 
 /** Makes the store fail. The effect that it returns ends the outage. */
 type Fault = (file: string) => Effect.Effect<Effect.Effect<void>, unknown, SqlClient.SqlClient>
+
+type NamedFault = readonly [name: string, fault: Fault, length: Duration.Input]
 
 const full: Fault = () =>
   Effect.gen(function* () {
@@ -71,7 +73,7 @@ const isPaidOnce = (own: Agents.World): void => {
 }
 
 describe("a store of tasks", () => {
-  const faults: ReadonlyArray<readonly [string, Fault, Duration.Input]> = [
+  const faults: readonly [NamedFault, ...Array<NamedFault>] = [
     ["is full", full, "3 seconds"],
     ["takes no writes", readOnly, "3 seconds"],
     ["is locked", locked, "40 seconds"]
@@ -112,6 +114,29 @@ describe("a store of tasks", () => {
         }).pipe(Effect.provide(Layer.provide(worker(own, file), told)))
       }).pipe(Effect.scoped),
     60_000
+  )
+
+  it.live.each(Array.from({ length: Sweeps.full(20, 2) }, (_, n) => Sweeps.seed + n))(
+    "that fails at any time, for up to a minute, ends every task within ten seconds of its return: seed %s",
+    (seed) =>
+      Effect.gen(function* () {
+        const file = yield* newFile
+        const own = Agents.world()
+        const [, fault] = faults[yield* Random.nextIntBetween(0, faults.length - 1)] ?? faults[0]
+        const after = 1_500 * (yield* Random.next)
+        const length = 500 * Sweeps.full(120, 6) ** (yield* Random.next)
+        yield* Effect.gen(function* () {
+          yield* submitted
+          yield* Effect.sleep(after)
+          const back = yield* fault(file)
+          yield* Effect.sleep(length)
+          yield* back
+          const outcomes = yield* ended
+          assert.isTrue(outcomes.every(({ text }) => text === "bought"))
+          isPaidOnce(own)
+        }).pipe(Effect.provide(worker(own, file)))
+      }).pipe(Effect.scoped, Random.withSeed(seed)),
+    120_000
   )
 
   it.live(
