@@ -16,6 +16,7 @@ export const sources: ReadonlyArray<string> = [
   "packages/node/test/support/parent.ts",
   "packages/node/test/support/workflowWorker.ts",
   "packages/resilience/test/breaker/redisWorker.ts",
+  "packages/tasks/test/kill/killer.ts",
   "packages/tasks/test/kill/program.ts",
   "test/durability/instance.ts",
   "test/durability/poison.ts",

@@ -1,6 +1,6 @@
 /** A PostgreSQL server of the test's own. */
 import { PgClient } from "@effect/sql-pg"
-import { Effect, Schedule } from "effect"
+import { Effect } from "effect"
 import type { Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { execFileSync } from "node:child_process"
@@ -42,10 +42,11 @@ export const started = ({
     yield* program.start
     // Its port is open before it takes connections.
     const hello = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT 1`)
-    yield* Effect.retry(Effect.provide(hello, client(program)), {
-      schedule: Schedule.spaced("50 millis"),
-      times: 600
-    }).pipe(Effect.mapError((error) => new Server.ServerFailed({ message: String(error) })))
+    yield* Effect.provide(hello, client(program)).pipe(
+      Effect.tapError(() => Effect.promise(Server.pause)),
+      Effect.retry({ times: 1_000 }),
+      Effect.mapError((error) => new Server.ServerFailed({ message: String(error) }))
+    )
     return program
   })
 

@@ -16,6 +16,7 @@ const waiting = (calls: number): TaskStatus => ({
   since: 1,
   submittedAt: 1,
   restarts: 0,
+  deaths: 0,
   costUsd: undefined
 })
 

@@ -30,6 +30,7 @@ import type { TaskFailed } from "./state/TaskState.ts"
 import { promptJson } from "./state/TaskState.ts"
 import type { Workers } from "./Tasks.ts"
 import { Tasks } from "./Tasks.ts"
+import type { Killed } from "./worker/Definition.ts"
 import { Worker } from "./worker/Worker.ts"
 
 export interface Options<P extends Schema.Top, Tools extends Record<string, Tool.Any>> {
@@ -41,6 +42,11 @@ export interface Options<P extends Schema.Top, Tools extends Record<string, Tool
   readonly toolkit?: Toolkit.Toolkit<Tools> | undefined
   /** Restarts after a failure that may pass by itself. Default: {@link Restart.defaults}. `false`: never. */
   readonly restarts?: Partial<Restart.Policy> | false | undefined
+  /**
+   * What becomes of a task whose tool or question kills its process, also alone. `fail`: it fails with
+   * `KilledItsProcess`. `ask`: it is `InDoubt`, and a person decides. Default `fail`.
+   */
+  readonly killed?: Killed | undefined
 }
 
 /** How one task runs: its prompt, and options of `Agent.run`. */
@@ -104,6 +110,7 @@ export const make = <
     ),
     toolkit: (module, field, value) =>
       Check.check(Predicate.hasProperty(value, "tools"), module, field, value, "a Toolkit"),
+    killed: Check.is.oneOf("fail", "ask"),
     restarts: Check.is.falseOr(
       Check.is.object<Partial<Restart.Policy>>({
         max: Check.is.integer({ min: 0, max: 100 }),
@@ -111,7 +118,7 @@ export const make = <
       })
     )
   })
-  const { version, params } = options
+  const { version, params, killed = "fail" } = options
   // Without a toolkit there are no tools, which is what `Tools` is by default.
   const toolkit = options.toolkit ?? (Toolkit.empty as unknown as Toolkit.Toolkit<Tools>)
   const restarts: Restart.Policy =
@@ -147,6 +154,7 @@ export const make = <
             task: name,
             version,
             restarts,
+            killed,
             tools: Object.values(toolkit.tools),
             run: ({ params, history, steps, cancel }) =>
               Effect.gen(function* () {

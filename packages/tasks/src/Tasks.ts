@@ -45,7 +45,7 @@ import * as StoreOutage from "./store/StoreOutage.ts"
 import type { KeyReused, QueueFull, StaleDecision } from "./state/TaskErrors.ts"
 import { NoSuchTask, NotNow } from "./state/TaskErrors.ts"
 import type { StateTag, TaskFailed, TaskStatus, Verdict } from "./state/TaskState.ts"
-import { ended, promptJson, resultJson, verdictJson } from "./state/TaskState.ts"
+import { ended, isWithoutConversation, promptJson, resultJson, verdictJson } from "./state/TaskState.ts"
 import type { TaskEvent } from "./telemetry/TaskEvent.ts"
 import { cancelledResult } from "./worker/Body.ts"
 import { payloadOf, TaskWorkflow } from "./workflow/TaskWorkflow.ts"
@@ -294,7 +294,8 @@ const make = (
         state._tag === "Queued"
           ? { _tag: "Queued" as const, position: 1 + (yield* store.ahead(row.seq)) }
           : state
-      return { id, task, version, generation, state: shown, since, submittedAt, restarts, costUsd }
+      const deaths = row.deaths?.boots.length ?? 0
+      return { id, task, version, generation, state: shown, since, submittedAt, restarts, deaths, costUsd }
     })
   const found = (id: string): Effect.Effect<Row, NoSuchTask | Fails> =>
     Effect.flatMap(
@@ -372,8 +373,7 @@ const make = (
           return yield* Effect.fail(new NotNow({ task: id, state: row.state._tag, asked: "resume" }))
         }
         const end = yield* read(resultJson, result)
-        if (end._tag === "Failed" && end.failure.reason._tag === "Abandoned") {
-          // From the beginning, it would do again what it has done.
+        if (end._tag === "Failed" && isWithoutConversation(end.failure.reason)) {
           const state = `${row.state._tag} without its conversation`
           return yield* Effect.fail(new NotNow({ task: id, state, asked: "resume" }))
         }

@@ -107,8 +107,9 @@ it.effect("a task that is cancelled before the store knows that it began does no
     TaskStore,
     Effect.map(TaskStore, (store) => ({
       ...store,
-      started: (id: string, generation: number) =>
-        Effect.andThen(Effect.sleep("5 seconds"), store.started(id, generation))
+      started: (id: string, generation: number) => Effect.delay(store.started(id, generation), "5 seconds"),
+      claim: (id: string, generation: number, runner: string) =>
+        Effect.delay(store.claim(id, generation, runner), "5 seconds")
     }))
   ).pipe(Layer.provideMerge(Tasks.layerStore()))
   return Effect.gen(function* () {

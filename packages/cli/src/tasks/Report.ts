@@ -25,7 +25,9 @@ export const words = (state: TaskState | Unreadable): string => {
     case "WaitingForApproval":
       return `waiting for approval of ${state.calls.map(({ tool }) => plain(tool)).join(", ")}`
     case "InDoubt":
-      return `in doubt: has ${plain(state.effect.tool)} happened?`
+      return state.effect.deaths === undefined
+        ? `in doubt: has ${plain(state.effect.tool)} happened?`
+        : `in doubt: ${plain(state.effect.tool)} ended its process ${state.effect.deaths} times; shall it run again?`
     case "Done":
       return `done (${state.status})${unknownOf(state)}`
     case "Failed":
@@ -95,13 +97,14 @@ export const lines = (
   end: End | undefined,
   withAnswer: boolean
 ): ReadonlyArray<string> => {
-  const { id, task, version, generation, state, since, submittedAt, restarts, costUsd } = status
+  const { id, task, version, generation, state, since, submittedAt, restarts, deaths, costUsd } = status
   return [
     `Task ${plain(id)}: ${words(state)}`,
     `  agent       ${task}@${version}, generation ${generation}`,
     `  submitted   ${iso(submittedAt)}`,
     `  since       ${iso(since)}`,
     `  restarts    ${restarts}`,
+    ...(deaths === 0 ? [] : [`  deaths      ${deaths} of its process at this step`]),
     ...(costUsd === undefined ? [] : [`  cost        $${costUsd.toFixed(4)}`]),
     ...waiting(status),
     ...(end?.outcome === undefined ? [] : [`  turns       ${end.outcome.turns}`]),

@@ -32,6 +32,8 @@ export interface Service {
     handler: { readonly key: string; readonly task: string; readonly boot: string },
     reply: Reply
   ) => Effect.Effect<void, StoreError.StoreError>
+  /** True for a worker that is gone, false for one that lives. Waits until it says that it lives, or is gone. */
+  readonly hasDied: (boot: string) => Effect.Effect<boolean>
   /** The reply of an effect's handler, waiting while its holder lives. `own`: the process that asks. */
   readonly replyOf: (record: EffectRecord, own: string) => Effect.Effect<Option.Option<Reply>>
 }
@@ -133,6 +135,17 @@ export const layer = (
               VALUES (${key}, ${boot}, ${task}, ${Schema.encodeSync(replyJson)(reply)})
               ON CONFLICT (effect_key, boot) DO NOTHING`)
           ),
+        hasDied: (boot) =>
+          Effect.gen(function* () {
+            let before = 0
+            while (!(yield* kept(outage, run(isGone(boot))))) {
+              const silent = (yield* kept(outage, run(silence(boot)))) ?? 0
+              if (silent < before) return false
+              before = silent
+              yield* Effect.sleep(poll)
+            }
+            return true
+          }),
         replyOf: (record, own) =>
           Effect.gen(function* () {
             while (true) {

@@ -26,7 +26,9 @@ export const EffectRecord = Schema.Struct({
   /** The worker that has begun it, and the start of its process. */
   holder: Schema.String,
   boot: Schema.String,
-  at: Schema.Finite
+  at: Schema.Finite,
+  /** Processes that died in it, where that is why a person is asked. */
+  deaths: Schema.optional(Schema.Int)
 })
 export type EffectRecord = typeof EffectRecord.Type
 
@@ -117,6 +119,8 @@ export interface TaskStatus {
   readonly submittedAt: number
   /** Restarts so far. */
   readonly restarts: number
+  /** Deaths of its process since its last recorded step. From the second on it begins alone in its worker. */
+  readonly deaths: number
   /** US dollars; absent before the end, and when no price is known. */
   readonly costUsd: number | undefined
 }
@@ -130,11 +134,22 @@ export const FailReason = Schema.Union([
   Schema.TaggedStruct("Defect", { message: Schema.String }),
   /** A person has decided that a call has happened whose answer is lost. */
   Schema.TaggedStruct("AnswerLost", { message: Schema.String }),
+  /** A step ended its process again and again, at last with nothing beside it. */
+  Schema.TaggedStruct("KilledItsProcess", {
+    /** Name of the step. Absent where the process died before its next step began: it cannot be resumed. */
+    step: Schema.optional(Schema.String),
+    deaths: Schema.Int,
+    message: Schema.String
+  }),
   Schema.TaggedStruct("Cancelled", { message: Schema.String }),
   /** The task was cancelled after it began, while no worker had its agent: its conversation is not known. */
   Schema.TaggedStruct("Abandoned", { message: Schema.String })
 ])
 export type FailReason = typeof FailReason.Type
+
+/** True where the conversation of the task is not known: from the beginning, it would do again what it has done. */
+export const isWithoutConversation = (reason: FailReason): boolean =>
+  reason._tag === "Abandoned" || (reason._tag === "KilledItsProcess" && reason.step === undefined)
 
 export class TaskFailed extends Schema.TaggedError<TaskFailed>("@outlast/tasks/TaskFailed")("TaskFailed", {
   task: Schema.String,
@@ -144,7 +159,7 @@ export class TaskFailed extends Schema.TaggedError<TaskFailed>("@outlast/tasks/T
 }) {
   override get message(): string {
     const next =
-      this.reason._tag === "Cancelled" || this.reason._tag === "Abandoned"
+      this.reason._tag === "Cancelled" || isWithoutConversation(this.reason)
         ? ""
         : " `Tasks.resume` continues it from its conversation."
     return `Task \`${this.task}\` failed. ${this.reason.message}${next}`

@@ -43,6 +43,7 @@ const make = (): Service => {
     const row = live(id, generation)
     if (row === undefined) return
     Object.assign(row, { state, since: at, wait: name, dueAt, verdict: undefined, parked: false })
+    Object.assign(row, { boot: undefined, deaths: undefined })
     if (restarts !== undefined) row.restarts = restarts
   }
   const report = (reports: ReadonlyArray<Report>, where: (row: Row) => boolean) =>
@@ -86,7 +87,9 @@ const make = (): Service => {
           cancelBy: undefined,
           wait: undefined,
           dueAt: undefined,
-          verdict: undefined
+          verdict: undefined,
+          boot: undefined,
+          deaths: undefined
         })
         return Effect.succeed({ isNew: true })
       }),
@@ -149,6 +152,20 @@ const make = (): Service => {
     report: (reports) => report(reports, () => true),
     reportQueued: (reports) => report(reports, ({ started, state }) => !started && state._tag === "Queued"),
 
+    begin: (id, generation, boot, deaths) =>
+      Effect.sync(() => {
+        const row = live(id, generation)
+        if (row !== undefined) Object.assign(row, { boot, deaths })
+      }),
+    setDeaths: (id, generation, boot, deaths) =>
+      Effect.sync(() => {
+        const row = live(id, generation)
+        if (row?.boot === boot) row.deaths = deaths
+      }),
+    leave: (boot) =>
+      Effect.sync(() => {
+        for (const row of rows.values()) if (isOpen(row) && row.boot === boot) row.boot = undefined
+      }),
     wait: (asked) => Effect.sync(() => wait(asked)),
     waitForRestart: (asked, bound) =>
       Effect.sync(() => {
@@ -167,6 +184,7 @@ const make = (): Service => {
         const row = live(id, generation)
         if (row === undefined) return
         row.parked = true
+        row.boot = undefined
         if (row.wait === undefined) row.state = state
       }),
     finish: ({ id, generation, state, result, costUsd, at }) =>
@@ -226,7 +244,9 @@ const make = (): Service => {
             result: undefined,
             started: false,
             parked: false,
-            cancelBy: undefined
+            cancelBy: undefined,
+            boot: undefined,
+            deaths: undefined
           })
           return Effect.void
         })

@@ -7,6 +7,7 @@
 import { Context } from "effect"
 import type { Effect, Option } from "effect"
 import type { StoreError } from "@outlast/resilience"
+import type { Deaths } from "../restart/Deaths.ts"
 import type { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "../state/TaskErrors.ts"
 import type { EffectRecord, StateTag, TaskState, Unreadable } from "../state/TaskState.ts"
 
@@ -44,6 +45,10 @@ export interface Row extends Omit<NewTask, "at"> {
   readonly dueAt: number | undefined
   /** JSON of the decision about the wait. */
   readonly verdict: string | undefined
+  /** The start of the process that carries out its steps. Absent when it has handed the task back in good order. */
+  readonly boot: string | undefined
+  /** Deaths of its process since its last recorded step. */
+  readonly deaths: Deaths | undefined
 }
 
 /** State of a task, as its worker reports it. */
@@ -133,6 +138,23 @@ export interface Service {
   readonly reportQueued: (reports: ReadonlyArray<Report>) => Effect.Effect<void, Fails>
 
   // Writes of a running task.
+  /** A process carries out its steps from now on. */
+  readonly begin: (
+    id: string,
+    generation: number,
+    boot: string,
+    deaths: Deaths | undefined
+  ) => Effect.Effect<void, Fails>
+  /** Sets the deaths of a task that this process still has. */
+  readonly setDeaths: (
+    id: string,
+    generation: number,
+    boot: string,
+    deaths: Deaths | undefined
+  ) => Effect.Effect<void, Fails>
+  /** A process that stops in good order has no tasks any more: its end is not the death of one. */
+  readonly leave: (boot: string) => Effect.Effect<void, Fails>
+  /** Waits. A step that waits is recorded, so no death counts any more. */
   readonly wait: (wait: Wait) => Effect.Effect<void, Fails>
   /** As `wait`, unless `bound` tasks wait for a restart already. */
   readonly waitForRestart: (wait: Wait, bound: number) => Effect.Effect<boolean, Fails>

@@ -26,6 +26,14 @@ const TaskRestarting = Schema.TaggedStruct("TaskRestarting", {
 
 const TaskInDoubt = Schema.TaggedStruct("TaskInDoubt", { ...ofTask, tool: Schema.String })
 
+const TaskKilledProcess = Schema.TaggedStruct("TaskKilledProcess", {
+  ...ofTask,
+  /** Deaths of its process since its last recorded step. */
+  deaths: Schema.Finite,
+  /** True when the process died with nothing beside the task: its step does not run again. */
+  condemned: Schema.Boolean
+})
+
 const TaskEnded = Schema.TaggedStruct("TaskEnded", {
   ...ofTask,
   state: Schema.Literals(["Done", "Failed", "Cancelled"]),
@@ -52,6 +60,7 @@ export const TaskEvent = Schema.Union([
   TaskStarted,
   TaskRestarting,
   TaskInDoubt,
+  TaskKilledProcess,
   TaskEnded,
   TaskStoreLost,
   TaskStoreBack
@@ -69,6 +78,7 @@ export const submitted = counter("tasks_submitted_total", "Tasks that were added
 export const started = counter("tasks_started_total", "Tasks that a worker began, resumed ones again")
 export const restarts = counter("task_restarts_total", "Restarts of tasks that had lost their model")
 export const inDoubt = counter("tasks_in_doubt_total", "Effects whose outcome a person has to tell")
+export const killed = counter("task_process_deaths_total", "Deaths of a process that a task is suspected of")
 export const storeLost = Metric.gauge("outlast_task_store_lost", {
   description: "1 while a worker waits for its store, else 0"
 })
@@ -102,6 +112,18 @@ export const definitions: EventDefinition.EventDefinitions<TaskEvent> = {
     line: ({ task, tool }) =>
       warn(`✗ a task of ${task} is in doubt: has ${tool} happened? See outlast tasks list --state InDoubt`),
     metrics: [{ metric: inDoubt, names }]
+  },
+  TaskKilledProcess: {
+    doc: "The process of a task died twice or more at one step. The task begins alone; a step that died alone is condemned.",
+    line: ({ task, deaths, condemned }) =>
+      warn(
+        condemned
+          ? `✗ a task of ${task} killed its process: ${deaths} deaths at one step, the last one alone`
+          : `… a task of ${task} begins alone: its process died ${deaths} times at one step`
+      ),
+    metrics: [
+      { metric: killed, names, words: { verdict: ({ condemned }) => (condemned ? "condemned" : "suspect") } }
+    ]
   },
   TaskEnded: {
     doc: "A task is done, failed, or was cancelled.",

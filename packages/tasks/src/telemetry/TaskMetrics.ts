@@ -10,7 +10,7 @@ import type { Layer } from "effect"
 import { EventDefinition, ResilienceEvents } from "@outlast/resilience"
 import { definitions } from "./TaskEvent.ts"
 
-export { definitions, ended, inDoubt, restarts, started, storeLost, submitted } from "./TaskEvent.ts"
+export { definitions, ended, inDoubt, killed, restarts, started, storeLost, submitted } from "./TaskEvent.ts"
 
 /** Keeps the metrics of the surrounding events. */
 export const layer = (): Layer.Layer<never> =>

@@ -21,6 +21,7 @@ import { ended, promptJson, resultJson, TaskFailed } from "../state/TaskState.ts
 import { Control } from "./Control.ts"
 import type { Definition, StepEnded } from "./Definition.ts"
 import { UnreadableStep } from "./Execution.ts"
+import * as Trial from "./Trial.ts"
 import * as TaskSteps from "./TaskSteps.ts"
 import type { Payload } from "../workflow/TaskWorkflow.ts"
 import { body as bodyVersion, runOf } from "../workflow/TaskWorkflow.ts"
@@ -83,28 +84,34 @@ const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control, i
       // From now on the task waits for a permit.
       control.says({ _tag: "Queued", position: 0 }, yield* Clock.currentTimeMillis)
     }
-    const intents = isReplay ? yield* worker.store.intents(row.id) : []
-    const stored: Steps = isReplay ? yield* worker.store.steps(row.id, row.generation) : new Map()
-    const steps = TaskSteps.make({ worker, row, control, definition, engine, intents, stored })
+    const read = Effect.gen(function* () {
+      const intents = isReplay ? yield* worker.store.intents(row.id) : []
+      const stored: Steps = isReplay ? yield* worker.store.steps(row.id, row.generation) : new Map()
+      return { intents, stored }
+    })
     const { params, history } = row
-    const carriedOut = Effect.exit(definition.run({ params, history, steps, cancel: control.cancelled }))
-    // A wait ends only until the permit is there.
-    let hasPermit = false
+    const carriedOut = (trial: Trial.Trial, known: Effect.Success<typeof read>) => {
+      const steps = TaskSteps.make({ worker, row, control, definition, engine, trial, ...known })
+      return definition.run({ params, history, steps, cancel: control.cancelled })
+    }
+    // A wait ends only until the task begins.
+    let hasBegun = false
     let end = yield* Effect.raceFirst(
-      Semaphore.withPermits(
-        worker.permits,
-        1,
-        Effect.suspend(() => {
-          hasPermit = true
-          return carriedOut
-        })
-      ),
-      Effect.flatMap(called, (why) => (hasPermit ? Effect.never : Effect.succeed(why)))
+      Effect.gen(function* () {
+        const { trial, known } = yield* Trial.begin(worker, row, read)
+        hasBegun = true
+        return yield* carriedOut(trial, known)
+      }).pipe(Effect.scoped, Effect.exit, Semaphore.withPermits(worker.permits, 1)),
+      Effect.flatMap(called, (why) => (hasBegun ? Effect.never : Effect.succeed(why)))
     )
     if (end === "draining") return yield* parked(worker, control, payload)
     // A cancelled run carries out nothing new, so it needs no permit. What it had done is replayed: a `resume` goes on
     // from there.
-    if (end === "cancelled") end = yield* carriedOut
+    if (end === "cancelled") {
+      end = yield* Effect.exit(
+        Effect.flatMap(read, (known) => carriedOut(new Trial.Trial(worker, row), known))
+      )
+    }
     // A suspension, or a lost lease: the task goes on later, here or elsewhere.
     if (wasInterrupted(end)) return yield* Effect.failCause(end.cause)
     if (cannotReplay(end)) return yield* refuse(worker, control, payload)

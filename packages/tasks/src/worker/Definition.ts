@@ -12,10 +12,14 @@ export class StepEnded extends Schema.TaggedError<StepEnded>("@outlast/tasks/wor
   reason: FailReason
 }) {}
 
+/** What becomes of a task whose step kills its process: it fails, or a person decides. */
+export type Killed = "fail" | "ask"
+
 export interface Definition {
   readonly task: string
   readonly version: number
   readonly restarts: Policy
+  readonly killed: Killed
   readonly tools: ReadonlyArray<Tool.Any>
   readonly run: (options: {
     /** JSON. */

@@ -14,6 +14,7 @@ import type { Control } from "./Control.ts"
 import type { Definition } from "./Definition.ts"
 import type { Wake } from "../workflow/TaskWorkflow.ts"
 import { deferred } from "../workflow/TaskWorkflow.ts"
+import type { Trial } from "./Trial.ts"
 import type { WorkerCore } from "./WorkerCore.ts"
 import { grace } from "./WorkerCore.ts"
 
@@ -28,6 +29,7 @@ export interface Options {
   readonly control: Control
   readonly definition: Definition
   readonly engine: Context.Context<Engine>
+  readonly trial: Trial
   /** Effects that earlier executions of the task have begun. */
   readonly intents: ReadonlyArray<EffectRecord>
   /** Results of the steps that were carried out before this execution began. */
@@ -40,7 +42,7 @@ export class UnreadableStep extends Error {}
 export type Execution = ReturnType<typeof make>
 
 export const make = (options: Options) => {
-  const { worker, row, control, engine } = options
+  const { worker, row, control, engine, trial } = options
   const { store } = worker
   const { id, generation } = row
   /** One wait at a time: a row has one. */
@@ -97,13 +99,14 @@ export const make = (options: Options) => {
         Schema.decodeUnknownEffect(json)(text),
         (error) => new UnreadableStep(String(error))
       ).pipe(Effect.orDie)
-    const carriedOut = Effect.gen(function* () {
-      const reply = Schema.encodeSync(json)(yield* guarded(name, execute))
-      const stored = yield* store.record({ task: id, generation, name, reply, runner: worker.boot })
-      if (typeof stored !== "string") return yield* lost
-      // As a later execution will read it.
-      return yield* read(stored)
-    })
+    const carriedOut = (execute: Effect.Effect<A, never, R>) =>
+      Effect.gen(function* () {
+        const reply = Schema.encodeSync(json)(yield* guarded(name, execute))
+        const stored = yield* store.record({ task: id, generation, name, reply, runner: worker.boot })
+        if (typeof stored !== "string") return yield* lost
+        // As a later execution will read it.
+        return yield* read(stored)
+      })
     return Effect.andThen(
       boundary,
       Effect.suspend(() => {
@@ -112,8 +115,14 @@ export const make = (options: Options) => {
           options.stored.delete(name)
           return read(known)
         }
-        // A wait that suspends the task waits for the steps that are under way.
-        return Workflow.wrapActivityResult(carriedOut, () => false)
+        return trial.step(name, execute, (execute) =>
+          // The worker may have stopped while the step waited.
+          Effect.andThen(
+            boundary,
+            // A wait that suspends the task waits for the steps that are under way.
+            Workflow.wrapActivityResult(carriedOut(execute), () => false)
+          )
+        )
       })
       // The engine is provided: what is left is the context of `execute`.
     ).pipe(inEngine)

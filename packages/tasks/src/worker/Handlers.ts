@@ -52,6 +52,12 @@ export class Handlers<A> {
     )
   }
 
+  /** True while a handler runs. */
+  get isBusy(): boolean {
+    for (const { fiber } of this.#entries.values()) if (fiber.pollUnsafe() === undefined) return true
+    return false
+  }
+
   /** True when a handler was forgotten whose reply may not be stored. */
   get hasForgotten(): boolean {
     return this.#hasForgotten

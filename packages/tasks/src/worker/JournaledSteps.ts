@@ -11,7 +11,10 @@ import * as Journal from "../journal/Journal.ts"
 import * as JournalState from "../journal/JournalState.ts"
 import type { TaskEvent } from "../telemetry/TaskEvent.ts"
 import type { EffectRecord } from "../state/TaskState.ts"
+import type { Row } from "../store/TaskStore.ts"
 import type { Execution } from "./Execution.ts"
+import { killed } from "./Trial.ts"
+import type { WorkerCore } from "./WorkerCore.ts"
 import type { Reply } from "../workflow/Reply.ts"
 import { isCutOff, replyJson } from "../workflow/Reply.ts"
 import { runOf } from "../workflow/TaskWorkflow.ts"
@@ -39,16 +42,18 @@ export const settled = <R>(
   run: Effect.Effect<Reply, never, R>
 ): Effect.Effect<Reply, never, R> =>
   Effect.gen(function* () {
-    const { recorded, control, intents, row, waitForPerson, worker } = execution
+    const { recorded, control, intents, row, trial, waitForPerson, worker } = execution
     const key = `${runOf(row)}/${step.name}`
-    const kind = JournalState.safer(
-      step.kind,
-      step.tool === undefined,
-      intents.find((intent) => intent.key === key)
-    )
+    const began = intents.find((intent) => intent.key === key)
+    const kind = JournalState.safer(step.kind, step.tool === undefined, began)
     let name = step.name
     for (let n = 1; ; n++) {
-      const own = kind === "none" ? run : journaled(execution, { ...step, kind }, n, run)
+      const own =
+        name === trial.condemned
+          ? condemned(execution, step, name, n, began)
+          : kind === "none"
+            ? run
+            : journaled(execution, { ...step, kind }, n, run)
       const reply = yield* recorded(name, replyJson, own)
       worker.handlers.forget(`${key}/${n}`)
       control.unknown.delete(key)
@@ -63,13 +68,58 @@ export const settled = <R>(
         ResilienceEvents.publishNow<TaskEvent>({ _tag: "TaskInDoubt", task: row.task, tool: effect.tool })
       )
       if (wake._tag !== "Decided") {
-        control.unknown.set(key, effect)
+        if (kind === "once") control.unknown.set(key, effect)
         return cancelledReply
       }
       if (wake.verdict._tag === "Happened") return step.happened(wake.verdict.result)
       name = `${step.name}/again/${n}`
     }
   })
+
+/** The reply of a step that has killed its process, and does not run again by itself. */
+const condemned = (
+  { definition, row, trial, worker }: Execution,
+  step: JournaledStep,
+  /** The step of this attempt. */
+  name: string,
+  attempt: number,
+  began: EffectRecord | undefined
+): Effect.Effect<Reply> =>
+  Effect.map(Clock.currentTimeMillis, (at) => {
+    const { deaths } = trial
+    const { tool } = step.call
+    if (definition.killed === "ask") {
+      const record = began ?? recordOf(row, worker, step, attempt, at)
+      return { _tag: "InDoubt", effect: { ...record, attempt, deaths } }
+    }
+    const what = tool === "ask" ? "The question to the model" : `The tool ${tool}`
+    const unknown = began?.kind === "idempotent" ? undefined : began
+    return {
+      _tag: "Failed",
+      reason: killed(deaths, name, what),
+      ...(unknown === undefined ? {} : { unknown })
+    }
+  })
+
+const recordOf = (
+  row: Row,
+  worker: WorkerCore,
+  { call, name, turn }: JournaledStep,
+  attempt: number,
+  at: number
+): EffectRecord => ({
+  key: `${runOf(row)}/${name}`,
+  task: row.id,
+  generation: row.generation,
+  tool: call.tool,
+  turn,
+  callId: call.id,
+  params: call.params,
+  attempt,
+  holder: worker.name,
+  boot: worker.boot,
+  at
+})
 
 /** Runs a handler under the journal. A person has decided about the attempts before this one. */
 const journaled = <R>(
@@ -79,7 +129,7 @@ const journaled = <R>(
   run: Effect.Effect<Reply, never, R>
 ): Effect.Effect<Reply, never, R> =>
   Effect.gen(function* () {
-    const { call, happened, kind, name, tool, turn } = step
+    const { happened, kind, name, tool } = step
     const { boot, handlers, holders, store } = worker
     const ask = Journal.askOf(tool)
     const key = `${runOf(row)}/${name}`
@@ -87,20 +137,7 @@ const journaled = <R>(
     const joined = handlers.get(handlerKey)
     if (joined !== undefined) return yield* joined
     const at = yield* Clock.currentTimeMillis
-    const record: EffectRecord = {
-      key,
-      task: row.id,
-      generation: row.generation,
-      tool: call.tool,
-      kind,
-      turn,
-      callId: call.id,
-      params: call.params,
-      attempt,
-      holder: worker.name,
-      boot,
-      at
-    }
+    const record: EffectRecord = { ...recordOf(row, worker, step, attempt, at), kind }
     const found = yield* store.intend(record)
     if ("_tag" in found && found._tag === "Lost") return yield* lost
     if (Option.isSome(found) && found.value.attempt === attempt && holders !== undefined) {

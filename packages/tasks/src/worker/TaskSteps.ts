@@ -14,11 +14,12 @@ import { settled } from "./JournaledSteps.ts"
 import type { Reply } from "../workflow/Reply.ts"
 import { eventJson } from "../workflow/Reply.ts"
 import { Restarting } from "./Restarting.ts"
+import { killed } from "./Trial.ts"
 import { retrying } from "./Retrying.ts"
 
 /** The steps of one execution. */
 export const make = (options: Options): Steps.Steps<StepEnded> => {
-  const { worker, row, control, definition } = options
+  const { worker, row, control, definition, trial } = options
   const { id } = row
   const execution = Execution.make(options)
   const { recorded, running, says, waitForPerson } = execution
@@ -49,6 +50,11 @@ export const make = (options: Options): Steps.Steps<StepEnded> => {
   return {
     event: (step, run) =>
       Effect.gen(function* () {
+        if (step.name === trial.condemned && step.kind !== "ask") {
+          return yield* Effect.fail(
+            new StepEnded({ reason: killed(trial.deaths, step.name, `The step ${step.kind}`) })
+          )
+        }
         // Without a beginning there is nothing to cancel.
         if (step.kind === "start") {
           const started = ResilienceEvents.publishNow<TaskEvent>({ _tag: "TaskStarted", task: row.task })

@@ -17,6 +17,7 @@ import type { Row } from "../store/TaskStore.ts"
 import { patient, StoreOutage } from "../store/StoreOutage.ts"
 import type { Outage } from "../store/StoreOutage.ts"
 import { TaskStore, agentOf, waitingFor } from "../store/TaskStore.ts"
+import { Alone } from "./Alone.ts"
 import { body } from "./Body.ts"
 import type { Control } from "./Control.ts"
 import type { Definition } from "./Definition.ts"
@@ -25,6 +26,7 @@ import { Handlers } from "./Handlers.ts"
 import { Parts } from "./Parts.ts"
 import { deferred, payloadOf, TaskWorkflow } from "../workflow/TaskWorkflow.ts"
 import type { Wake } from "../workflow/TaskWorkflow.ts"
+import type { Reply } from "../workflow/Reply.ts"
 import type { WorkerCore } from "./WorkerCore.ts"
 import { grace } from "./WorkerCore.ts"
 
@@ -64,11 +66,15 @@ export const layer = (
     Effect.gen(function* () {
       const engine = yield* WorkflowEngine
       const outage = yield* StoreOutage
-      const store = patient(outage, yield* TaskStore)
+      const rows = yield* TaskStore
+      const store = patient(outage, rows)
       const scope = yield* Effect.scope
       const definitions = new Map<string, Definition>()
       const drained = Deferred.makeUnsafe<void>()
       const nudges = yield* Queue.sliding<void>(1)
+      const handlers = new Handlers<Reply>(scope)
+      const draining = Deferred.await(drained)
+      const isDraining = () => Deferred.isDoneUnsafe(drained)
       const core: WorkerCore = {
         name: settings.name,
         boot: globalThis.crypto.randomUUID(),
@@ -76,7 +82,8 @@ export const layer = (
         maxRestarting: settings.maxRestarting,
         concurrency: settings.concurrency,
         permits: Semaphore.makeUnsafe(settings.concurrency),
-        handlers: new Handlers(scope),
+        alone: new Alone({ isBusy: () => handlers.isBusy, isDraining, draining }),
+        handlers,
         holders: yield* Holders,
         holds: yield* Lease,
         parts: new Parts(),
@@ -84,8 +91,8 @@ export const layer = (
         nudge: Effect.asVoid(Queue.offer(nudges, undefined)),
         ends: new Ends(),
         definitionOf: (agent) => definitions.get(agentOf(agent)),
-        isDraining: () => Deferred.isDoneUnsafe(drained),
-        draining: Deferred.await(drained)
+        isDraining,
+        draining
       }
       yield* engine.register(TaskWorkflow, body(core))
       const tick = look(core, engine, definitions)
@@ -106,7 +113,11 @@ export const layer = (
           Effect.forkScoped
         )
       }
-      const stop = Effect.sync(() => Deferred.doneUnsafe(drained, Exit.void))
+      // From now on an end of the process is no death of a task. A store that is away is not waited for.
+      const stop = Effect.andThen(
+        Effect.sync(() => Deferred.doneUnsafe(drained, Exit.void)),
+        rows.leave(core.boot).pipe(Effect.timeout("2 seconds"), Effect.ignore)
+      )
       yield* Effect.addFinalizer(() => outage.stop)
       yield* Effect.addFinalizer(() =>
         Effect.andThen(stop, holders === undefined ? Effect.void : leave(core, holders))

@@ -2,6 +2,7 @@
 import type { Effect, Semaphore } from "effect"
 import type { Service as Holders } from "../cluster/Holders.ts"
 import type { Patient } from "../store/StoreOutage.ts"
+import type { Alone } from "./Alone.ts"
 import type { Control } from "./Control.ts"
 import type { Definition } from "./Definition.ts"
 import type { Ends } from "./Ends.ts"
@@ -21,6 +22,7 @@ export interface WorkerCore {
   /** Tasks that run here at a time, at most. */
   readonly concurrency: number
   readonly permits: Semaphore.Semaphore
+  readonly alone: Alone
   readonly handlers: Handlers<Reply>
   /** The other workers of a cluster. */
   readonly holders: Holders | undefined

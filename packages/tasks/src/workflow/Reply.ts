@@ -11,7 +11,7 @@ export const Reply = Schema.Union([
   Schema.TaggedStruct("Event", { event: RunEvent.RunEvent, ...cutOff }),
   Schema.TaggedStruct("Tool", { step: Steps.ToolStep, ...cutOff }),
   Schema.TaggedStruct("InDoubt", { effect: EffectRecord }),
-  Schema.TaggedStruct("Failed", { reason: FailReason })
+  Schema.TaggedStruct("Failed", { reason: FailReason, ...cutOff })
 ])
 export type Reply = typeof Reply.Type
 

@@ -16,8 +16,9 @@ const waiting = { _tag: "WaitingUntil", until: 5, restart: 1, of: 3, reason: "Ne
 const running = { _tag: "Running", turn: 1, worker: "w" } as const
 const id = fc.constantFrom("a/1", "a/2", "b/1")
 const generation = fc.constantFrom(1, 2)
+const boot = fc.constantFrom("b1", "b2")
+const deaths = fc.constantFrom(undefined, { boots: ["b0"], alone: true, step: "turn/1/ask" })
 const wait = fc.constantFrom("x", "y")
-const runner = fc.constantFrom("b1", "b2")
 
 const record = (task: string, boot: string): EffectRecord => ({
   key: `${task}/pay`,
@@ -73,17 +74,17 @@ const call: fc.Arbitrary<Call> = fc.oneof(
       (store) =>
         store.park(id, generation, { _tag: "WaitingForWorker", needs: "a@1" })
   ),
-  fc.tuple(id, generation, runner).map(
+  fc.tuple(id, generation, boot).map(
     ([id, generation, runner]): Call =>
       (store) =>
         store.claim(id, generation, runner)
   ),
-  fc.tuple(id, generation, runner, fc.constantFrom("s", "t")).map(
+  fc.tuple(id, generation, boot, fc.constantFrom("s", "t")).map(
     ([task, generation, runner, name]): Call =>
       (store, at) =>
         store.record({ task, generation, name, reply: `${runner} at ${at}`, runner })
   ),
-  fc.tuple(id, generation, runner).map(
+  fc.tuple(id, generation, boot).map(
     ([task, generation, runner]): Call =>
       (store, at) =>
         // At the same time: they share a statement.
@@ -139,6 +140,21 @@ const call: fc.Arbitrary<Call> = fc.oneof(
           at
         })
   ),
+  fc.tuple(id, generation, boot, deaths).map(
+    ([id, generation, boot, deaths]): Call =>
+      (store) =>
+        store.begin(id, generation, boot, deaths)
+  ),
+  fc.tuple(id, generation, boot, deaths).map(
+    ([id, generation, boot, deaths]): Call =>
+      (store) =>
+        store.setDeaths(id, generation, boot, deaths)
+  ),
+  boot.map(
+    (boot): Call =>
+      (store) =>
+        store.leave(boot)
+  ),
   id.map(
     (id): Call =>
       (store, at) =>
@@ -154,7 +170,7 @@ const call: fc.Arbitrary<Call> = fc.oneof(
       (store, at) =>
         store.resume({ id, generation, history: hasHistory ? "[]" : undefined, at })
   ),
-  fc.tuple(id, runner).map(
+  fc.tuple(id, boot).map(
     ([id, boot]): Call =>
       (store) =>
         store.intend(record(id, boot))

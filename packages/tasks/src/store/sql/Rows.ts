@@ -1,11 +1,17 @@
 /** Rows of the tasks table, and their columns. */
 import { Effect, Predicate, Schema } from "effect"
 import { stateJson } from "../../state/TaskState.ts"
+import { Deaths } from "../../restart/Deaths.ts"
 import type { Row } from "../TaskStore.ts"
 
 /** A number as drivers give it: PostgreSQL's bigint comes as text. */
 const Number_ = Schema.Union([Schema.Finite, Schema.FiniteFromString, Schema.BigInt])
 const Text = Schema.NullOr(Schema.String)
+
+/** A column that the tables of earlier versions do not have. */
+const added = <S extends Schema.Top>(column: S) => Schema.optional(Schema.NullOr(column))
+
+export const deathsJson = Schema.fromJsonString(Schema.toCodecJson(Deaths))
 
 const Columns = Schema.Struct({
   id: Schema.String,
@@ -28,7 +34,9 @@ const Columns = Schema.Struct({
   cancel_by: Text,
   wait: Text,
   due_at: Schema.NullOr(Number_),
-  verdict: Text
+  verdict: Text,
+  boot: added(Schema.String),
+  deaths: added(deathsJson)
 })
 
 const decode = Schema.decodeUnknownEffect(Columns)
@@ -54,7 +62,9 @@ const rowOf = (row: typeof Columns.Type): Row => ({
   cancelBy: row.cancel_by ?? undefined,
   wait: row.wait ?? undefined,
   dueAt: row.due_at === null ? undefined : Number(row.due_at),
-  verdict: row.verdict ?? undefined
+  verdict: row.verdict ?? undefined,
+  boot: row.boot ?? undefined,
+  deaths: row.deaths ?? undefined
 })
 
 /** The rows that this version can read. One that it cannot is left to a newer version, and does not stop the others. */
@@ -111,5 +121,7 @@ const unreadableRow = (row: unknown): Row => ({
   cancelBy: undefined,
   wait: undefined,
   dueAt: undefined,
-  verdict: undefined
+  verdict: undefined,
+  boot: undefined,
+  deaths: undefined
 })

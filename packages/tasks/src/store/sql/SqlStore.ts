@@ -15,7 +15,8 @@ import type { Fragment } from "effect/sql/Statement"
 import { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "../../state/TaskErrors.ts"
 import type { TaskState } from "../../state/TaskState.ts"
 import { decisionKey, stateJson } from "../../state/TaskState.ts"
-import { allRowsOf, rowsOf } from "./Rows.ts"
+import type { Deaths } from "../../restart/Deaths.ts"
+import { allRowsOf, deathsJson, rowsOf } from "./Rows.ts"
 import * as StepRows from "./StepRows.ts"
 import * as Tables from "./Tables.ts"
 import type { Report, Row, Service, Wait } from "../TaskStore.ts"
@@ -68,6 +69,9 @@ const written = (state: TaskState): { readonly tag: string; readonly state: stri
 
 const queued = written({ _tag: "Queued", position: 0 })
 
+const textOf = (deaths: Deaths | undefined): string | null =>
+  deaths === undefined ? null : Schema.encodeSync(deathsJson)(deaths)
+
 /** As `agentOf`. */
 const agent = "task || '@' || version"
 
@@ -90,7 +94,7 @@ const make = (tables: Tables.Tables): Service => {
     const { tag, state: json } = written(state)
     const counted = restarts === undefined ? sql`restarts` : sql`${restarts}`
     return sql`UPDATE ${tasks} SET tag = ${tag}, state = ${json}, since = ${at}, wait = ${name},
-      due_at = ${dueAt ?? null}, verdict = NULL, parked = 0, restarts = ${counted} WHERE ${live(id, generation)}`
+      due_at = ${dueAt ?? null}, verdict = NULL, parked = 0, boot = NULL, deaths = NULL, restarts = ${counted} WHERE ${live(id, generation)}`
   }
   const report = (reports: ReadonlyArray<Report>, where: Fragment) =>
     reports.length === 0
@@ -192,6 +196,17 @@ const make = (tables: Tables.Tables): Service => {
     report: (reports) => report(reports, sql`1 = 1`),
     reportQueued: (reports) => report(reports, sql`started = 0 AND tag = 'Queued'`),
 
+    begin: (id, generation, boot, deaths) =>
+      Effect.asVoid(
+        run(sql`UPDATE ${tasks} SET boot = ${boot}, deaths = ${textOf(deaths)} WHERE ${live(id, generation)}`)
+      ),
+    setDeaths: (id, generation, boot, deaths) =>
+      Effect.asVoid(
+        run(sql`UPDATE ${tasks} SET deaths = ${textOf(deaths)}
+          WHERE ${live(id, generation)} AND boot = ${boot}`)
+      ),
+    leave: (boot) =>
+      Effect.asVoid(run(sql`UPDATE ${tasks} SET boot = NULL WHERE is_open = 1 AND boot = ${boot}`)),
     wait: (asked) => Effect.asVoid(run(wait(asked))),
     waitForRestart: (asked, bound) =>
       atomic(
@@ -213,7 +228,7 @@ const make = (tables: Tables.Tables): Service => {
       const unless = (column: string, value: string) =>
         sql`${sql(column)} = CASE WHEN wait IS NULL THEN ${value} ELSE ${sql(column)} END`
       return Effect.asVoid(
-        run(sql`UPDATE ${tasks} SET parked = 1, ${unless("tag", tag)}, ${unless("state", json)}
+        run(sql`UPDATE ${tasks} SET parked = 1, boot = NULL, ${unless("tag", tag)}, ${unless("state", json)}
           WHERE ${live(id, generation)}`)
       )
     },
@@ -268,7 +283,7 @@ const make = (tables: Tables.Tables): Service => {
           }
           yield* sql`UPDATE ${tasks} SET history = ${history ?? row.history ?? null}, seq = ${nextSeq}, generation = ${generation + 1},
             tag = ${queued.tag}, state = ${queued.state}, since = ${at}, restarts = 0, cost = NULL, result = NULL,
-            is_open = 1, started = 0, parked = 0, cancel_by = NULL WHERE id = ${id} AND generation = ${generation}`
+            is_open = 1, started = 0, parked = 0, cancel_by = NULL, boot = NULL, deaths = NULL WHERE id = ${id} AND generation = ${generation}`
         })
       ),
     endedBefore: (before, limit) =>

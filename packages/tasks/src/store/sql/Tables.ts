@@ -63,7 +63,8 @@ export const migrate = (sql: SqlClient.SqlClient, prefix: string): Effect.Effect
       task_key TEXT NOT NULL, hash TEXT NOT NULL, params TEXT NOT NULL, history TEXT, generation INTEGER NOT NULL,
       tag TEXT NOT NULL, state TEXT NOT NULL, since ${number} NOT NULL, submitted_at ${number} NOT NULL,
       restarts INTEGER NOT NULL, cost ${types.real}, result TEXT, is_open INTEGER NOT NULL, started INTEGER NOT NULL,
-      parked INTEGER NOT NULL, cancel_by TEXT, wait TEXT, due_at ${number}, verdict TEXT, runner TEXT)`,
+      parked INTEGER NOT NULL, cancel_by TEXT, wait TEXT, due_at ${number}, verdict TEXT,
+      ${added.map((column) => `${column} TEXT`).join(", ")})`,
     `CREATE INDEX IF NOT EXISTS ${table.tasks}_seq ON ${table.tasks} (seq)`,
     `CREATE INDEX IF NOT EXISTS ${table.tasks}_open ON ${table.tasks} (started, seq) WHERE is_open = 1`,
     `CREATE INDEX IF NOT EXISTS ${table.tasks}_due ON ${table.tasks} (due_at) WHERE is_open = 1 AND due_at IS NOT NULL`,
@@ -74,23 +75,45 @@ export const migrate = (sql: SqlClient.SqlClient, prefix: string): Effect.Effect
     `CREATE TABLE IF NOT EXISTS ${table.effects} (
       effect_key TEXT NOT NULL PRIMARY KEY, task TEXT NOT NULL, record TEXT NOT NULL)`,
     `CREATE INDEX IF NOT EXISTS ${table.effects}_task ON ${table.effects} (task)`,
-    `CREATE TABLE IF NOT EXISTS ${table.steps} (
-      task TEXT NOT NULL, generation INTEGER NOT NULL, name TEXT NOT NULL, reply TEXT NOT NULL,
-      PRIMARY KEY (task, generation, name))`,
+    stepsOf(prefix),
     `CREATE TABLE IF NOT EXISTS ${table.probe} (id INTEGER NOT NULL PRIMARY KEY, at ${number} NOT NULL)`
   ]
   return Effect.forEach(statements, (statement) => sql.unsafe(statement), { discard: true }).pipe(
+    Effect.andThen(upgrade(sql, prefix)),
     Effect.retry(Schedule.recurs(3))
   )
 }
 
-/** Fails unless the tables are there: for a tool that must not make a store of a wrong file. */
+/** Columns of the table of tasks that its first version did not have. */
+const added = ["boot", "deaths", "runner"]
+
+/** The table that it did not have either. */
+const stepsOf = (prefix: string): string => `CREATE TABLE IF NOT EXISTS ${namesOf(prefix).steps} (
+  task TEXT NOT NULL, generation INTEGER NOT NULL, name TEXT NOT NULL, reply TEXT NOT NULL,
+  PRIMARY KEY (task, generation, name))`
+
+/** Adds what the tables of an earlier version do not have. */
+const upgrade = (sql: SqlClient.SqlClient, prefix: string) => {
+  const { tasks } = namesOf(prefix)
+  const has = (columns: string) => sql.unsafe(`SELECT ${columns} FROM ${tasks} LIMIT 1`)
+  const add = (column: string) => sql.unsafe(`ALTER TABLE ${tasks} ADD COLUMN ${column} TEXT`)
+  const all = Effect.forEach(added, (column) => Effect.catch(has(column), () => add(column)))
+  return Effect.catch(has(added.join(", ")), () =>
+    has("id").pipe(Effect.andThen(all), Effect.andThen(sql.unsafe(stepsOf(prefix))))
+  )
+}
+
+/**
+ * Fails unless the tables are there: for a tool that must not make a store of a wrong file. Those of an earlier version
+ * get the columns that they do not have.
+ */
 export const exists = (
   sql: SqlClient.SqlClient,
   prefix: string,
   where: StoreError.Where
 ): Effect.Effect<void, StoreError.StoreError> =>
-  Effect.asVoid(sql.unsafe(`SELECT id FROM ${namesOf(prefix).tasks} LIMIT 1`)).pipe(
+  upgrade(sql, prefix).pipe(
+    Effect.asVoid,
     Effect.mapError(
       (error) =>
         StoreError.fromSqlError(error, where) ??
