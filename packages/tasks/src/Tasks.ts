@@ -279,7 +279,7 @@ const make = (
       const { id, task, version, generation, submittedAt, costUsd } = row
       const control = worker?.controlOf(id)
       const isOpen = !ended.has(row.state._tag) && row.wait === undefined
-      const isHere = isOpen && control?.generation === generation
+      const isHere = isOpen && control?.run.generation === generation
       const outage = isHere ? worker?.outage() : undefined
       const own = isHere ? control.report : undefined
       const { state, since, restarts }: Pick<TaskStatus, "state" | "since" | "restarts"> =
@@ -306,17 +306,23 @@ const make = (
 
   const result = (id: string): ReturnType<Service["result"]> =>
     Effect.gen(function* () {
-      const endsHere = yield* worker?.listen(id) ?? Effect.succeed(Effect.never)
       while (true) {
-        const row = yield* found(id)
+        const row = yield* Effect.scoped(
+          Effect.gen(function* () {
+            // Before the look: no end is missed between the two.
+            const endsHere = yield* worker?.listen(id) ?? Effect.succeed(Effect.never)
+            const row = yield* found(id)
+            // Other processes end tasks, too.
+            if (!ended.has(row.state._tag)) yield* Effect.raceFirst(Effect.sleep(poll), endsHere)
+            return row
+          })
+        )
         if (ended.has(row.state._tag) && row.result !== undefined) {
           const result = yield* read(resultJson, row.result)
           return result._tag === "Ended" ? result.outcome : yield* Effect.fail(result.failure)
         }
-        // Other processes end tasks, too.
-        yield* Effect.raceFirst(Effect.sleep(poll), endsHere)
       }
-    }).pipe(Effect.scoped)
+    })
 
   return {
     submit: (task) =>

@@ -37,9 +37,9 @@ const shards = 60
 /** The settings of a lease that lasts this long. */
 const leaseOf = (takeover: Duration.Duration): Partial<ShardingConfig.ShardingConfig["Service"]> => ({
   shardLockExpiration: takeover,
-  // A busy machine must answer within it, too, so it is not much shorter than the engine allows, a third of the lease. A
-  // database that comes back is noticed after it.
-  shardLockRefreshInterval: Duration.min(Duration.times(takeover, 1 / 3), Duration.seconds(3)),
+  // The engine allows a third of the lease. It is also how long a busy database may take to answer before all turns of the
+  // worker begin again, and after which a database that is back is noticed.
+  shardLockRefreshInterval: Duration.min(Duration.times(takeover, 1 / 3), Duration.seconds(4)),
   refreshAssignmentsInterval: Duration.times(takeover, 0.1),
   entityMessagePollInterval: Duration.min(Duration.times(takeover, 0.25), Duration.millis(500))
 })

@@ -4,7 +4,7 @@ import { Effect, Layer, Option } from "effect"
 import { KeyReused, NoSuchTask, NotNow, QueueFull, StaleDecision } from "../state/TaskErrors.ts"
 import type { EffectRecord } from "../state/TaskState.ts"
 import { decisionKey, ended } from "../state/TaskState.ts"
-import type { Report, Row, Service, Wait } from "./TaskStore.ts"
+import type { Report, Row, Run, Service, Wait } from "./TaskStore.ts"
 import { agentOf, lost, TaskStore, waitingFor } from "./TaskStore.ts"
 
 const queued = { _tag: "Queued", position: 0 } as const
@@ -31,27 +31,33 @@ const make = (): Service => {
     steps.set(key, known)
     return known
   }
-  const isRunBy = (id: string, generation: number, runner: string): boolean =>
-    live(id, generation) !== undefined && runners.get(id) === runner
   const countOf = (is: (row: Row) => boolean): number => {
     let n = 0
     for (const row of rows.values()) if (is(row)) n++
     return n
   }
   const count = (tag: string): number => countOf(({ state }) => state._tag === tag)
-  const wait = ({ id, generation, name, state, at, dueAt, restarts }: Wait): void => {
-    const row = live(id, generation)
+  /** The row, for the process that has claimed it. */
+  const own = ({ id, generation, runner }: Run): Types.Mutable<Row> | undefined =>
+    runners.get(id) === runner ? live(id, generation) : undefined
+  const wait = ({ name, state, at, dueAt, restarts, ...run }: Wait): void => {
+    const row = own(run)
     if (row === undefined) return
-    Object.assign(row, { state, since: at, wait: name, dueAt, verdict: undefined, parked: false })
+    // A step that died before it was recorded waits again: the decision of a person stays.
+    if (row.wait !== name) row.verdict = undefined
+    Object.assign(row, { state, since: at, wait: name, dueAt, parked: false })
     Object.assign(row, { boot: undefined, deaths: undefined })
     if (restarts !== undefined) row.restarts = restarts
   }
-  const report = (reports: ReadonlyArray<Report>, where: (row: Row) => boolean) =>
+  const report = <R extends Omit<Report, "runner">>(
+    reports: ReadonlyArray<R>,
+    rowOf: (report: R) => Types.Mutable<Row> | undefined
+  ) =>
     Effect.sync(() => {
-      for (const { id, generation, state, since, restarts } of reports) {
-        const row = live(id, generation)
-        if (row !== undefined && row.wait === undefined && where(row))
-          Object.assign(row, { state, since, restarts, parked: false })
+      for (const report of reports) {
+        const row = rowOf(report)
+        const { state, since, restarts } = report
+        if (row !== undefined && row.wait === undefined) Object.assign(row, { state, since, restarts })
       }
     })
   const found = <A, E>(id: string, use: (row: Types.Mutable<Row>) => Effect.Effect<A, E>) =>
@@ -149,18 +155,22 @@ const make = (): Service => {
         Object.assign(row, { started: true, parked: false })
         return Option.some(copy(row))
       }),
-    report: (reports) => report(reports, () => true),
-    reportQueued: (reports) => report(reports, ({ started, state }) => !started && state._tag === "Queued"),
-
-    begin: (id, generation, boot, deaths) =>
-      Effect.sync(() => {
+    report: (reports) => report(reports, own),
+    reportQueued: (reports) =>
+      report(reports, ({ id, generation }) => {
         const row = live(id, generation)
-        if (row !== undefined) Object.assign(row, { boot, deaths })
+        return row?.started === false && row.state._tag === "Queued" ? row : undefined
       }),
-    setDeaths: (id, generation, boot, deaths) =>
+
+    begin: (run, deaths) =>
       Effect.sync(() => {
-        const row = live(id, generation)
-        if (row?.boot === boot) row.deaths = deaths
+        const row = own(run)
+        if (row !== undefined) Object.assign(row, { boot: run.runner, deaths })
+      }),
+    setDeaths: (run, deaths) =>
+      Effect.sync(() => {
+        const row = own(run)
+        if (row?.boot === run.runner) row.deaths = deaths
       }),
     leave: (boot) =>
       Effect.sync(() => {
@@ -179,20 +189,22 @@ const make = (): Service => {
         if (row?.wait === name)
           Object.assign(row, { wait: undefined, dueAt: undefined, verdict: undefined, state: queued })
       }),
-    park: (id, generation, state) =>
+    park: (run, state) =>
       Effect.sync(() => {
-        const row = live(id, generation)
+        const row = own(run)
         if (row === undefined) return
         row.parked = true
         row.boot = undefined
         if (row.wait === undefined) row.state = state
       }),
-    finish: ({ id, generation, state, result, costUsd, at }) =>
+    finish: ({ state, result, costUsd, at, ...run }) =>
       Effect.sync(() => {
-        const row = live(id, generation)
-        if (row === undefined) return
+        const row = own(run)
+        if (row === undefined)
+          return rows.get(run.id)?.result === result && runners.get(run.id) === run.runner
         const idle = { wait: undefined, dueAt: undefined, verdict: undefined, parked: false }
         Object.assign(row, { state, result, costUsd, since: at, ...idle })
+        return true
       }),
 
     cancel: ({ id, by, at, result }) =>
@@ -280,7 +292,7 @@ const make = (): Service => {
         const stored = stepsOf(task, generation)
         const known = stored.get(name)
         if (known !== undefined) return known
-        if (!isRunBy(task, generation, runner)) return lost
+        if (own({ id: task, generation, runner }) === undefined) return lost
         stored.set(name, reply)
         return reply
       }),
@@ -288,7 +300,8 @@ const make = (): Service => {
       Effect.sync(() => {
         const known = Option.fromUndefinedOr(effects.get(record.key))
         if (Option.isNone(known)) {
-          if (!isRunBy(record.task, record.generation, record.boot)) return lost
+          const { task: id, generation, boot: runner } = record
+          if (own({ id, generation, runner }) === undefined) return lost
           effects.set(record.key, record)
         }
         return known
@@ -296,7 +309,10 @@ const make = (): Service => {
     intents: (task) => Effect.sync(() => [...effects.values()].filter((record) => record.task === task)),
     takeOver: (record) =>
       Effect.sync(() => {
-        if (effects.has(record.key)) effects.set(record.key, record)
+        const { task: id, generation, boot: runner } = record
+        if (!effects.has(record.key) || own({ id, generation, runner }) === undefined) return false
+        effects.set(record.key, record)
+        return true
       })
   }
 }

@@ -51,18 +51,22 @@ export interface Row extends Omit<NewTask, "at"> {
   readonly deaths: Deaths | undefined
 }
 
-/** State of a task, as its worker reports it. */
-export interface Report {
+/** A generation of a task, and the process that writes for it. */
+export interface Run {
   readonly id: string
   readonly generation: number
+  /** The process that has claimed the task. A write of another one changes nothing. */
+  readonly runner: string
+}
+
+/** State of a task, as its worker reports it. */
+export interface Report extends Run {
   readonly state: TaskState
   readonly since: number
   readonly restarts: number
 }
 
-export interface Wait {
-  readonly id: string
-  readonly generation: number
+export interface Wait extends Run {
   readonly name: string
   readonly state: TaskState
   readonly at: number
@@ -135,23 +139,13 @@ export interface Service {
   readonly claim: (id: string, generation: number, runner: string) => Effect.Effect<Option.Option<Row>, Fails>
   readonly report: (reports: ReadonlyArray<Report>) => Effect.Effect<void, Fails>
   /** Says that tasks wait for a worker, unless one has begun them. */
-  readonly reportQueued: (reports: ReadonlyArray<Report>) => Effect.Effect<void, Fails>
+  readonly reportQueued: (reports: ReadonlyArray<Omit<Report, "runner">>) => Effect.Effect<void, Fails>
 
   // Writes of a running task.
   /** A process carries out its steps from now on. */
-  readonly begin: (
-    id: string,
-    generation: number,
-    boot: string,
-    deaths: Deaths | undefined
-  ) => Effect.Effect<void, Fails>
+  readonly begin: (run: Run, deaths: Deaths | undefined) => Effect.Effect<void, Fails>
   /** Sets the deaths of a task that this process still has. */
-  readonly setDeaths: (
-    id: string,
-    generation: number,
-    boot: string,
-    deaths: Deaths | undefined
-  ) => Effect.Effect<void, Fails>
+  readonly setDeaths: (run: Run, deaths: Deaths | undefined) => Effect.Effect<void, Fails>
   /** A process that stops in good order has no tasks any more: its end is not the death of one. */
   readonly leave: (boot: string) => Effect.Effect<void, Fails>
   /** Waits. A step that waits is recorded, so no death counts any more. */
@@ -161,15 +155,16 @@ export interface Service {
   /** The wait of this name is over. */
   readonly woken: (id: string, generation: number, name: string) => Effect.Effect<void, Fails>
   /** Hands a task back. `state`: what it shows until a worker resumes it, unless it waits for something else. */
-  readonly park: (id: string, generation: number, state: TaskState) => Effect.Effect<void, Fails>
-  readonly finish: (end: {
-    readonly id: string
-    readonly generation: number
-    readonly state: TaskState
-    readonly result: string
-    readonly costUsd: number | undefined
-    readonly at: number
-  }) => Effect.Effect<void, Fails>
+  readonly park: (run: Run, state: TaskState) => Effect.Effect<void, Fails>
+  /** Ends the task. False where it has ended, or another process has claimed it. */
+  readonly finish: (
+    end: Run & {
+      readonly state: TaskState
+      readonly result: string
+      readonly costUsd: number | undefined
+      readonly at: number
+    }
+  ) => Effect.Effect<boolean, Fails>
 
   // Requests of people.
   /**
@@ -217,8 +212,8 @@ export interface Service {
   readonly intend: (record: EffectRecord) => Effect.Effect<Option.Option<EffectRecord> | Lost, Fails>
   /** The intents of a task. */
   readonly intents: (task: string) => Effect.Effect<ReadonlyArray<EffectRecord>, Fails>
-  /** Makes this holder the one that has begun the effect. */
-  readonly takeOver: (record: EffectRecord) => Effect.Effect<void, Fails>
+  /** Makes the process that the record names the one that has begun the effect. False where another has the task. */
+  readonly takeOver: (record: EffectRecord) => Effect.Effect<boolean, Fails>
 }
 
 /** The state of a task that no worker runs. */

@@ -3,14 +3,16 @@
  *
  * A suspect closes the worker to further steps and waits until those under way have ended. Where that takes long, the
  * worker opens again for as long as it was closed, and the suspect waits longer the next time: steps that take half an
- * hour hold up the others for no more than half of the time. A suspect that was never alone runs beside the others in
- * the end: one of them may wait for its result.
+ * hour hold up the others for no more than half of the time. A suspect that was not alone after two minutes runs beside
+ * the others: one of them may wait for its result.
  */
 import { Effect, Latch, Option, Semaphore } from "effect"
 import type { Duration, Scope } from "effect"
 
 /** How long a suspect waits for the steps under way, one time after the other. */
-const patience: ReadonlyArray<Duration.Input> = ["10 seconds", "20 seconds", "40 seconds", "80 seconds"]
+const patience: ReadonlyArray<Duration.Input> = ["5 seconds", "10 seconds", "20 seconds"]
+/** How long a suspect waits for the suspects before it. */
+const turn: Duration.Input = "1 minute"
 
 export interface Options {
   /** True while a handler runs whose step does not wait for it any more. */
@@ -59,7 +61,8 @@ export class Alone {
   /** Waits until nothing is under way, and keeps it so until the scope closes. False where that took too long. */
   enter(task: object): Effect.Effect<boolean, never, Scope.Scope> {
     return Effect.gen({ self: this }, function* () {
-      yield* Semaphore.takeScoped(this.#turn, 1)
+      const hasTurn = yield* Effect.timeoutOption(Semaphore.takeScoped(this.#turn, 1), turn)
+      if (Option.isNone(hasTurn)) return false
       const open = Effect.sync(() => {
         this.#holder = undefined
         this.#isHolderBusy = false

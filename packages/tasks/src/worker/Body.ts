@@ -20,7 +20,7 @@ import type { FailReason, TaskResult, TaskState } from "../state/TaskState.ts"
 import { ended, promptJson, resultJson, TaskFailed } from "../state/TaskState.ts"
 import { Control } from "./Control.ts"
 import type { Definition, StepEnded } from "./Definition.ts"
-import { UnreadableStep } from "./Execution.ts"
+import { lost, UnreadableStep } from "./Execution.ts"
 import * as Trial from "./Trial.ts"
 import * as TaskSteps from "./TaskSteps.ts"
 import type { Payload } from "../workflow/TaskWorkflow.ts"
@@ -48,7 +48,7 @@ export const body =
       const claimed = yield* store.claim(id, generation, worker.boot)
       if (Option.isNone(claimed)) return
       const row = claimed.value
-      const control = new Control(row)
+      const control = new Control(row, worker.boot)
       running.set(row.id, control)
       yield* Effect.ensuring(
         Effect.catchCause(run(worker, payload, row, control, started), (cause) =>
@@ -109,7 +109,7 @@ const run = (worker: WorkerCore, payload: Payload, row: Row, control: Control, i
     // from there.
     if (end === "cancelled") {
       end = yield* Effect.exit(
-        Effect.flatMap(read, (known) => carriedOut(new Trial.Trial(worker, row), known))
+        Effect.flatMap(read, (known) => carriedOut(new Trial.Trial(worker, control.run), known))
       )
     }
     // A suspension, or a lost lease: the task goes on later, here or elsewhere.
@@ -177,7 +177,7 @@ const readable = <A extends Pick<Row, "id" | "state">>(live: Effect.Effect<Optio
 const parked = (worker: WorkerCore, control: Control, payload: Payload) =>
   Effect.gen(function* () {
     control.silent()
-    yield* worker.store.park(control.id, control.generation, waitingFor(agentOf(payload)))
+    yield* worker.store.park(control.run, waitingFor(agentOf(payload)))
     return yield* Workflow.suspend(yield* WorkflowInstance)
   })
 
@@ -194,15 +194,15 @@ const finish = (worker: WorkerCore, row: Row, control: Control, end: End | undef
     const unknown = [...control.unknown.values()]
     const state = unknown.length === 0 ? ending.state : { ...ending.state, unknown }
     control.silent()
-    const { id, generation } = row
-    yield* worker.store.finish({
-      id,
-      generation,
+    const { id } = row
+    const isStored = yield* worker.store.finish({
+      ...control.run,
       state,
       result: Schema.encodeSync(resultJson)(result),
       costUsd,
       at
     })
+    if (!isStored) return yield* lost(worker, control.run, waitingFor(agentOf(row)))
     worker.ends.said(id)
     yield* ResilienceEvents.publishNow<TaskEvent>({
       _tag: "TaskEnded",

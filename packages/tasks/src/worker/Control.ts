@@ -1,11 +1,10 @@
 /** Knowledge of this process about a task that it runs, beside the stored row: the cancellation and the latest state. */
 import { Deferred, Effect, Exit } from "effect"
 import type { EffectRecord, TaskState } from "../state/TaskState.ts"
-import type { Report, Row } from "../store/TaskStore.ts"
+import type { Report, Row, Run } from "../store/TaskStore.ts"
 
 export class Control {
-  readonly id: string
-  readonly generation: number
+  readonly run: Run
   readonly #cancelled = Deferred.makeUnsafe<void>()
   #by: string | undefined
   #report: Report | undefined
@@ -14,9 +13,8 @@ export class Control {
   /** Effects that have begun and whose replies are not known, by their keys. */
   readonly unknown = new Map<string, EffectRecord>()
 
-  constructor({ id, generation, restarts, cancelBy }: Row) {
-    this.id = id
-    this.generation = generation
+  constructor({ id, generation, restarts, cancelBy }: Row, runner: string) {
+    this.run = { id, generation, runner }
     this.restarts = restarts
     if (cancelBy !== undefined) this.cancel(cancelBy)
   }
@@ -35,7 +33,7 @@ export class Control {
 
   /** Sets the state of the task, which the next flush stores. */
   says(state: TaskState, at: number): void {
-    this.#report = { id: this.id, generation: this.generation, state, since: at, restarts: this.restarts }
+    this.#report = { ...this.run, state, since: at, restarts: this.restarts }
     this.#isDirty = true
   }
 

@@ -3,11 +3,12 @@
  *
  * A wait for a person suspends the task: nothing of it stays in memory.
  */
+import type { Duration } from "effect"
 import { Clock, Context, Effect, Exit, Fiber, Schema, Semaphore } from "effect"
 import { DurableDeferred, Workflow } from "effect/workflow"
 import { WorkflowInstance } from "effect/workflow/WorkflowEngine"
 import type { WorkflowEngine } from "effect/workflow/WorkflowEngine"
-import type { Row, Steps } from "../store/TaskStore.ts"
+import type { Row, Run, Steps } from "../store/TaskStore.ts"
 import { agentOf, waitingFor } from "../store/TaskStore.ts"
 import type { EffectRecord, TaskState } from "../state/TaskState.ts"
 import type { Control } from "./Control.ts"
@@ -16,7 +17,6 @@ import type { Wake } from "../workflow/TaskWorkflow.ts"
 import { deferred } from "../workflow/TaskWorkflow.ts"
 import type { Trial } from "./Trial.ts"
 import type { WorkerCore } from "./WorkerCore.ts"
-import { grace } from "./WorkerCore.ts"
 
 type Engine = WorkflowEngine | WorkflowInstance
 
@@ -39,12 +39,35 @@ export interface Options {
 /** The result of a step is not one that this version can read. */
 export class UnreadableStep extends Error {}
 
+/**
+ * Another process has claimed the task. Where the lease of this one is over, the engine ends this execution, and the
+ * other process has the task. Where it was the other one whose lease was over, this one takes the task back, and begins
+ * it again.
+ */
+export const lost = (
+  { holds, store }: WorkerCore,
+  run: Run,
+  state: TaskState
+): Effect.Effect<never, never, WorkflowInstance> =>
+  Effect.gen(function* () {
+    yield* Effect.sleep(learns)
+    const instance = yield* WorkflowInstance
+    if (holds(instance.executionId)) {
+      yield* store.claim(run.id, run.generation, run.runner)
+      yield* store.park(run, state)
+    }
+    return yield* Workflow.suspend(instance)
+  })
+
+/** The engine learns within this time that a lease is over: `ClusterEngine` renews and asks more often. */
+const learns: Duration.Input = "10 seconds"
+
 export type Execution = ReturnType<typeof make>
 
 export const make = (options: Options) => {
   const { worker, row, control, engine, trial } = options
   const { store } = worker
-  const { id, generation } = row
+  const { id, generation, runner } = control.run
   /** One wait at a time: a row has one. */
   const waits = Semaphore.makeUnsafe(1)
   const inEngine = Effect.provideContext(engine)
@@ -52,7 +75,7 @@ export const make = (options: Options) => {
 
   const handedBack = Effect.suspend(() => {
     control.silent()
-    return store.park(id, generation, waitingFor(agentOf(row)))
+    return store.park(control.run, waitingFor(agentOf(row)))
   })
 
   /** Hands the task back: it goes on where a worker resumes it. */
@@ -68,22 +91,20 @@ export const make = (options: Options) => {
     worker.isDraining() || !worker.holds(instance.executionId) ? parked : Effect.void
   )
 
-  /**
-   * Another process has claimed the task. The engine interrupts this execution when it learns that its lease is lost. If
-   * it was the other process whose lease is lost, the engine begins the task again here.
-   */
-  const lost: Effect.Effect<never> = Effect.gen(function* () {
-    yield* Effect.sleep(grace)
-    yield* handedBack
-    return yield* Workflow.suspend(instance)
-  })
+  const isLost = inEngine(
+    Effect.suspend(() => {
+      control.silent()
+      return lost(worker, control.run, waitingFor(agentOf(row)))
+    })
+  )
 
   /** An interruption from within a step, while nothing ends the execution, is a mistake of the step's code. */
   const guarded = <A, R>(name: string, execute: Effect.Effect<A, never, R>): Effect.Effect<A, never, R> =>
     Effect.gen(function* () {
       const fiber = yield* Effect.forkChild(execute)
       const exit = yield* Effect.onInterrupt(Fiber.await(fiber), () => Fiber.interrupt(fiber))
-      const isEnding = instance.suspended || worker.isDraining()
+      // A worker that stops takes down its agents, and then itself.
+      const isEnding = instance.suspended || worker.isDraining() || worker.definitionOf(row) === undefined
       if (!Exit.hasInterrupts(exit) || isEnding) return yield* exit
       return yield* Effect.die(new Error(`The step ${name} has interrupted itself.`))
     })
@@ -102,8 +123,8 @@ export const make = (options: Options) => {
     const carriedOut = (execute: Effect.Effect<A, never, R>) =>
       Effect.gen(function* () {
         const reply = Schema.encodeSync(json)(yield* guarded(name, execute))
-        const stored = yield* store.record({ task: id, generation, name, reply, runner: worker.boot })
-        if (typeof stored !== "string") return yield* lost
+        const stored = yield* store.record({ task: id, generation, name, reply, runner })
+        if (typeof stored !== "string") return yield* isLost
         // As a later execution will read it.
         return yield* read(stored)
       })
@@ -149,7 +170,7 @@ export const make = (options: Options) => {
           Effect.gen(function* () {
             control.silent()
             const at = yield* Clock.currentTimeMillis
-            yield* store.wait({ id, generation, name, state, at })
+            yield* store.wait({ ...control.run, name, state, at })
             yield* said
           })
         ),
@@ -160,7 +181,7 @@ export const make = (options: Options) => {
   return {
     ...options,
     recorded,
-    lost,
+    isLost,
     says,
     running: (turn: number) => says({ _tag: "Running", turn, worker: worker.name }),
     woken,

@@ -123,7 +123,7 @@ const recordOf = (
 
 /** Runs a handler under the journal. A person has decided about the attempts before this one. */
 const journaled = <R>(
-  { control, lost, row, worker }: Execution,
+  { control, isLost, row, worker }: Execution,
   step: JournaledStep & { readonly kind: "idempotent" | "once" },
   attempt: number,
   run: Effect.Effect<Reply, never, R>
@@ -139,7 +139,7 @@ const journaled = <R>(
     const at = yield* Clock.currentTimeMillis
     const record: EffectRecord = { ...recordOf(row, worker, step, attempt, at), kind }
     const found = yield* store.intend(record)
-    if ("_tag" in found && found._tag === "Lost") return yield* lost
+    if ("_tag" in found && found._tag === "Lost") return yield* isLost
     if (Option.isSome(found) && found.value.attempt === attempt && holders !== undefined) {
       const reply = yield* holders.replyOf(found.value, boot)
       if (Option.isSome(reply)) return reply.value
@@ -155,7 +155,7 @@ const journaled = <R>(
     if (decision._tag !== "Run") return { _tag: "InDoubt", effect: decision.record }
     // Nothing begins any more, so nothing is in doubt.
     if (control.cancelBy !== undefined) return cancelledReply
-    if (decision.takesOver) yield* store.takeOver(record)
+    if (decision.takesOver && !(yield* store.takeOver(record))) return yield* isLost
     const handler = Effect.gen(function* () {
       const reply = yield* Effect.provideService(run, Journal.CurrentEffect, { key })
       if (kind === "once" && isCutOff(reply)) return { ...reply, unknown: record }

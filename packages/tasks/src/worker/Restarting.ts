@@ -63,8 +63,8 @@ export class Restarting {
           const until = at + wait
           const why = Restart.kindOf(reason)
           const state: TaskState = { _tag: "WaitingUntil", until, restart, of: max, reason: why }
-          const { id, generation, task } = row
-          const asked = { id, generation, name, state, at, dueAt: until, restarts: restart }
+          const { task } = row
+          const asked = { ...control.run, name, state, at, dueAt: until, restarts: restart }
           if (!(yield* worker.store.waitForRestart(asked, worker.maxRestarting))) {
             return { _tag: "Full" } as const
           }

@@ -10,15 +10,17 @@ import { Effect, Exit, Scope } from "effect"
 import { ResilienceEvents } from "@outlast/resilience"
 import * as Deaths from "../restart/Deaths.ts"
 import type { FailReason } from "../state/TaskState.ts"
-import type { Row } from "../store/TaskStore.ts"
+import type { Row, Run } from "../store/TaskStore.ts"
 import type { TaskEvent } from "../telemetry/TaskEvent.ts"
 import { StepEnded } from "./Definition.ts"
 import type { WorkerCore } from "./WorkerCore.ts"
 
+type Past = Pick<Deaths.Deaths, "boots" | "lonely">
+
 export class Trial {
   readonly #worker: WorkerCore
-  readonly #row: Row
-  #boots: ReadonlyArray<string>
+  readonly #run: Run
+  #past: Past
   /** The time alone, until it closes. */
   #solitude: Scope.Closeable | undefined
   /** Deaths before this beginning. */
@@ -26,11 +28,11 @@ export class Trial {
   /** The step that has killed its process alone, and does not run again. */
   readonly condemned: string | undefined
 
-  constructor(worker: WorkerCore, row: Row, boots: ReadonlyArray<string> = [], condemned?: string) {
+  constructor(worker: WorkerCore, run: Run, past: Past = Deaths.none, condemned?: string) {
     this.#worker = worker
-    this.#row = row
-    this.#boots = boots
-    this.deaths = boots.length
+    this.#run = run
+    this.#past = past
+    this.deaths = past.boots.length
     this.condemned = condemned
   }
 
@@ -57,11 +59,10 @@ export class Trial {
 
   /** Begins, a suspect alone. */
   begin<A>(isSuspect: boolean, read: Effect.Effect<A>): Effect.Effect<A, never, Scope.Scope> {
-    const { alone, boot, store } = this.#worker
-    const { id, generation } = this.#row
+    const { alone, store } = this.#worker
     return Effect.gen({ self: this }, function* () {
       if (isSuspect) yield* this.#enter()
-      const begun = Effect.suspend(() => store.begin(id, generation, boot, this.#now()))
+      const begun = Effect.suspend(() => store.begin(this.#run, this.#now(this.condemned)))
       const known = yield* alone.step(this, Effect.andThen(begun, read))
       if (this.#solitude !== undefined) {
         yield* Effect.sleep(Deaths.alone(this.deaths)).pipe(Effect.andThen(this.#left), Effect.forkScoped)
@@ -82,8 +83,8 @@ export class Trial {
 
   /** A step is recorded: the deaths before it were not those of the next one. */
   readonly #recorded: Effect.Effect<void> = Effect.suspend(() => {
-    if (this.#boots.length === 0) return Effect.void
-    this.#boots = []
+    if (this.#past.boots.length === 0) return Effect.void
+    this.#past = Deaths.none
     return this.#left
   })
 
@@ -96,15 +97,15 @@ export class Trial {
   })
 
   #now(step?: string): Deaths.Deaths | undefined {
-    if (this.#boots.length === 0) return undefined
-    const alone = this.#solitude !== undefined
-    return { boots: this.#boots, alone, ...(step === undefined ? {} : { step }) }
+    const { boots, lonely } = this.#past
+    if (boots.length === 0) return undefined
+    // A condemned step stays so where its process is killed before its end is recorded.
+    const alone = this.#solitude !== undefined || this.condemned !== undefined
+    return { boots, lonely, alone, ...(step === undefined ? {} : { step }) }
   }
 
   #store(step?: string): Effect.Effect<void> {
-    const { boot, store } = this.#worker
-    const { id, generation } = this.#row
-    return Effect.suspend(() => store.setDeaths(id, generation, boot, this.#now(step)))
+    return Effect.suspend(() => this.#worker.store.setDeaths(this.#run, this.#now(step)))
   }
 }
 
@@ -134,8 +135,8 @@ export const begin = <A>(worker: WorkerCore, row: Row, read: Effect.Effect<A>) =
       return yield* Effect.fail(new StepEnded({ reason: killed(deaths, undefined, "The task") }))
     }
     const step = verdict._tag === "Condemned" ? verdict.step : undefined
-    const trial = new Trial(worker, row, judged.boots, step)
-    return { trial, known: yield* trial.begin(verdict._tag !== "Free", read) }
+    const trial = new Trial(worker, { id: row.id, generation: row.generation, runner: boot }, judged, step)
+    return { trial, known: yield* trial.begin(verdict._tag === "Suspect", read) }
   })
 
 /** The failure of a step that has killed its process. `what`: its subject, for people. */

@@ -222,7 +222,7 @@ const attend = (core: WorkerCore, engine: WorkflowEngine["Service"], row: Row, n
     const executionId = yield* executionOf(row)
     const control = core.running.get(id)
     if (parked && control === undefined && !core.isDraining()) yield* engine.resume(TaskWorkflow, executionId)
-    if (cancelBy !== undefined && control?.generation === generation) control.cancel(cancelBy)
+    if (cancelBy !== undefined && control?.run.generation === generation) control.cancel(cancelBy)
     if (wait === undefined) return
     const wake = yield* wakeOf(cancelBy, verdict, dueAt !== undefined && dueAt <= now)
     if (wake === undefined) return

@@ -37,7 +37,7 @@ const life = (store: object, how: string, killed = "fail"): Effect.Effect<Life> 
 const supervised = (store: object, how: string, killed?: string) =>
   Effect.gen(function* () {
     let said = ""
-    for (let lives = 1; lives <= 12; lives++) {
+    for (let lives = 1; lives <= 15; lives++) {
       const { code, stdout, stderr } = yield* life(store, how, killed)
       if (code === 0) {
         const found: ReadonlyArray<Found> = JSON.parse(stdout)
@@ -45,7 +45,7 @@ const supervised = (store: object, how: string, killed?: string) =>
       }
       said = stderr
     }
-    return yield* Effect.die(new Error(`The tasks have not ended in 12 lives. ${said}`))
+    return yield* Effect.die(new Error(`The tasks have not ended in 15 lives. ${said}`))
   })
 
 const othersEnded = (found: ReadonlyArray<Found>): void => {
@@ -79,9 +79,9 @@ describe("a task whose step ends its process", () => {
           othersEnded(found)
           const state = first(found)
           assert.deepInclude(state, { _tag: "Failed", reason: "KilledItsProcess" })
-          assert.include(state?.message, `${subject} ended its process 3 times in a row, in step \`${step}\``)
-          // Two deaths, one alone, and the life in which all end.
-          assert.isAtMost(lives, how === "pair" ? 7 : 5)
+          assert.include(state?.message, `${subject} ended its process 5 times in a row, in step \`${step}\``)
+          // Two deaths, three alone, and the life in which all end.
+          assert.isAtMost(lives, how === "pair" ? 10 : 7)
         }).pipe(Effect.scoped),
       120_000
     )
@@ -123,7 +123,7 @@ describe("a task whose step ends its process", () => {
         const { found, lives } = yield* supervised(store, "tool")
         othersEnded(found)
         assert.deepInclude(first(found), { _tag: "Failed", reason: "KilledItsProcess" })
-        assert.isAtMost(lives, 5)
+        assert.isAtMost(lives, 7)
       }).pipe(Effect.scoped),
     180_000
   )

@@ -3,33 +3,33 @@ import { Duration } from "effect"
 import * as fc from "fast-check"
 import * as Deaths from "#tasks/restart/Deaths"
 
-const alone = (boots: ReadonlyArray<string>, step?: string): Deaths.Deaths => ({
+const alone = (boots: ReadonlyArray<string>, lonely: number, step?: string): Deaths.Deaths => ({
   boots,
+  lonely,
   alone: true,
   ...(step === undefined ? {} : { step })
 })
 
 describe("Deaths", () => {
   it("makes a suspect of a task with the second death, and of none that was handed back", () => {
-    assert.deepStrictEqual(Deaths.judge(Deaths.none, undefined), { boots: [], verdict: { _tag: "Free" } })
-    assert.deepStrictEqual(Deaths.judge(Deaths.none, "a"), { boots: ["a"], verdict: { _tag: "Free" } })
-    const second = Deaths.judge({ boots: ["a"], alone: false }, "b")
-    assert.deepStrictEqual(second, { boots: ["a", "b"], verdict: { _tag: "Suspect" } })
-    const handedBack = Deaths.judge(alone(["a", "b"], "s"), undefined)
-    assert.deepStrictEqual(handedBack, { boots: ["a", "b"], verdict: { _tag: "Suspect" } })
+    const free = { lonely: 0, verdict: { _tag: "Free" } } as const
+    const suspect = { lonely: 0, verdict: { _tag: "Suspect" } } as const
+    assert.deepStrictEqual(Deaths.judge(Deaths.none, undefined), { boots: [], ...free })
+    assert.deepStrictEqual(Deaths.judge(Deaths.none, "a"), { boots: ["a"], ...free })
+    const second = Deaths.judge({ boots: ["a"], lonely: 0, alone: false }, "b")
+    assert.deepStrictEqual(second, { boots: ["a", "b"], ...suspect })
+    const handedBack = Deaths.judge(alone(["a", "b"], 0, "s"), undefined)
+    assert.deepStrictEqual(handedBack, { boots: ["a", "b"], ...suspect })
   })
 
-  it("condemns the step that was alone, and no task that had others beside it", () => {
-    assert.deepStrictEqual(Deaths.judge(alone(["a", "b"], "s"), "c").verdict, {
-      _tag: "Condemned",
-      step: "s"
-    })
-    assert.deepStrictEqual(Deaths.judge(alone(["a", "b"]), "c").verdict, {
-      _tag: "Condemned",
-      step: undefined
-    })
-    const beside = Deaths.judge({ boots: ["a", "b"], alone: false, step: "s" }, "c")
-    assert.deepStrictEqual(beside, { boots: ["a", "b", "c"], verdict: { _tag: "Suspect" } })
+  it("condemns the step that died three times alone, and no task that had others beside it", () => {
+    const once = Deaths.judge(alone(["a", "b"], 0, "s"), "c")
+    assert.deepStrictEqual(once, { boots: ["a", "b", "c"], lonely: 1, verdict: { _tag: "Suspect" } })
+    const boots = ["a", "b", "c", "d"]
+    assert.deepStrictEqual(Deaths.judge(alone(boots, 2, "s"), "e").verdict, { _tag: "Condemned", step: "s" })
+    assert.deepStrictEqual(Deaths.judge(alone(boots, 2), "e").verdict, { _tag: "Condemned", step: undefined })
+    const beside = Deaths.judge({ boots, lonely: 2, alone: false, step: "s" }, "e")
+    assert.deepStrictEqual(beside, { boots: [...boots, "e"], lonely: 2, verdict: { _tag: "Suspect" } })
   })
 
   it("condemns only tasks that die alone, whatever lives they had", () => {
@@ -42,14 +42,21 @@ describe("Deaths", () => {
           let deaths = Deaths.none
           let died: string | undefined
           let inARow = 0
+          let lonely = 0
           for (const [n, how] of lives.entries()) {
-            const { boots, verdict } = Deaths.judge(deaths, died)
-            assert.lengthOf(boots, inARow)
+            if (died !== undefined && deaths.alone) lonely++
+            const { verdict, ...past } = Deaths.judge(deaths, died)
+            assert.lengthOf(past.boots, inARow)
+            assert.strictEqual(past.lonely, lonely)
             const isSuspect = verdict._tag !== "Free"
             assert.strictEqual(isSuspect, inARow >= 2)
-            assert.strictEqual(verdict._tag === "Condemned", died !== undefined && deaths.alone)
+            assert.strictEqual(
+              verdict._tag === "Condemned",
+              died !== undefined && deaths.alone && lonely >= 3
+            )
             if (verdict._tag === "Condemned") return
-            deaths = how === "goes on" ? Deaths.none : { boots, alone: isSuspect && alones[n] === true }
+            deaths = how === "goes on" ? Deaths.none : { ...past, alone: isSuspect && alones[n] === true }
+            if (how === "goes on") lonely = 0
             died = how === "dies" ? String(n) : undefined
             inARow = how === "goes on" ? 0 : inARow + (how === "dies" ? 1 : 0)
           }

@@ -4,12 +4,13 @@ import { Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Tasks, TaskStore } from "@outlast/tasks"
+import type { Deaths } from "#tasks/restart/Deaths"
 import * as MemoryStore from "#tasks/store/MemoryStore"
 import * as Postgres from "../../../../test/services/Postgres.ts"
 
 const generation = 1
 const approval = { _tag: "WaitingForApproval", calls: [] } as const
-const deaths = { boots: ["b0", "b1"], alone: true, step: "turn/1/ask" }
+const deaths = { boots: ["b0", "b1"], lonely: 0, alone: true, step: "turn/1/ask" }
 
 const submit = Effect.flatMap(TaskStore, (store) =>
   store.submit(
@@ -17,6 +18,14 @@ const submit = Effect.flatMap(TaskStore, (store) =>
     9
   )
 )
+
+const by = (runner: string) => ({ id: "a/1", generation, runner })
+
+/** A process claims the task, and begins it. */
+const takes = (run: ReturnType<typeof by>, deaths: Deaths | undefined) =>
+  Effect.flatMap(TaskStore, ({ begin, claim }) =>
+    Effect.andThen(claim(run.id, run.generation, run.runner), begin(run, deaths))
+  )
 
 const row = Effect.flatMap(TaskStore, ({ get }) => Effect.map(get("a/1"), Option.getOrThrow))
 
@@ -42,31 +51,31 @@ for (const [name, layer] of stores) {
       "names the process that has a task until it is handed back, and keeps its deaths",
       () =>
         Effect.gen(function* () {
-          const { begin, finish, leave, park, resume, setDeaths, started, wait } = yield* TaskStore
+          const { finish, leave, park, resume, setDeaths, started, wait } = yield* TaskStore
           yield* submit
           yield* started("a/1", generation)
           assert.deepInclude(yield* row, { boot: undefined, deaths: undefined })
-          yield* begin("a/1", generation, "b2", deaths)
+          yield* takes(by("b2"), deaths)
           assert.deepInclude(yield* row, { boot: "b2", deaths })
           // Another process, and a worker that has lost the task.
           yield* leave("b1")
-          yield* setDeaths("a/1", generation, "b1", undefined)
+          yield* setDeaths(by("b1"), undefined)
           assert.deepInclude(yield* row, { boot: "b2", deaths })
           yield* leave("b2")
           assert.deepInclude(yield* row, { boot: undefined, deaths })
-          yield* begin("a/1", generation, "b3", deaths)
-          yield* park("a/1", generation, { _tag: "WaitingForWorker", needs: "a@1" })
+          yield* takes(by("b3"), deaths)
+          yield* park(by("b3"), { _tag: "WaitingForWorker", needs: "a@1" })
           assert.deepInclude(yield* row, { boot: undefined, deaths })
-          yield* begin("a/1", generation, "b4", deaths)
-          yield* setDeaths("a/1", generation, "b4", undefined)
+          yield* takes(by("b4"), deaths)
+          yield* setDeaths(by("b4"), undefined)
           assert.deepInclude(yield* row, { boot: "b4", deaths: undefined })
-          yield* begin("a/1", generation, "b5", deaths)
-          yield* wait({ id: "a/1", generation, name: "x", state: approval, at: 1 })
+          yield* takes(by("b5"), deaths)
+          yield* wait({ ...by("b5"), name: "x", state: approval, at: 1 })
           assert.deepInclude(yield* row, { boot: undefined, deaths: undefined })
-          yield* begin("a/1", generation, "b6", deaths)
+          yield* takes(by("b6"), deaths)
           const failed = { _tag: "Failed", reason: "KilledItsProcess", message: "m" } as const
-          yield* finish({ id: "a/1", generation, state: failed, result: "{}", costUsd: undefined, at: 2 })
-          yield* begin("a/1", generation, "b7", undefined)
+          yield* finish({ ...by("b6"), state: failed, result: "{}", costUsd: undefined, at: 2 })
+          yield* takes(by("b7"), undefined)
           assert.deepInclude(yield* row, { boot: "b6", deaths })
           yield* resume({ id: "a/1", generation, history: undefined, at: 3 })
           assert.deepInclude(yield* row, { boot: undefined, deaths: undefined })
@@ -89,9 +98,8 @@ for (const [name, database] of databases) {
               yield* sql.unsafe(`ALTER TABLE outlast_tasks DROP COLUMN ${column}`)
             }
             yield* Effect.gen(function* () {
-              const { begin } = yield* TaskStore
               assert.deepInclude(yield* row, { boot: undefined, deaths: undefined })
-              yield* begin("a/1", generation, "b1", deaths)
+              yield* takes(by("b1"), deaths)
               assert.deepInclude(yield* row, { boot: "b1", deaths })
             }).pipe(Effect.provide(Layer.fresh(Tasks.layerStore({ create }))))
           }

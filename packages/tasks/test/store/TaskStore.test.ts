@@ -17,7 +17,7 @@ const running = { _tag: "Running", turn: 1, worker: "w" } as const
 const id = fc.constantFrom("a/1", "a/2", "b/1")
 const generation = fc.constantFrom(1, 2)
 const boot = fc.constantFrom("b1", "b2")
-const deaths = fc.constantFrom(undefined, { boots: ["b0"], alone: true, step: "turn/1/ask" })
+const deaths = fc.constantFrom(undefined, { boots: ["b0"], lonely: 0, alone: true, step: "turn/1/ask" })
 const wait = fc.constantFrom("x", "y")
 
 const record = (task: string, boot: string): EffectRecord => ({
@@ -69,10 +69,10 @@ const call: fc.Arbitrary<Call> = fc.oneof(
       (store) =>
         store.started(id, generation)
   ),
-  fc.tuple(id, generation).map(
-    ([id, generation]): Call =>
+  fc.tuple(id, generation, boot).map(
+    ([id, generation, runner]): Call =>
       (store) =>
-        store.park(id, generation, { _tag: "WaitingForWorker", needs: "a@1" })
+        store.park({ id, generation, runner }, { _tag: "WaitingForWorker", needs: "a@1" })
   ),
   fc.tuple(id, generation, boot).map(
     ([id, generation, runner]): Call =>
@@ -106,32 +106,36 @@ const call: fc.Arbitrary<Call> = fc.oneof(
           { id, generation, state: { _tag: "WaitingForWorker", needs: "a@1" }, since: at, restarts: 0 }
         ])
   ),
-  fc.tuple(id, generation).map(
-    ([id, generation]): Call =>
+  fc.tuple(id, generation, boot).map(
+    ([id, generation, runner]): Call =>
       (store, at) =>
-        store.report([{ id, generation, state: running, since: at, restarts: 1 }])
+        store.report([{ id, generation, runner, state: running, since: at, restarts: 1 }])
   ),
-  fc.tuple(id, generation, wait).map(
-    ([id, generation, name]): Call =>
+  fc.tuple(id, generation, boot, wait).map(
+    ([id, generation, runner, name]): Call =>
       (store, at) =>
-        store.wait({ id, generation, name, state: { _tag: "WaitingForApproval", calls: [] }, at })
+        store.wait({ id, generation, runner, name, state: { _tag: "WaitingForApproval", calls: [] }, at })
   ),
-  fc.tuple(id, generation, wait).map(
-    ([id, generation, name]): Call =>
+  fc.tuple(id, generation, boot, wait).map(
+    ([id, generation, runner, name]): Call =>
       (store, at) =>
-        store.waitForRestart({ id, generation, name, state: waiting, at, dueAt: at + 2, restarts: 1 }, 1)
+        store.waitForRestart(
+          { id, generation, runner, name, state: waiting, at, dueAt: at + 2, restarts: 1 },
+          1
+        )
   ),
   fc.tuple(id, generation, wait).map(
     ([id, generation, name]): Call =>
       (store) =>
         store.woken(id, generation, name)
   ),
-  fc.tuple(id, generation, fc.boolean()).map(
-    ([id, generation, isDone]): Call =>
+  fc.tuple(id, generation, boot, fc.boolean()).map(
+    ([id, generation, runner, isDone]): Call =>
       (store, at) =>
         store.finish({
           id,
           generation,
+          runner,
           state: isDone
             ? { _tag: "Done", status: "completed" }
             : { _tag: "Failed", reason: "Network", message: "m" },
@@ -143,12 +147,12 @@ const call: fc.Arbitrary<Call> = fc.oneof(
   fc.tuple(id, generation, boot, deaths).map(
     ([id, generation, boot, deaths]): Call =>
       (store) =>
-        store.begin(id, generation, boot, deaths)
+        store.begin({ id, generation, runner: boot }, deaths)
   ),
   fc.tuple(id, generation, boot, deaths).map(
     ([id, generation, boot, deaths]): Call =>
       (store) =>
-        store.setDeaths(id, generation, boot, deaths)
+        store.setDeaths({ id, generation, runner: boot }, deaths)
   ),
   boot.map(
     (boot): Call =>

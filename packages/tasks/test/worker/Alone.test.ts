@@ -72,17 +72,17 @@ describe("Alone", () => {
     })
   )
 
-  it.effect("opens between two waits for a long step, and gives up after five minutes", () =>
+  it.effect("opens between two waits for a long step, and gives up after a minute", () =>
     Effect.gen(function* () {
       const { alone, said, step } = setting()
       yield* step({}, "long", 3_600)
       const entering = yield* Effect.forkChild(Effect.scoped(alone.enter({})), { startImmediately: true })
       yield* step({}, "next", 1)
-      yield* TestClock.adjust("9 seconds")
+      yield* TestClock.adjust("4 seconds")
       assert.deepStrictEqual(said, ["long"])
       yield* TestClock.adjust("2 seconds")
       assert.deepStrictEqual(said, ["long", "next"])
-      yield* TestClock.adjust("288 seconds")
+      yield* TestClock.adjust("63 seconds")
       assert.isUndefined(entering.pollUnsafe())
       yield* TestClock.adjust("2 seconds")
       assert.isFalse(yield* Fiber.join(entering))

@@ -45,11 +45,13 @@ export const grouped = <A, B, E>(
   })
 
   return (ask) =>
-    Effect.suspend(() => {
+    // An interruption between the mark and the fork would leave all later asks without an answer.
+    Effect.uninterruptibleMask((restore) => {
       const done = Deferred.makeUnsafe<B, E>()
       gathered.push({ ask, done })
-      if (isRunning) return Deferred.await(done)
+      const answered = restore(Deferred.await(done))
+      if (isRunning) return answered
       isRunning = true
-      return Effect.andThen(Effect.forkDetach(drain), Deferred.await(done))
+      return Effect.andThen(Effect.forkDetach(drain), answered)
     })
 }

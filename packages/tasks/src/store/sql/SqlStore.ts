@@ -19,7 +19,7 @@ import type { Deaths } from "../../restart/Deaths.ts"
 import { allRowsOf, deathsJson, rowsOf } from "./Rows.ts"
 import * as StepRows from "./StepRows.ts"
 import * as Tables from "./Tables.ts"
-import type { Report, Row, Service, Wait } from "../TaskStore.ts"
+import type { Report, Row, Run, Service, Wait } from "../TaskStore.ts"
 import { agentOf, TaskStore, waitingFor } from "../TaskStore.ts"
 
 export interface SqlOptions {
@@ -86,26 +86,33 @@ const make = (tables: Tables.Tables): Service => {
   const one = (id: string) => Effect.map(selectAll(sql`WHERE id = ${id}`), ([row]) => row)
   const live = (id: string, generation: number) =>
     sql`id = ${id} AND generation = ${generation} AND is_open = 1`
+  /** For the process that has claimed it. */
+  const own = ({ id, generation, runner }: Run) => sql`${live(id, generation)} AND runner = ${runner}`
   const count = (where: Fragment) =>
     Effect.map(sql<{ readonly n: unknown }>`SELECT COUNT(*) AS n FROM ${tasks} WHERE ${where}`, ([row]) =>
       Number(row?.n ?? 0)
     )
-  const wait = ({ id, generation, name, state, at, dueAt, restarts }: Wait) => {
+  const wait = ({ name, state, at, dueAt, restarts, ...run }: Wait) => {
     const { tag, state: json } = written(state)
     const counted = restarts === undefined ? sql`restarts` : sql`${restarts}`
+    // A step that died before it was recorded waits again: the decision of a person stays.
     return sql`UPDATE ${tasks} SET tag = ${tag}, state = ${json}, since = ${at}, wait = ${name},
-      due_at = ${dueAt ?? null}, verdict = NULL, parked = 0, boot = NULL, deaths = NULL, restarts = ${counted} WHERE ${live(id, generation)}`
+      verdict = CASE WHEN wait = ${name} THEN verdict END, due_at = ${dueAt ?? null}, parked = 0, boot = NULL,
+      deaths = NULL, restarts = ${counted} WHERE ${own(run)}`
   }
-  const report = (reports: ReadonlyArray<Report>, where: Fragment) =>
+  const report = <R extends Omit<Report, "runner">>(
+    reports: ReadonlyArray<R>,
+    where: (report: R) => Fragment
+  ) =>
     reports.length === 0
       ? Effect.void
       : atomic(
           Effect.forEach(
             reports,
-            ({ id, generation, state, since, restarts }) => {
-              const { tag, state: json } = written(state)
-              return sql`UPDATE ${tasks} SET tag = ${tag}, state = ${json}, since = ${since}, restarts = ${restarts},
-                parked = 0 WHERE ${live(id, generation)} AND wait IS NULL AND ${where}`
+            (report) => {
+              const { tag, state } = written(report.state)
+              return sql`UPDATE ${tasks} SET tag = ${tag}, state = ${state}, since = ${report.since},
+                restarts = ${report.restarts} WHERE ${where(report)} AND wait IS NULL`
             },
             { discard: true }
           )
@@ -193,17 +200,20 @@ const make = (tables: Tables.Tables): Service => {
           ([row]) => Option.fromUndefinedOr(row)
         )
       ),
-    report: (reports) => report(reports, sql`1 = 1`),
-    reportQueued: (reports) => report(reports, sql`started = 0 AND tag = 'Queued'`),
-
-    begin: (id, generation, boot, deaths) =>
-      Effect.asVoid(
-        run(sql`UPDATE ${tasks} SET boot = ${boot}, deaths = ${textOf(deaths)} WHERE ${live(id, generation)}`)
+    report: (reports) => report(reports, own),
+    reportQueued: (reports) =>
+      report(
+        reports,
+        ({ id, generation }) => sql`${live(id, generation)} AND started = 0 AND tag = 'Queued'`
       ),
-    setDeaths: (id, generation, boot, deaths) =>
+
+    begin: (by, deaths) =>
       Effect.asVoid(
-        run(sql`UPDATE ${tasks} SET deaths = ${textOf(deaths)}
-          WHERE ${live(id, generation)} AND boot = ${boot}`)
+        run(sql`UPDATE ${tasks} SET boot = ${by.runner}, deaths = ${textOf(deaths)} WHERE ${own(by)}`)
+      ),
+    setDeaths: (by, deaths) =>
+      Effect.asVoid(
+        run(sql`UPDATE ${tasks} SET deaths = ${textOf(deaths)} WHERE ${own(by)} AND boot = ${by.runner}`)
       ),
     leave: (boot) =>
       Effect.asVoid(run(sql`UPDATE ${tasks} SET boot = NULL WHERE is_open = 1 AND boot = ${boot}`)),
@@ -223,21 +233,29 @@ const make = (tables: Tables.Tables): Service => {
           state = ${queued.state}
           WHERE ${live(id, generation)} AND wait = ${name}`)
       ),
-    park: (id, generation, state) => {
+    park: (by, state) => {
       const { tag, state: json } = written(state)
       const unless = (column: string, value: string) =>
         sql`${sql(column)} = CASE WHEN wait IS NULL THEN ${value} ELSE ${sql(column)} END`
       return Effect.asVoid(
         run(sql`UPDATE ${tasks} SET parked = 1, boot = NULL, ${unless("tag", tag)}, ${unless("state", json)}
-          WHERE ${live(id, generation)}`)
+          WHERE ${own(by)}`)
       )
     },
-    finish: ({ id, generation, state, result, costUsd, at }) => {
+    finish: ({ state, result, costUsd, at, ...by }) => {
       const { tag, state: json } = written(state)
-      return Effect.asVoid(
-        run(sql`UPDATE ${tasks} SET tag = ${tag}, state = ${json}, since = ${at}, result = ${result},
-          cost = ${costUsd ?? null}, is_open = 0, wait = NULL, due_at = NULL, verdict = NULL, parked = 0
-          WHERE ${live(id, generation)}`)
+      return run(
+        Effect.gen(function* () {
+          const ended = yield* sql`UPDATE ${tasks} SET tag = ${tag}, state = ${json}, since = ${at},
+            result = ${result}, cost = ${costUsd ?? null}, is_open = 0, wait = NULL, due_at = NULL, verdict = NULL,
+            parked = 0 WHERE ${own(by)} RETURNING id`
+          if (ended.length > 0) return true
+          // A connection that broke after the commit.
+          const same =
+            yield* sql`SELECT id FROM ${tasks} WHERE id = ${by.id} AND generation = ${by.generation}
+            AND is_open = 0 AND runner = ${by.runner} AND result = ${result}`
+          return same.length > 0
+        })
       )
     },
 

@@ -31,6 +31,7 @@ interface Written {
 export const make = ({
   sql,
   names,
+  tasks,
   steps,
   effects,
   run
@@ -67,7 +68,8 @@ export const make = ({
           return yield* Effect.forEach(
             rows,
             (row): Effect.Effect<string | Lost | undefined, SqlError.SqlError> =>
-              isNew.has(identity.of(row))
+              // The second of two with one key finds the first.
+              isNew.delete(identity.of(row))
                 ? Effect.undefined
                 : Effect.map(stored(row), ([found]) => found?.text ?? lost)
           )
@@ -125,8 +127,11 @@ export const make = ({
         )
       ),
     takeOver: (record) =>
-      Effect.asVoid(
-        run(sql`UPDATE ${effects} SET record = ${encode(record)} WHERE effect_key = ${record.key}`)
+      Effect.map(
+        run(sql`UPDATE ${effects} SET record = ${encode(record)} WHERE effect_key = ${record.key} AND EXISTS (
+          SELECT 1 FROM ${tasks} WHERE id = ${record.task} AND generation = ${record.generation} AND is_open = 1
+            AND runner = ${record.boot}) RETURNING effect_key`),
+        (changed) => changed.length > 0
       )
   }
 }
