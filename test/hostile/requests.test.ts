@@ -61,6 +61,45 @@ describe("a request that one server calls malformed", () => {
   )
 })
 
+describe("a request that one model does not accept", () => {
+  for (const [status, message] of [
+    [400, "This model does not support function calling."],
+    [400, "registry.ollama.ai/library/gemma3:4b does not support tools"],
+    [400, "Thinking mode does not support this tool_choice"],
+    [404, "No endpoints found that support tool use."]
+  ] as const) {
+    it.live(`is sent to another model of the same provider: ${message}`, () =>
+      Effect.gen(function* () {
+        const server = yield* start((response, { body }) =>
+          body.model === "small"
+            ? json(response, status, { error: { message, code: status } })
+            : json(response, 200, completion(String(body.model)))
+        )
+        const of = (model: string) =>
+          OpenAi.chatModel(model, { keys, baseUrl: `${server.url}/v1`, info: whole })
+        const { text } = yield* LanguageModel.generateText({ prompt: "x" }).pipe(
+          Effect.provide(Failover.layer([of("small"), of("large")]))
+        )
+        assert.strictEqual(text, "large")
+      })
+    )
+  }
+
+  it.live("names what may help where no other model is left", () =>
+    Effect.gen(function* () {
+      const server = yield* start((response) =>
+        json(response, 400, { error: { message: "This model does not support tools" } })
+      )
+      const chain = [OpenAi.chatModel("small", { keys, baseUrl: `${server.url}/v1`, info: whole })] as const
+      const error = yield* Effect.flip(
+        LanguageModel.generateText({ prompt: "x" }).pipe(Effect.provide(Failover.layer(chain)))
+      )
+      assert.include(String(error.message), "add a model that accepts it")
+      assert.strictEqual(server.hits.length, 1)
+    })
+  )
+})
+
 describe("an image that the server cannot process (anthropics/claude-code#25592)", () => {
   const refusal = {
     type: "error",

@@ -160,16 +160,20 @@ describe("a conversation that overflows a window", () => {
 })
 
 describe("a request with a feature that no model takes", () => {
-  for (const message of [
-    "This model doesn't support the s3Uri field. Remove s3Uri and try again.",
-    "The model didn't accept the given logit_bias: not a valid token id",
-    "Model cannot read documents larger than 4.5 MB"
-  ]) {
+  for (const [status, message] of [
+    [400, "This model doesn't support the s3Uri field. Remove s3Uri and try again."],
+    [400, "The model didn't accept the given logit_bias: not a valid token id"],
+    [400, "Model cannot read documents larger than 4.5 MB"],
+    [404, 'No endpoints found that support tool use. Try disabling "question".'],
+    [404, "No endpoints found that can handle the requested parameters."],
+    [400, "Your organization must be verified to generate reasoning summaries."],
+    [400, "Your organization must be verified to stream this model."]
+  ] as const) {
     it.live(`benches no model for the calls after it: ${message}`, () =>
       Effect.gen(function* () {
         const server = RawServer.start((response, hit) =>
           JSON.stringify(hit.body.messages).includes("refused")
-            ? RawServer.json(response, 400, { message })
+            ? RawServer.json(response, status, { message })
             : Replies.send.chat({ text: "ok", end: "stop", tokens: 1 })(response, hit)
         )
         const [first, second] = [yield* server, yield* server]

@@ -230,7 +230,7 @@ describe("the next target of a row", () => {
 
   it("is any one, another model, another format, or a named model", () => {
     const allowed = (to: RecoveryPolicy.Row["to"]) =>
-      idsOf(chain.targets.filter((target) => Choice.matches(to, a.ref, target, chain)))
+      idsOf(chain.targets.filter((target) => Choice.matches(to, a.ref, target, chain, broken)))
     assert.deepStrictEqual(allowed("next"), idsOf([a, b, c, google, proxy]))
     assert.deepStrictEqual(allowed("other-model"), idsOf([c, google, proxy]))
     assert.deepStrictEqual(allowed("other-dialect"), idsOf([google]))
@@ -239,8 +239,8 @@ describe("the next target of a row", () => {
 
   it("is compared by the provider when the last target has left the chain", () => {
     const gone = view("X", "m9").ref
-    assert.isFalse(Choice.matches("other-dialect", gone, b, chain))
-    assert.isTrue(Choice.matches("other-dialect", gone, google, chain))
+    assert.isFalse(Choice.matches("other-dialect", gone, b, chain, broken))
+    assert.isTrue(Choice.matches("other-dialect", gone, google, chain, broken))
   })
 
   it("is limited only after a failure, and never excludes the target that was left", () => {

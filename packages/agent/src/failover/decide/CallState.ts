@@ -413,7 +413,7 @@ const onFailure = (
     Choice.ready(policy, state, snapshot, cooldowns).filter(
       (target) =>
         target.ref.id !== here.id &&
-        Choice.matches(row.to, here, target, snapshot) &&
+        Choice.matches(row.to, here, target, snapshot, failure) &&
         (!late || !state.tries.has(target.ref.id)) &&
         isAffordable(state, snapshot, target.ref)
     )

@@ -124,13 +124,17 @@ export const matches = (
   to: Row["to"],
   here: TargetRef,
   { ref, info }: TargetView,
-  snapshot: Snapshot
+  snapshot: Snapshot,
+  { reason }: ProviderFailure
 ): boolean => {
   if (to === "next") return true
-  if (to === "other-model") return ref.model !== here.model
-  return to === "other-dialect"
-    ? formatOf(ref, info) !== formatOf(here, viewOf(snapshot, here.id)?.info)
-    : to.includes(ref.model)
+  const isOther = ref.model !== here.model
+  if (to === "other-model") return isOther
+  if (to !== "other-dialect") return to.includes(ref.model)
+  return (
+    (isOther && reason._tag === "Format" && reason.model === true) ||
+    formatOf(ref, info) !== formatOf(here, viewOf(snapshot, here.id)?.info)
+  )
 }
 
 const formatOf = ({ provider }: TargetRef, info: ModelInfo | undefined): string =>
@@ -146,7 +150,7 @@ export const mayGoTo = (
   left === undefined ||
   lastFailure === undefined ||
   left.id === target.ref.id ||
-  matches(rowOf(policy, lastFailure).to, left, target, snapshot)
+  matches(rowOf(policy, lastFailure).to, left, target, snapshot, lastFailure)
 
 /** Number of targets at which this call had a failure of the class. */
 export const failedTargets = ({ tries }: CallState, of: string): number =>

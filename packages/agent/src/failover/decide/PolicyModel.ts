@@ -112,7 +112,8 @@ export interface Row {
    *
    * - `next`: any target
    * - `other-model`: one of another model
-   * - `other-dialect`: one of another wire format (`Dialect.format`) that is ready; the call does not wait for one
+   * - `other-dialect`: one of another wire format (`Dialect.format`) that is ready, or of another model if the error is
+   *   about this one; the call does not wait for one
    * - a list: one of these models
    */
   readonly to: "next" | "other-model" | "other-dialect" | ReadonlyArray<string>

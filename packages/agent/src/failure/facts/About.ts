@@ -1,6 +1,7 @@
 /**
  * Reads which parts of a request a sentence is about: images and files, or thinking. A request may be accepted without
- * these parts. A sentence that only mentions them costs one more request, so the words need not be exact.
+ * these parts. Reads also whether the sentence is about the model: another one may accept the request. A sentence that
+ * only mentions them costs one more request, so the words need not be exact.
  */
 import { Format } from "../reasons/Format.ts"
 import type { ErrorFacts } from "./ErrorFacts.ts"
@@ -26,6 +27,9 @@ const thinking =
 const total =
   /too many|many-image|more than \d|at most|up to|maximum (?:number )?of|number of|\btotal|per (?:request|prompt|message|conversation)|\d \+ \d|in one request|pages/
 
+/** The refusal is about what this model, or its endpoints at a router, can do. */
+const model = /\bmodels?\b|\bendpoints? found|(?:n't|not) (?:currently |yet )?support/
+
 const unfit = new Set([400, 404, 413, 415, 422])
 
 /** True for a status with which a provider refuses the content of a request. */
@@ -40,9 +44,11 @@ export const requestOf = (facts: ErrorFacts): Format => {
   const said = `${facts.codes.join(" ")} ${facts.text}`
   const isMedia = (media.test(said) || mediaInChinese.test(said)) && !noMedia.test(said)
   const isThinking = thinking.test(said)
-  if (!isMedia && !isThinking) return plain
+  const isOfModel = model.test(facts.text)
+  if (!isMedia && !isThinking && !isOfModel) return plain
   return new Format({
     side: "request",
+    ...(isOfModel ? { model: true } : {}),
     ...(isMedia ? { media: true } : {}),
     ...(isMedia && total.test(said) ? { allMedia: true } : {}),
     ...(isThinking ? { thinking: true } : {})

@@ -44,7 +44,9 @@ export class Format extends Schema.TaggedClass<Format>(id("Format"))("Format", {
   /** True when the provider counts all images and files of the request, not only the new ones. */
   allMedia: Schema.optionalKey(Schema.Boolean),
   /** True when the provider refuses thinking, a signature or the id of an earlier item. */
-  thinking: Schema.optionalKey(Schema.Boolean)
+  thinking: Schema.optionalKey(Schema.Boolean),
+  /** True when this model does not accept the request. Another model of the same provider may. */
+  model: Schema.optionalKey(Schema.Boolean)
 }) {}
 
 const unreadable = "cannot be read"
@@ -74,6 +76,8 @@ export const format: ReasonDefinition<Format> = {
     if (badCalls.has(rule))
       return "Make the tool's parameters simpler, or add a target that calls tools well."
     if (badObjects.has(rule)) return "Make the schema simpler, or add a target that keeps to schemas."
+    if (reason.model === true)
+      return "Repeating cannot help: correct the request, or add a model that accepts it."
     return reason.side === "request"
       ? "Repeating cannot help: correct the request."
       : "Try again, or add another target to the chain."

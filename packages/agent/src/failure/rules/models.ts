@@ -107,7 +107,6 @@ export const models: ReadonlyArray<Rule.Rule> = [
       "access (to|for) (the |this |)(requested |specified |)model",
       "(not|not been) (allowed|authorized|permitted|entitled|granted|enabled|eligible)…(model|models)",
       "(verified|verify)…(use|using|access) the model",
-      "(organization|account|project) must be verified",
       "model access (is |)(denied|not|required)",
       "model…(not available|not enabled|not allowed|not accessible|not included)…(plan|account|organization|subscription|tier|team|region|key|user|country)",
       "use case details have not been submitted",

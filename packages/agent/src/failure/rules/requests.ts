@@ -17,8 +17,16 @@ const mayBeRequest = ({ status }: { readonly status: number | undefined }): bool
   status === 500 ||
   status === 501
 
-/** Sentences of a validator about a field. They may quote the field, whose content must not be interpreted. */
+/** Sentences about a part of the request, of a router or a validator. They may quote the field, whose content must not be interpreted. */
 export const validations: ReadonlyArray<Rule.Rule> = [
+  Rule.text({
+    id: "format/unrouted",
+    why: "A router has no endpoint of the model for a feature of this request. Other requests to the model work.",
+    phrases: [
+      "no (endpoints|endpoint|providers|provider) (found|available) that (can |)(support|supports|handle|handles|accept|accepts)"
+    ],
+    reason: badRequest
+  }),
   Rule.text({
     id: "format/validator",
     why: "Pydantic names the field of the request and what it should be, as Anthropic and vLLM pass it on.",
