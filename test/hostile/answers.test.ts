@@ -563,6 +563,33 @@ describe("repeated calls and calls that share an id", () => {
     })
   )
 
+  const resent: Record<string, ReadonlyArray<string>> = {
+    "all of its arguments so far": ['{"eu', '{"euros":', text, text],
+    "its arguments in pieces, then as a whole": ['{"eu', 'ros":1}', text],
+    "its arguments twice": [text, text]
+  }
+  for (const [what, pieces] of Object.entries(resent)) {
+    for (const isNamed of [true, false]) {
+      it.live(`runs a call once whose chunks have ${what}, ${isNamed ? "with" : "without"} its id`, () =>
+        Effect.gen(function* () {
+          const send: Replies.Send = (response) => {
+            const events = pieces.map((piece, i) =>
+              chat.delta({
+                tool_calls: [isNamed || i === 0 ? call(piece) : { index: 0, function: { arguments: piece } }]
+              })
+            )
+            RawServer.events(response, [...events, chat.delta({}, "tool_calls"), chat.done])
+          }
+          for (const surface of surfaces) {
+            const server = yield* serving(send, good.compatible)
+            const { paid } = yield* paying(surface, "compatible", server.url)
+            assert.deepStrictEqual(paid, [1], surface)
+          }
+        })
+      )
+    }
+  }
+
   it.live("runs both calls of Responses when all items have the id of the response", () =>
     Effect.gen(function* () {
       for (const surface of surfaces) {
@@ -673,6 +700,30 @@ describe("a bad sample of the model", () => {
           assert.strictEqual(server.hits.length, 3)
           for (const hit of server.hits.slice(1)) assert.match(JSON.stringify(hit.body), reason)
           assert.notInclude(JSON.stringify(server.hits.map(({ body }) => body)), "<function=pay")
+        }
+      })
+    )
+  }
+
+  for (const [status, said] of [
+    [200, "HarmonyError('Unknown role: <|start|>assistant')"],
+    [400, "Unexpected token 12606 while expecting start token 200006"],
+    [400, "Unknown role: assistantassistant"],
+    [500, "channel marker present but no channel value found in header"],
+    [500, 'unexpected tokens remaining in message header: Some("to=functions.web-browsing")']
+  ] as const) {
+    it.live(`is asked for again when its format cannot be read: HTTP ${status} ${said}`, () =>
+      Effect.gen(function* () {
+        for (const surface of surfaces) {
+          const type = status === 500 ? "InternalServerError" : "BadRequestError"
+          const error = { message: said, type, param: null, code: status === 200 ? 400 : status }
+          const server = yield* serving(
+            (response) => RawServer.json(response, status, { error }),
+            good.compatible
+          )
+          const { outcome } = yield* paying(surface, "compatible", server.url)
+          assert.deepStrictEqual([outcome.status, outcome.text], ["completed", "Good."], surface)
+          assert.strictEqual(server.hits.length, 2)
         }
       })
     )

@@ -269,6 +269,19 @@ export const codes: ReadonlyArray<Rule.Rule> = [
     ],
     reason: badCall
   }),
+  Rule.text({
+    id: "text/generated-message",
+    why: "The server could not parse what the model wrote (gpt-oss behind vLLM, Bedrock and others).",
+    phrases: [
+      "tokens remaining in message header",
+      "while expecting start token",
+      "channel marker present but no channel",
+      "waiting for message header",
+      "unknown role: assistant*",
+      "harmonyerror"
+    ],
+    reason: badResponse
+  }),
   Rule.code({
     id: "code/generated-object",
     why: "The provider found that the model wrote invalid JSON.",

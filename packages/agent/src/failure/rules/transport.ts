@@ -196,6 +196,7 @@ export const transport: ReadonlyArray<Rule.Rule> = [
       "(runner|process|worker|engine|server)…exit (status|code)",
       "(model runner|llama runner|llama-server)…(stopped|terminated|crashed|exited|failed|exit)",
       "error loading model",
+      "channel error",
       "server error",
       "web server is returning an unknown error",
       "unable to process your request",
