@@ -590,6 +590,29 @@ describe("repeated calls and calls that share an id", () => {
     }
   }
 
+  it.live("runs the calls that stand in a choice beside the text (HKUDS/nanobot#1555)", () =>
+    Effect.gen(function* () {
+      const choice = (index: number, message: object) => ({
+        index,
+        message: { role: "assistant", content: null, ...message },
+        finish_reason: "tool_calls"
+      })
+      const body = {
+        id: "c1",
+        object: "chat.completion",
+        created: 1,
+        model: "m",
+        choices: [choice(0, { content: "I pay." }), choice(1, { tool_calls: [{ ...call(text), index: 0 }] })],
+        usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 }
+      }
+      for (const surface of surfaces) {
+        const server = yield* serving((response) => RawServer.json(response, 200, body), good.compatible)
+        const { paid } = yield* paying(surface, "compatible", server.url)
+        assert.deepStrictEqual(paid, [1], surface)
+      }
+    })
+  )
+
   it.live("runs both calls of Responses when all items have the id of the response", () =>
     Effect.gen(function* () {
       for (const surface of surfaces) {

@@ -223,6 +223,34 @@ describe("a key that is refused", () => {
   )
 })
 
+describe("a request that is larger than the plan allows (Gentleman-Programming/gentle-ai#97)", () => {
+  it.live("moves on after one request, and the key stays for shorter ones", () =>
+    Effect.gen(function* () {
+      const message = "Extra usage is required for long context requests."
+      const first = yield* RawServer.start((response, hit) =>
+        JSON.stringify(hit.body.messages).includes("long")
+          ? RawServer.json(response, 429, { type: "error", error: { type: "rate_limit_error", message } })
+          : Replies.send.anthropic({ text: "short", end: "end_turn", tokens: 1 })(response, hit)
+      )
+      const second = yield* good("other")
+      const { layer } = over([vendors.anthropic(first.url)(plain), vendors.chat(second.url)(plain)])
+      const said = yield* Effect.all([LanguageModel.generateText({ prompt: "long" }), ask]).pipe(
+        Effect.provide(layer)
+      )
+      assert.deepStrictEqual(
+        said.map(({ text }) => text),
+        ["other", "short"]
+      )
+      assert.strictEqual(first.hits.length, 2)
+      const alone = over([vendors.anthropic(first.url)(plain)])
+      const error = yield* Effect.flip(LanguageModel.generateText({ prompt: "long" })).pipe(
+        Effect.provide(alone.layer)
+      )
+      assert.include(String(error.message), "shorten the request")
+    })
+  )
+})
+
 describe("a quota that the server renews after hours", () => {
   for (const [message, code] of [
     ["Daily request limit of 50 reached.", "rate_limit_exceeded"],
@@ -230,7 +258,12 @@ describe("a quota that the server renews after hours", () => {
       "You have reached your token limit for today. Please reduce the length of your prompt.",
       "rate_limit_error"
     ],
-    ["You've exceeded your weekly limit.", "usage_limit_reached"]
+    ["You've exceeded your weekly limit.", "usage_limit_reached"],
+    ["You're out of extra usage. Add more at claude.ai/settings/usage and keep going.", "rate_limit_error"],
+    [
+      "You've reached your usage limit for this billing cycle. Your quota will be refreshed in the next cycle.",
+      "permission_error"
+    ]
   ]) {
     it.live(`keeps its key out for an hour, after one request: ${message}`, () =>
       Effect.gen(function* () {

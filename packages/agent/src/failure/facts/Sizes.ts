@@ -128,6 +128,8 @@ export const ofOutput = (text: string): number | undefined => {
 const amount = String.raw`:? ?(\d[\d,_]{0,12}(?:\.\d{1,6})?)(?![\w.]*\d)`
 const limitOf = new RegExp(String.raw`\blimit${amount}`, "g")
 const requestedOf = new RegExp(String.raw`\brequested${amount}`)
+/** The request is at fault. Anthropic bills what is longer than 200,000 tokens as extra usage. */
+const tooLarge = /request too large|extra usage is required for/
 const none = /quota_limit_value["']?,? (?:value: )?["']?0["']/
 
 /**
@@ -135,7 +137,7 @@ const none = /quota_limit_value["']?,? (?:value: )?["']?0["']/
  * names several limits (Google names one for each metric), one above 0 is enough.
  */
 export const isLiftable = (text: string): boolean => {
-  if (text.includes("request too large") || none.test(text)) return false
+  if (tooLarge.test(text) || none.test(text)) return false
   const limits: Array<number> = []
   for (const [, given] of text.matchAll(limitOf)) if (limits.push(valueOf(given)) >= maxLimits) break
   if (limits.length === 0) return true

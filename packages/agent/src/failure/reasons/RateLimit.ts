@@ -23,7 +23,10 @@ export const rateLimit: ReasonDefinition<RateLimit> = {
   labelled: [new RateLimit()],
   happened: ({ rule, status }) =>
     rule === knownLimit ? "the known limits of the key allow no call yet" : `rate limited${status}`,
-  advice: () => "Wait, or add another key or target to the chain.",
+  advice: ({ reason }) =>
+    reason.liftable
+      ? "Wait, or add another key or target to the chain."
+      : "Waiting does not help: shorten the request, or add a key or target with a higher limit.",
   notice: "is rate limited",
   nearest: ({ retryAfter }) => new AiError.RateLimitError(retryAfter === undefined ? {} : { retryAfter }),
   isTransient: ({ liftable }) => liftable,

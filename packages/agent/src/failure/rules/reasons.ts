@@ -96,10 +96,10 @@ const unliftable = new R.RateLimit({ liftable: false })
 const windows = [
   ["minute", /\b(?:per[- ](?:second|minute|min)|[tri]pm|concurren|minute\b|\d ?\/ ?min)/],
   ["hour", /\b(?:per[- ]hour|hourly|this hour|an hour)\b/],
-  ["session", /\b(?:session|(?:5|five)[- ]hours?) (?:usage )?(?:limit|quota)/],
+  ["session", /\b(?:session|(?:5|five)[- ]hours?) (?:usage )?(?:limit|quota)|out of extra usage/],
   ["day", /\b(?:per[- ]day|daily|today|tomorrow|[tr]pd|24 hours|a day)\b|(?:每日|当日|今日|每天)/],
   ["week", /\b(?:per[- ]week|weekly|this week)\b|每周/],
-  ["month", /\b(?:per[- ]month|monthly|this month|next month)\b|每月/],
+  ["month", /\b(?:per[- ]month|monthly|this month|next month|billing cycle|next cycle)\b|每月/],
   // A limit of minutes states seconds, not a time of day.
   ["session", Instant.named]
 ] as const

@@ -52,18 +52,31 @@ export class Chat {
   whole(body: Fields): void {
     counts(body, "usage", this.#note)
     ChatFields.top(body, this.#note)
-    for (const [at, choice] of objects(body["choices"]).entries()) {
+    const choices = objects(body["choices"])
+    for (const [at, choice] of choices.entries()) {
       this.#index(choice, at)
       this.#text(choice, "message")
       const { message } = choice
       if (isFields(message)) this.#message(message)
       this.#finish(choice, body)
     }
+    this.#callsBeside(choices)
+  }
+
+  /** GitHub Copilot has the text of an answer and its calls in two choices. The client reads the first. */
+  #callsBeside([first, ...others]: ReadonlyArray<Fields>): void {
+    const message = first?.["message"]
+    if (first?.["finish_reason"] !== "tool_calls" || !isFields(message) || callsOf(first).length > 0) return
+    const calls = others.flatMap(callsOf)
+    if (calls.length === 0) return
+    this.#note("call")
+    message["tool_calls"] = calls
   }
 
   event(event: Fields): boolean {
     counts(event, "usage", this.#note)
     ChatFields.top(event, this.#note)
+    this.#callsBeside(objects(event["choices"]))
     this.#onlyFirst(event)
     for (const choice of objects(event["choices"])) {
       this.#index(choice, 0)
@@ -299,6 +312,9 @@ export class Chat {
     }
   }
 }
+
+const callsOf = ({ message }: Fields): ReadonlyArray<Fields> =>
+  isFields(message) ? objects(message["tool_calls"]) : []
 
 const isGiven = (value: unknown): boolean => typeof value === "string" && value !== ""
 
