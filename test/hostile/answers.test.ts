@@ -663,6 +663,45 @@ describe("an answer that announces calls and has none that is known", () => {
   }
 })
 
+describe("an answer with text that announces a call and has none (anthropics/claude-code#40240)", () => {
+  const first = "First I pay."
+  const samples: ReadonlyArray<readonly [Vendor, announces: Replies.Send, calls: Replies.Send]> = [
+    [
+      "anthropic",
+      Replies.send.anthropic({ text: first, end: "tool_use", tokens: 3 }),
+      message([block], "tool_use")
+    ],
+    [
+      "chat",
+      Replies.send.chat({ text: first, end: "tool_calls", tokens: 3 }),
+      completion({ content: null, tool_calls: [call(text)] }, "tool_calls")
+    ]
+  ]
+  for (const [vendor, announces, calls] of samples) {
+    it.live(`is asked for again: ${vendor}`, () =>
+      Effect.gen(function* () {
+        for (const surface of surfaces) {
+          const server = yield* serving(announces, calls, good[vendor])
+          const { outcome, paid } = yield* paying(surface, vendor, server.url)
+          assert.deepStrictEqual([outcome.status, paid], ["completed", [1]], surface)
+          assert.strictEqual(server.hits.length, 3)
+        }
+      })
+    )
+
+    it.live(`is complete when it comes again: ${vendor}`, () =>
+      Effect.gen(function* () {
+        for (const surface of surfaces) {
+          const server = yield* serving(announces)
+          const { outcome } = yield* paying(surface, vendor, server.url)
+          assert.deepStrictEqual([outcome.status, outcome.text], ["completed", first], surface)
+          assert.strictEqual(server.hits.length, 2)
+        }
+      })
+    )
+  }
+})
+
 // -----------------------------------------------------------------------------
 // Bad samples
 // -----------------------------------------------------------------------------

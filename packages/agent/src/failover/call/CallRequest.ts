@@ -74,8 +74,9 @@ export class CallRequest {
   }
 
   /** Judges the answer of an attempt. */
-  judge({ continues }: Attempt): AnswerEnd {
-    return new AnswerEnd(this.#endsInResults || continues !== undefined)
+  judge({ continues, nudge }: Attempt): AnswerEnd {
+    const mayLackCalls = nudge !== undefined || this.#options.tools.length === 0
+    return new AnswerEnd(this.#endsInResults || continues !== undefined, mayLackCalls)
   }
 
   /** Shortens the conversation, which did not fit. */

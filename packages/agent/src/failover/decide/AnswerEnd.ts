@@ -5,8 +5,8 @@
  *   The policy treats it like a refused request.
  * - No content and no output tokens, or only thinking, is `Format` (response). An answer may be empty after tool
  *   results and when it continues another answer.
- * - No content after a finish that announces tool calls is `Format` (response): the calls are in a form that is unknown
- *   here.
+ * - No call after a finish that announces calls is `Format` (response): the calls are lost, or in a form that is unknown
+ *   here. Text without calls passes the second time.
  *
  * Any other empty answer that used output tokens passes: the model had nothing to say.
  */
@@ -34,12 +34,18 @@ export const isRefused = ({ evidence }: ProviderFailure): boolean => evidence.ru
 /** Collects the parts of one answer, streamed or whole, and judges its end. */
 export class AnswerEnd {
   readonly #mayBeEmpty: boolean
+  readonly #mayLackCalls: boolean
+  #hasCalls = false
   #hasContent = false
   #hasThinking = false
 
-  /** `mayBeEmpty`: true when the conversation ends with tool results, or when the answer continues another one. */
-  constructor(mayBeEmpty: boolean) {
+  /**
+   * - `mayBeEmpty`: true when the conversation ends with tool results, or when the answer continues another one.
+   * - `mayLackCalls`: true when text is enough although the finish announces calls.
+   */
+  constructor(mayBeEmpty: boolean, mayLackCalls: boolean) {
     this.#mayBeEmpty = mayBeEmpty
+    this.#mayLackCalls = mayLackCalls
   }
 
   saw(part: Response.PartEncoded | Response.StreamPartEncoded): void {
@@ -63,6 +69,10 @@ export class AnswerEnd {
       case "finish":
       case "error":
         break
+      case "tool-call":
+        this.#hasCalls = true
+        this.#hasContent = true
+        break
       default:
         this.#hasContent = true
     }
@@ -74,7 +84,8 @@ export class AnswerEnd {
    */
   problem({ reason, usage }: Response.FinishPartEncoded): ProviderFailure | undefined {
     if (reason === "content-filter") return local(refused, new ContentPolicy(), undefined)
-    if (reason === "tool-calls" && !this.#hasContent) return local(noCall, announced, undefined)
+    const hasAnnounced = this.#mayLackCalls ? this.#hasContent : this.#hasCalls
+    if (reason === "tool-calls" && !hasAnnounced) return local(noCall, announced, undefined)
     if (this.#hasContent || this.#mayBeEmpty || isJudgedElsewhere.has(reason)) return undefined
     const { total = 0, reasoning = 0 } = usage.outputTokens
     const isThinking = this.#hasThinking || reasoning > 0
