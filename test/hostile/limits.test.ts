@@ -1,6 +1,9 @@
 /** Output limits that a provider refuses, and answers that an output limit cuts, through the real clients. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Agent, Failover } from "@outlast/agent"
+import { Warnings } from "@outlast/resilience"
+import { Effect, Layer } from "effect"
+import { Prompt } from "effect/ai"
 import type { Vendor, Way } from "./Asked.ts"
 import { asked, policy, reasonOf, vendors, ways } from "./Asked.ts"
 import * as RawServer from "./RawServer.ts"
@@ -223,5 +226,52 @@ describe("an answer that the output limit cut", () => {
         })
       )
     }
+  }
+})
+
+describe("a request that is larger than what the only key may send", () => {
+  const groq = (requested: number) =>
+    `Request too large for model \`x\` in organization \`o\` on tokens per minute (TPM): Limit 6000, Requested ${requested}, please reduce your message size and try again.`
+  const tooLong: ReadonlyArray<
+    readonly [of: Vendor, status: number, limit: number, (requested: number) => string]
+  > = [
+    ["chat", 413, 6_000, groq],
+    ["chat", 429, 6_000, groq],
+    // Gentleman-Programming/gentle-ai#97
+    ["anthropic", 429, 200_000, () => "Extra usage is required for long context requests."]
+  ]
+  for (const [vendor, status, limit, said] of tooLong) {
+    it.live(`is compacted by an agent: ${vendor}, HTTP ${status}, ${limit} tokens`, () =>
+      Effect.gen(function* () {
+        let refused = 0
+        const server = yield* RawServer.start((response, hit) => {
+          const tokens = Math.round(JSON.stringify(hit.body.messages).length / 4)
+          const error = { type: "rate_limit_error", code: "rate_limit_exceeded", message: said(tokens) }
+          if (tokens > limit) refused += 1
+          return tokens > limit
+            ? RawServer.json(response, status, { type: "error", error })
+            : Replies.send[vendor]({ text: "ok", end: Replies.ends[vendor].stop, tokens: 1 })(response, hit)
+        })
+        const words = "word ".repeat(limit / 30)
+        const prompt = Prompt.make(
+          Array.from({ length: 40 }, (_, i): ReadonlyArray<Prompt.MessageEncoded> => [
+            { role: "user", content: `${i} ${words}` },
+            { role: "assistant", content: `Read ${i}.` }
+          ])
+            .flat()
+            .concat([{ role: "user", content: "And now?" }])
+        )
+        const { text } = yield* Agent.run({ prompt, compaction: { window: 1_000_000 } }).pipe(
+          Effect.provide(
+            Failover.layer([vendors[vendor](server.url)({})], { policy }).pipe(
+              Layer.provideMerge(Warnings.layerOff)
+            )
+          )
+        )
+        assert.strictEqual(text, "ok")
+        // The other requests summarise.
+        assert.isAtMost(refused, 2)
+      })
+    )
   }
 })

@@ -30,9 +30,23 @@ import { schema as transcriptSchema } from "../conversation/Transcript.ts"
 export const Reason = Schema.Union([ProviderFailure, AllTargetsOut, CannotFit, ContextExhausted])
 export type Reason = typeof Reason.Type
 
-/** The overflow with its sizes, if a call failed because its prompt was too long. */
-export const overflowOf = (failure: CallFailure): ContextOverflow | undefined =>
-  failure._tag === "ProviderFailure" && failure.reason._tag === "ContextOverflow" ? failure.reason : undefined
+/** The sizes that a provider named when it rejected a prompt. */
+export type Overflow = Pick<ContextOverflow, "limit" | "requested" | "output">
+
+/**
+ * The overflow with its sizes, if a call failed because its prompt was too long: for the window of the model, or for the
+ * tokens per minute of every target. The largest limit counts.
+ */
+export const overflowOf = (failure: CallFailure): Overflow | undefined => {
+  if (failure._tag === "ProviderFailure")
+    return failure.reason._tag === "ContextOverflow" ? failure.reason : undefined
+  let largest: Overflow | undefined
+  for (const { failure: last } of failure.targets) {
+    if (last.reason._tag !== "RateLimit" || last.reason.limit === undefined) return undefined
+    if (last.reason.limit > (largest?.limit ?? 0)) largest = last.reason
+  }
+  return largest
+}
 
 /** True when the provider rejected the content, in the request or in the answer. */
 export const isRefused = (reason: Reason): boolean =>

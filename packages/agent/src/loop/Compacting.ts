@@ -22,8 +22,8 @@ import type { Answered } from "../conversation/Answered.ts"
 import { answeredBy } from "../conversation/Answered.ts"
 import * as ConversationKey from "../failover/call/ConversationKey.ts"
 import type { CallFailure } from "../failure/reasons/CallFailure.ts"
-import type { ContextOverflow } from "../failure/reasons/FailoverReason.ts"
 import * as Kind from "../options/Kind.ts"
+import type { Overflow } from "./AgentFailed.ts"
 import { overflowOf } from "./AgentFailed.ts"
 import type { NextModel } from "./NextModel.ts"
 import * as NextModels from "./NextModel.ts"
@@ -203,7 +203,7 @@ export class Compacting {
   #sizeOf(
     { content }: Prompt.Prompt,
     { name }: NextModel,
-    { limit = 0, requested = 0 }: ContextOverflow
+    { limit = 0, requested = 0 }: Overflow
   ): Effect.Effect<number> {
     return Effect.map(TokenCounter, (counter) =>
       Math.ceil(Math.max(1, limit, requested, tokensOf(content, this.#tools, counter.for(name))))

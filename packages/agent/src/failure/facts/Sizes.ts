@@ -128,8 +128,9 @@ export const ofOutput = (text: string): number | undefined => {
 const amount = String.raw`:? ?(\d[\d,_]{0,12}(?:\.\d{1,6})?)(?![\w.]*\d)`
 const limitOf = new RegExp(String.raw`\blimit${amount}`, "g")
 const requestedOf = new RegExp(String.raw`\brequested${amount}`)
-/** The request is at fault. Anthropic bills what is longer than 200,000 tokens as extra usage. */
-const tooLarge = /request too large|extra usage is required for/
+/** Anthropic bills requests above 200,000 tokens as extra usage. */
+const longContext = /extra usage is required for (?:long|1m) context/
+const tooLarge = new RegExp(`request too large|${longContext.source}`)
 const none = /quota_limit_value["']?,? (?:value: )?["']?0["']/
 
 /**
@@ -144,6 +145,16 @@ export const isLiftable = (text: string): boolean => {
   if (limits.every((limit) => limit === 0)) return false
   const requested = requestedOf.exec(text)?.[1]
   return requested === undefined || valueOf(requested) <= (limits[0] ?? 0)
+}
+
+/** The limit for one request in tokens, and its tokens, where the text says that it is larger. */
+export const ofTooLarge = (
+  text: string
+): { readonly limit: number; readonly requested?: number } | undefined => {
+  if (longContext.test(text)) return { limit: 200_000 }
+  const limit = valueOf([...text.matchAll(limitOf)][0]?.[1])
+  const requested = valueOf(requestedOf.exec(text)?.[1])
+  return limit > 0 && requested > limit && /\btokens?\b/.test(text) ? { limit, requested } : undefined
 }
 
 /** Number of limits of one text that are read, at most. */

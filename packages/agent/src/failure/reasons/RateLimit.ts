@@ -13,6 +13,9 @@ export const knownLimit = "limit/known"
 export class RateLimit extends Schema.TaggedClass<RateLimit>(id("RateLimit"))("RateLimit", {
   /** False when waiting cannot help: a single request is larger than the limit, or the limit is 0. */
   liftable: Schema.Boolean.pipe(Schema.withConstructorDefault(Effect.succeed(true))),
+  /** The limit in tokens and the tokens of the request, when the request alone is larger and the provider names them. */
+  limit: Schema.optionalKey(Schema.Finite),
+  requested: Schema.optionalKey(Schema.Finite),
   /** The unit of time after which the limit is renewed; `session` is one of several hours. Absent: not known. */
   window: Schema.optionalKey(Schema.Literals(["minute", "hour", "session", "day", "week", "month"]))
 }) {}

@@ -106,7 +106,10 @@ const windows = [
 
 /** A rate limit. The numbers in the text decide whether waiting helps, and its words when the limit is renewed. */
 export const rateLimit = ({ text }: ErrorFacts): R.RateLimit => {
-  if (!Sizes.isLiftable(text)) return unliftable
+  if (!Sizes.isLiftable(text)) {
+    const sizes = Sizes.ofTooLarge(text)
+    return sizes === undefined ? unliftable : new R.RateLimit({ liftable: false, ...sizes })
+  }
   const window = windows.find(([, words]) => words.test(text))?.[0]
   return window === undefined ? liftable : new R.RateLimit({ window })
 }
