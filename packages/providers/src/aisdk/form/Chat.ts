@@ -236,12 +236,13 @@ export class Chat {
     const text = typeof called["arguments"] === "string" ? called["arguments"] : ""
     const known = this.#calls.get(index)
     if (known !== undefined) {
-      const isWhole = typeof id === "string" && id === known.id && text !== "" && text === known.text
-      if (isWhole && isFields(parsed(text))) {
+      const isSame = !isGiven(id) || id === known.id
+      // Nothing follows a complete object.
+      if (isSame && text === known.text && isFields(parsed(text))) {
         this.#note("duplicate")
         return false
       }
-      known.isCumulative ||= (!isGiven(id) || id === known.id) && isCumulative(known.text, text)
+      known.isCumulative ||= isSame && isCumulative(known.text, text)
       if (known.isCumulative && text.startsWith(known.text)) {
         this.#note("duplicate")
         called["arguments"] = text.slice(known.text.length)
