@@ -22,9 +22,28 @@ const marks = new RegExp(
 interface Call {
   readonly id: unknown
   readonly name: unknown
+  readonly told: Told
+}
+
+/** The arguments of a call so far. Some servers tell all of them with each piece, or all of them once more at the end. */
+class Told {
   text: string
-  /** Each piece has all arguments so far. */
-  isCumulative: boolean
+  #isCumulative = false
+
+  constructor(text: string) {
+    this.text = text
+  }
+
+  /** The part of a piece that is new. */
+  add(piece: string): string {
+    // Nothing follows a complete object.
+    const isWhole = piece === this.text && isFields(parsed(piece))
+    this.#isCumulative ||= isCumulative(this.text, piece)
+    const isRepeated = isWhole || (this.#isCumulative && piece.startsWith(this.text))
+    const added = isRepeated ? piece.slice(this.text.length) : piece
+    this.text += added
+    return added
+  }
 }
 
 export class Chat {
@@ -134,7 +153,7 @@ export class Chat {
     if (isFields(choices[0]?.["message"])) return first
     const message: Fields = { role: "assistant", content: null }
     const calls: Array<Fields> = []
-    const open = new Map<unknown, Fields>()
+    const open = new Map<unknown, { readonly id: unknown; readonly into: Fields; readonly told: Told }>()
     for (const choice of choices) {
       this.#text(choice, "delta")
       const { delta } = choice
@@ -142,16 +161,19 @@ export class Chat {
       for (const name of texts) add(message, name, delta[name])
       for (const { index = 0, function: called, ...call } of objects(delta["tool_calls"])) {
         if (!isFields(called)) continue
+        const { id } = call
+        const piece = called["arguments"]
         const known = open.get(index)
-        const into = known?.["function"]
         // Some servers give all calls the same index.
-        if (isFields(into) && (!call["id"] || call["id"] === known?.["id"])) {
-          add(into, "arguments", called["arguments"])
+        if (known !== undefined && (!isGiven(id) || id === known.id)) {
+          if (typeof piece !== "string") continue
+          known.told.add(piece)
+          known.into["arguments"] = known.told.text
           continue
         }
-        const begun = { ...call, function: { ...called } }
-        open.set(index, begun)
-        calls.push(begun)
+        const into = { ...called }
+        open.set(index, { id, into, told: new Told(textOf(piece)) })
+        calls.push({ ...call, function: into })
       }
     }
     if (calls.length > 0) message["tool_calls"] = calls
@@ -236,29 +258,24 @@ export class Chat {
     const text = typeof called["arguments"] === "string" ? called["arguments"] : ""
     const known = this.#calls.get(index)
     if (known !== undefined) {
-      const isSame = !isGiven(id) || id === known.id
-      // Nothing follows a complete object.
-      if (isSame && text === known.text && isFields(parsed(text))) {
-        this.#note("duplicate")
-        return false
-      }
-      known.isCumulative ||= isSame && isCumulative(known.text, text)
-      if (known.isCumulative && text.startsWith(known.text)) {
-        this.#note("duplicate")
-        called["arguments"] = text.slice(known.text.length)
-        known.text = text
+      if (isGiven(id) && id !== known.id) {
+        known.told.text += text
         return true
       }
-      known.text += text
-      return true
+      const added = known.told.add(text)
+      if (added !== text) {
+        this.#note("duplicate")
+        called["arguments"] = added
+      }
+      return added !== "" || text === ""
     }
     for (const other of this.#calls.values()) {
       if (typeof id !== "string" || id === "" || other.id !== id || other.name !== name) continue
-      if (text === "" || other.text !== text) continue
+      if (text === "" || other.told.text !== text) continue
       this.#note("duplicate")
       return false
     }
-    this.#calls.set(index, { id, name, text, isCumulative: false })
+    this.#calls.set(index, { id, name, told: new Told(text) })
     return true
   }
 
