@@ -17,6 +17,7 @@ import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { Response } from "effect/ai"
 import { SqlClient } from "effect/sql"
 import * as Postgres from "../test/services/Postgres.ts"
+import type { Program } from "../test/services/Server.ts"
 import type { Report } from "./measure.ts"
 import { median } from "./measure.ts"
 
@@ -132,7 +133,7 @@ const theirs = (url: string) =>
   })
 
 /** Bytes of WAL and commits since the last call. */
-const wal = (server: { readonly port: number }) => {
+const wal = (server: Program) => {
   let last = { bytes: 0, commits: 0 }
   return Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -143,7 +144,7 @@ const wal = (server: { readonly port: number }) => {
     const since = { bytes: now.bytes - last.bytes, commits: now.commits - last.commits }
     last = now
     return since
-  }).pipe(Effect.provide(Postgres.client(server as never)), Effect.orDie)
+  }).pipe(Effect.provide(Postgres.client(server)), Effect.orDie)
 }
 
 export const durable = async ({ say }: Report): Promise<void> => {
@@ -200,7 +201,7 @@ export const durable = async ({ say }: Report): Promise<void> => {
     }
   })
   try {
-    await Effect.runPromise(Effect.scoped(program) as Effect.Effect<void>)
+    await Effect.runPromise(Effect.scoped(program))
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

@@ -1,7 +1,7 @@
 /**
  * Carries out the actions of a run: each method performs one kind of action and returns its event.
  *
- * `Interpreter` feeds the events to the machine. A durable task calls the same methods inside its activities and
+ * `Interpreter` feeds the events to the machine. A durable task calls the same methods inside its steps and
  * stores the events. No method keeps anything that the state and the transcript do not have, beside caches.
  */
 import { Effect, Option } from "effect"

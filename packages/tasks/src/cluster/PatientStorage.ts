@@ -1,7 +1,7 @@
 /**
  * The message storage of the engine, which waits for a store that is away.
  *
- * The engine tries five times to save the result of a step, within a second. After that the step's task stands still
+ * The engine tries five times to save how an execution has ended, within a second. After that its task stands still
  * until the process ends, or fails with an error of the engine. Here an operation is repeated instead.
  */
 import { Effect, Layer, Schema } from "effect"

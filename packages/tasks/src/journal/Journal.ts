@@ -8,7 +8,7 @@
  * **Kinds.** `Journal.effects` decides. Without it: `none` for `Tool.Readonly`, `idempotent` for `Tool.Idempotent` (the
  * hints of MCP servers count), and `once` for every other tool.
  *
- * **Limits.** The engine fences its records, not the world. A handler of a paused worker goes on when the worker wakes.
+ * **Limits.** Records are fenced, not the world. A handler of a paused worker goes on when the worker wakes.
  * `reconcile` is exact only if its answer is final: nothing that was sent earlier can still arrive.
  *
  * **Example** (A payment that happens once)

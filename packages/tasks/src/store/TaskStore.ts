@@ -1,8 +1,8 @@
 /**
- * Where tasks, and the intents of their effects, are stored: rows, without policy.
+ * Where tasks, the results of their steps and the intents of their effects are stored: rows, without policy.
  *
- * A row is what people and other processes see of a task. The engine's own tables know what has run. Every write of a
- * worker names the generation, and changes nothing if the row has ended or moved on.
+ * A row is what people and other processes see of a task. Every write of a running task names its generation and its
+ * process, and changes nothing if the task has ended, or another process has claimed it.
  */
 import { Context } from "effect"
 import type { Effect, Option } from "effect"
@@ -200,7 +200,7 @@ export interface Service {
   }) => Effect.Effect<void, NoSuchTask | NotNow | Fails>
   /** Tasks that ended before, the oldest first. */
   readonly endedBefore: (before: number, limit: number) => Effect.Effect<ReadonlyArray<Row>, Fails>
-  /** Deletes tasks with the intents of their effects, unless they were resumed. Returns how many. */
+  /** Deletes tasks with their steps and intents, unless they were resumed. Returns how many. */
   readonly remove: (rows: ReadonlyArray<Row>) => Effect.Effect<number, Fails>
 
   // Steps and the journal. Those that are written at once, by whatever tasks, share a commit.

@@ -6,7 +6,7 @@ import { EffectRecord, FailReason } from "../state/TaskState.ts"
 /** The effect of a step that was cut off after it began: whether it has happened is not known. */
 const cutOff = { unknown: Schema.optional(EffectRecord) }
 
-/** The reply of a step: what the engine stores. */
+/** The reply of a step: what the store keeps. */
 export const Reply = Schema.Union([
   Schema.TaggedStruct("Event", { event: RunEvent.RunEvent, ...cutOff }),
   Schema.TaggedStruct("Tool", { step: Steps.ToolStep, ...cutOff }),

@@ -85,7 +85,7 @@ describe("JournalState.knownOf", () => {
 
   it("runs what only this process has intended, and holds all else for begun", () => {
     assert.strictEqual(JournalState.knownOf(undefined, here)._tag, "New")
-    // The activity was interrupted between its intent and its handler.
+    // The step was interrupted between its intent and its handler.
     assert.strictEqual(JournalState.knownOf(record, here)._tag, "New")
     assert.strictEqual(JournalState.knownOf(record, { ...here, hasForgotten: true })._tag, "Begun")
     assert.strictEqual(JournalState.knownOf(record, { ...here, boot: "other" })._tag, "Begun")

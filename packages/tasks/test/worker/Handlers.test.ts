@@ -4,7 +4,7 @@ import { TestClock } from "effect/testing"
 import { Handlers } from "#tasks/worker/Handlers"
 
 describe("Handlers", () => {
-  it.effect("an interrupted activity leaves its handler running, and the next one joins it", () =>
+  it.effect("an interrupted step leaves its handler running, and the next one joins it", () =>
     Effect.gen(function* () {
       const handlers = new Handlers<string>(yield* Effect.scope)
       const gate = yield* Deferred.make<void>()
@@ -32,7 +32,7 @@ describe("Handlers", () => {
     })
   )
 
-  it.effect("two activities that start the same effect at once run its handler once", () =>
+  it.effect("two steps that start the same effect at once run its handler once", () =>
     Effect.gen(function* () {
       const handlers = new Handlers<number>(yield* Effect.scope)
       let begun = 0
