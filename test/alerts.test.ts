@@ -159,7 +159,7 @@ describe("docs/metrics.md", () => {
 
   it("has no label for ids, keys, addresses and texts", () => {
     const allowed = new Set(
-      "action agent alert circuit connection event from kind model name outcome pattern process provider reason scope source state tier to transition".split(
+      "action agent alert circuit connection event from kind model name outcome pattern process provider reason scope source state tier to transition verdict".split(
         " "
       )
     )

@@ -178,7 +178,7 @@ export class Responses {
     return events.flatMap((event) => {
       const { item } = event
       const kept = isFields(item) && this.#itemEvent(event, item)
-      if (kept !== false) this.#note("item")
+      if (kept !== false && !this.#calls.isHeld(event)) this.#note("item")
       return kept === false ? [] : kept === true ? [event] : [...kept, event]
     })
   }

@@ -13,6 +13,8 @@ interface Call {
   readonly item: Fields
   arguments: string
   isDone: boolean
+  /** Its end, without complete arguments. The last event may have them. */
+  held: Fields | undefined
 }
 
 export class ResponsesCalls {
@@ -43,7 +45,13 @@ export class ResponsesCalls {
     const call = this.#calls.find((call) => isSame(call.item, item) ?? call.index === index)
     if (call === undefined) {
       const isDone = isEnd && (this.#isLast || isComplete(item))
-      this.#calls.push({ index, item, arguments: textOf(item["arguments"]), isDone })
+      this.#calls.push({
+        index,
+        item,
+        arguments: textOf(item["arguments"]),
+        isDone,
+        held: isDone || !isEnd ? undefined : event
+      })
       return isDone || !isEnd
     }
     if (!isEnd) return true
@@ -53,7 +61,13 @@ export class ResponsesCalls {
       this.#note("call")
       item["arguments"] = call.arguments
     }
+    if (!call.isDone) call.held = event
     return call.isDone
+  }
+
+  /** True for an end that was held, and is as the server sent it. */
+  isHeld(event: Fields): boolean {
+    return this.#calls.some(({ held }) => held === event)
   }
 
   /** A piece of the arguments, or all of them. */
@@ -80,6 +94,8 @@ export class ResponsesCalls {
       const given = [last?.["arguments"], call.arguments]
       // Incomplete arguments stay as they are: the call is known, and never runs.
       const all = given.find(isObject) ?? given.find(isFull) ?? "{}"
+      const { held } = call
+      if (held !== undefined && isFields(held["item"]) && held["item"]["arguments"] === all) return [held]
       return [end({ ...call.item, ...last, arguments: all }, call.index)]
     })
     const others = items.filter((item) => !this.#calls.some((call) => isSame(item, call.item) === true))
