@@ -75,7 +75,7 @@ export interface Wait extends Run {
 }
 
 /** The result of a step, and who stores it. */
-export interface StepRow {
+interface StepRow {
   readonly task: string
   readonly generation: number
   readonly name: string
