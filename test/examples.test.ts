@@ -43,7 +43,7 @@ const says: Readonly<Record<string, RegExp>> = {
   "ai-sdk.ts":
     /^(searched for rivers\nThe Nile flows north, through eleven countries, to the sea\.\nanswered by anthropic\/claude-sonnet-4-5#good( in attempt 2)?\n){2}$/,
   "delivery.ts":
-    /^(?:The broker is up: an order is safe at the broker\.\nThe broker is down: three orders are safe in the store\.\nThe broker is up again: billing has them\.\nIn order, none missing: yes)\n$/,
+    /^(?:The broker is up: an order is safe at the broker\.\nThe broker is down: three orders are safe in the store\.\nThe broker is up again: billing has them\.\nIn order: yes\nMissing: none)\n$/,
   "host.ts":
     /^20 events are accepted\. The webhook is down\.\nSIGTERM in the middle of the runs: exit code 0\nTwo starts at once: one runs, the other ends with exit code 75\nTen more events, and then SIGKILL\nRuns go on where they were: yes\nAnswered: 30 of 30\nThe end: exit code 0\n$/,
   "session-death.ts":
