@@ -43,7 +43,7 @@ export interface Options<P extends Schema.Top, Tools extends Record<string, Tool
   /** Restarts after a failure that may pass by itself. Default: {@link Restart.defaults}. `false`: never. */
   readonly restarts?: Partial<Restart.Policy> | false | undefined
   /**
-   * What becomes of a task whose tool or question kills its process, also alone. `fail`: it fails with
+   * What becomes of a task whose tool or question has killed its process three times with nothing beside it. `fail`: it fails with
    * `KilledItsProcess`. `ask`: it is `InDoubt`, and a person decides. Default `fail`.
    */
   readonly killed?: Killed | undefined

@@ -222,7 +222,7 @@ it.effect("a suspect beside a long step runs after a minute, and the others run 
         for (const seconds of [1, 2]) {
           const since = clock.currentTimeMillisUnsafe()
           yield* Reads.result(yield* submit(seconds))
-          // Three steps, of which each may find the worker closed for ten seconds.
+          // Each of three steps may find the worker closed for twenty seconds.
           assert.isAtMost(clock.currentTimeMillisUnsafe() - since, 60_000)
         }
         assert.lengthOf(looks, 3)

@@ -1,6 +1,6 @@
 /** Tasks whose worker stops, is gone, or has other tools. */
 import { assert, it } from "@effect/vitest"
-import { Clock, Effect, Layer, Option, Schema, Stream } from "effect"
+import { Clock, Deferred, Effect, Layer, Option, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { WorkflowEngine } from "effect/workflow"
 import { SqliteClient } from "@outlast/node/sqlite"
@@ -75,6 +75,28 @@ it.effect(
     }).pipe(Effect.provide(database))
   }
 )
+
+it.effect("a step that ends with the layer of its agent hands its task back to the next one", () => {
+  const own = Agents.world()
+  const gate = Deferred.makeUnsafe<void>()
+  const before = Effect.andThen(Deferred.await(gate), Effect.interrupt)
+  return Effect.gen(function* () {
+    const id = yield* Effect.scoped(
+      Effect.gen(function* () {
+        yield* Layer.build(patient(own, before))
+        const id = yield* Buy.submit({ params, key: "1" })
+        yield* until(Effect.sync(() => own.asked === 1))
+        yield* halfSecond
+        return id
+      })
+    )
+    yield* Deferred.succeed(gate, undefined)
+    yield* until(is(id, "WaitingForWorker"), 20)
+    yield* Layer.build(patient(own))
+    const outcome = yield* inTime(Buy.result(id))
+    assert.strictEqual(outcome.turns, 3)
+  }).pipe(Effect.scoped, Effect.provide(Tasks.layerMemory()))
+})
 
 it.effect("a task that another worker begins meanwhile does not say that it waits for one", () => {
   // Another worker begins the task after this one has looked.

@@ -156,7 +156,7 @@ export interface Service {
   readonly woken: (id: string, generation: number, name: string) => Effect.Effect<void, Fails>
   /** Hands a task back. `state`: what it shows until a worker resumes it, unless it waits for something else. */
   readonly park: (run: Run, state: TaskState) => Effect.Effect<void, Fails>
-  /** Ends the task. False where it has ended, or another process has claimed it. */
+  /** Ends the task. False where another process has claimed it, or it has ended otherwise. */
   readonly finish: (
     end: Run & {
       readonly state: TaskState

@@ -30,7 +30,7 @@ const TaskKilledProcess = Schema.TaggedStruct("TaskKilledProcess", {
   ...ofTask,
   /** Deaths of its process since its last recorded step. */
   deaths: Schema.Finite,
-  /** True when the process died with nothing beside the task: its step does not run again. */
+  /** True when its process has died three times with nothing beside the task: its step does not run again. */
   condemned: Schema.Boolean
 })
 
@@ -114,11 +114,11 @@ export const definitions: EventDefinition.EventDefinitions<TaskEvent> = {
     metrics: [{ metric: inDoubt, names }]
   },
   TaskKilledProcess: {
-    doc: "The process of a task died twice or more at one step. The task begins alone; a step that died alone is condemned.",
+    doc: "The process of a task died twice or more at one step, so the task begins alone. At the third death alone its step is condemned.",
     line: ({ task, deaths, condemned }) =>
       warn(
         condemned
-          ? `✗ a task of ${task} killed its process: ${deaths} deaths at one step, the last one alone`
+          ? `✗ a task of ${task} killed its process: ${deaths} deaths at one step, the last ones alone`
           : `… a task of ${task} begins alone: its process died ${deaths} times at one step`
       ),
     metrics: [

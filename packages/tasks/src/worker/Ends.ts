@@ -10,7 +10,7 @@ interface Entry {
 export class Ends {
   readonly #entries = new Map<string, Entry>()
 
-  /** Listens from now on. What it returns completes when the task ends here. */
+  /** Begins to listen, and returns an effect that completes when the task ends here. */
   listen(id: string): Effect.Effect<Effect.Effect<void>, never, Scope.Scope> {
     const entry = Effect.acquireRelease(
       Effect.sync(() => {

@@ -20,7 +20,7 @@ import type { WorkerCore } from "./WorkerCore.ts"
 
 type Engine = WorkflowEngine | WorkflowInstance
 
-/** Of a step that has no result. */
+/** The result of a step that has none. */
 const doneJson = Schema.fromJsonString(Schema.toCodecJson(Schema.Void))
 
 export interface Options {
@@ -98,15 +98,20 @@ export const make = (options: Options) => {
     })
   )
 
-  /** An interruption from within a step, while nothing ends the execution, is a mistake of the step's code. */
+  /**
+   * Carries out a step. A worker that stops takes down its agents first, which may interrupt the step from within: then the
+   * task is handed back. Any other interruption from within is a mistake of the step's code.
+   */
   const guarded = <A, R>(name: string, execute: Effect.Effect<A, never, R>): Effect.Effect<A, never, R> =>
     Effect.gen(function* () {
       const fiber = yield* Effect.forkChild(execute)
       const exit = yield* Effect.onInterrupt(Fiber.await(fiber), () => Fiber.interrupt(fiber))
-      // A worker that stops takes down its agents, and then itself.
-      const isEnding = instance.suspended || worker.isDraining() || worker.definitionOf(row) === undefined
-      if (!Exit.hasInterrupts(exit) || isEnding) return yield* exit
-      return yield* Effect.die(new Error(`The step ${name} has interrupted itself.`))
+      if (!Exit.hasInterrupts(exit) || instance.suspended) return yield* exit
+      if (!worker.isDraining() && worker.definitionOf(row) !== undefined) {
+        return yield* Effect.die(new Error(`The step ${name} has interrupted itself.`))
+      }
+      yield* handedBack
+      return yield* Workflow.suspend(instance)
     })
 
   /** A step of the task: its stored result, or the result of `execute`, once it is stored. */

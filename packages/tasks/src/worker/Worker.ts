@@ -2,7 +2,8 @@
  * Runs tasks in this process: starts queued ones, wakes waiting ones, and stores what they do.
  *
  * One loop asks the store every half second. It starts the queued tasks whose agent is registered here, twice as many as
- * may run at a time, so that the rest of a long queue takes no memory. It hands cancellations, decisions and times that are due to the engine, which may run the task in another process.
+ * may run at a time, so that the rest of a long queue takes no memory. It hands cancellations, decisions and times that
+ * are due to the engine, which may run the task in another process.
  */
 import { Clock, Context, Deferred, Effect, Exit, Layer, Queue, Schema, Semaphore } from "effect"
 import type { Duration, Scope } from "effect"
@@ -48,7 +49,7 @@ export interface Service {
   readonly controlOf: (id: string) => Control | undefined
   /** The outage of the store, while something waits for it. */
   readonly outage: () => Outage | undefined
-  /** Listens from now on. What it returns completes when the task ends in this process. */
+  /** Begins to listen, and returns an effect that completes when the task ends in this process. */
   readonly listen: (id: string) => Effect.Effect<Effect.Effect<void>, never, Scope.Scope>
   /** Looks at the store at once. */
   readonly nudge: Effect.Effect<void>

@@ -1,4 +1,4 @@
-/** Whether another worker has died, or only lost its lease. */
+/** A worker finds out whether another one has died, or only lost its lease. */
 import { assert, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Layer, Schedule } from "effect"
 import { ShardingConfig } from "effect/cluster"

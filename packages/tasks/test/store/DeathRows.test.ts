@@ -1,4 +1,4 @@
-/** What each store keeps of the deaths of a task's process, and stores of an earlier version. */
+/** Each store keeps the deaths of a task's process. One of an earlier version gets the columns for them. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"

@@ -159,7 +159,7 @@ describe.each(stores)("a store %s", (_, layer) => {
       assert.deepStrictEqual([...(yield* store.steps("a/1", generation))], [["s", "1"]])
       assert.deepStrictEqual(yield* store.intents("a/1"), [intent("a/1")])
       assert.isTrue(yield* store.takeOver({ ...intent("a/1"), boot: "c" }))
-      // Stored before, whoever asks.
+      // The result that is stored already, also for a process that has lost the task.
       assert.strictEqual(yield* store.record({ ...step, reply: "2" }), "1")
     }).pipe(Effect.provide(layer))
   )
