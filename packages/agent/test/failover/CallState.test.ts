@@ -4,6 +4,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
 import * as fc from "fast-check"
+import { isContinuing } from "#agent/failover/decide/Answer"
+import * as Log from "#agent/failover/decide/CallLog"
 import * as CallState from "#agent/failover/decide/CallState"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
 import { mayProbe } from "./chainSupport.ts"
@@ -20,25 +22,26 @@ const sentIn = ({ entries }: World) => entries.filter(({ sent }) => sent)
 const deadlineOf = ({ policy }: World) => Duration.toMillis(policy.deadline)
 const isLocalTimeout = ({ reason }: CallState.Failed["failure"]) => reason._tag === "Timeout" && reason.local
 /** True when the entry continues a partial answer. */
-const goesOn = ({ after }: Entry) => CallState.isContinuing(after)
+const goesOn = ({ after }: Entry) => isContinuing(after.answer)
+const raiseOf = ({ answer }: CallState.CallState) => (answer._tag === "Cut" ? answer.raise : undefined)
 /** True when the entry goes back from a raised limit that was refused. */
 const unraises = ({ event, before, after }: Entry) =>
-  event._tag === "Failed" && before.raise !== undefined && after.raise === undefined
+  event._tag === "Failed" && raiseOf(before) !== undefined && raiseOf(after) === undefined
 /** True when the entry reacts to a cut answer. */
 const climbs = (entry: Entry) => entry.event._tag === "Cut"
 const delayOf = ({ action }: Entry) => (isSending(action) ? action.delay : 0)
 /** Returns the failure that the call left a target for, and that target, as they were when the action was chosen. */
 const leftFor = ({ event, before }: Entry) =>
   event._tag === "Failed"
-    ? { failure: event.failure, left: before.target }
-    : { failure: before.lastFailure, left: before.left }
+    ? { failure: event.failure, left: CallState.flightOf(before)?.target }
+    : { failure: before.made.failure, left: before.made.left }
 /** True for a first attempt at another target after one refused the call. */
 const sweeps = (entry: Entry, asked: ReadonlySet<string>): boolean => {
   const { failure, left } = leftFor(entry)
   return (
     isSending(entry.action) &&
     failure !== undefined &&
-    CallState.isRefusal(failure) &&
+    Log.isRefusal(failure) &&
     left?.id !== entry.action.target.id &&
     !asked.has(entry.action.target.id)
   )
@@ -51,7 +54,7 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
     forAll(({ entries }) => {
       const last = entries.at(-1)
       assert.isTrue(last !== undefined && isEnd(last))
-      assert.strictEqual(last?.after.phase, "done")
+      assert.strictEqual(last?.after.doing._tag, "Done")
       for (const entry of entries.slice(0, -1)) assert.isFalse(isEnd(entry))
     })
   })
@@ -62,9 +65,9 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
       const swept = sent.filter((entry) => sweeps(entry, new Set(entry.books.asked))).length
       assert.isAtMost(sent.length - swept, world.policy.maxAttempts)
       assert.isTrue(swept === 0 || swept < world.views.length)
-      const { ledger } = world.entries.at(-1)?.after ?? assert.fail()
-      assert.strictEqual(ledger.attempts, sent.length)
-      assert.strictEqual(ledger.sweeps, swept)
+      const { made } = world.entries.at(-1)?.after ?? assert.fail()
+      assert.strictEqual(made.attempts, sent.length)
+      assert.strictEqual(made.sweeps, swept)
     })
   })
 
@@ -76,7 +79,7 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
         // The refusal may be this very event, so the state before need not show it.
         assert.strictEqual(action.delay, 0)
         assert.isUndefined(Cooldown.outOf(snapshot.cooldowns, action.target, snapshot.now))
-        assert.isBelow(before.ledger.attempts - before.ledger.sweeps, world.policy.maxAttempts + 1)
+        assert.isBelow(before.made.attempts - before.made.sweeps, world.policy.maxAttempts)
       }
     })
   })
@@ -85,15 +88,15 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
     forAll(({ entries }) => {
       const { books, after, event } = entries.at(-1) ?? assert.fail()
       // The time of the last attempt is counted here before the machine gets its event.
-      assert.approximately(after.ledger.spent, books.spent, tiny, event._tag)
-      assert.approximately(after.ledger.cost, books.cost, tiny)
+      assert.approximately(after.made.spent, books.spent, tiny, event._tag)
+      assert.approximately(after.made.cost, books.cost, tiny)
     })
   })
 
   it("the ledger knows the tokens of attempts that failed or were cut", () => {
     forAll(({ entries }) => {
       const ended = entries.filter(({ event }) => event._tag === "Failed" || event._tag === "Cut").length
-      assert.strictEqual(entries.at(-1)?.after.ledger.tokens, ended * tokensOfAnAttempt)
+      assert.strictEqual(entries.at(-1)?.after.made.tokens, ended * tokensOfAnAttempt)
     })
   })
 
@@ -101,9 +104,9 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
     forAll(({ entries }) => {
       for (const { action, after } of entries) {
         const mends = ["Compact", "LeaveOut", "RenewKey"].includes(action._tag)
-        const waits = action._tag === "Wait" && action.forBudget ? "queued" : "waiting"
-        const phase = isSending(action) ? "attempting" : mends ? "mending" : waits
-        assert.strictEqual(after.phase, isEnd({ action }) ? "done" : phase)
+        const waits = action._tag === "Wait" && action.forBudget ? "Queue" : "Wait"
+        const phase = isSending(action) ? "Attempt" : mends ? "Mend" : waits
+        assert.strictEqual(after.doing._tag, isEnd({ action }) ? "Done" : phase)
       }
     })
   })
@@ -116,7 +119,7 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
       )
       assert.isAtMost(late.length, 1)
       for (const { after } of late) {
-        assert.isTrue(after.lastFailure !== undefined && isLocalTimeout(after.lastFailure))
+        assert.isTrue(after.made.failure !== undefined && isLocalTimeout(after.made.failure))
       }
     })
   })
@@ -166,7 +169,7 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
       const paid = sentIn(world).filter(({ action }) => isSending(action) && !action.isFree)
       assert.isAtMost(paid.length, 1)
       for (const { action, before } of paid)
-        assert.notStrictEqual(isSending(action) && action.target.id, before.left?.id)
+        assert.notStrictEqual(isSending(action) && action.target.id, before.made.left?.id)
     })
   })
 
@@ -175,17 +178,17 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
       for (const entry of sentIn(world)) {
         const { action, before, event, books } = entry
         if (!isSending(action) || !action.isFree) continue
-        const isFirst = before.ledger.attempts === 0 || entry.after.ledger.attempts === 1
+        const isFirst = before.made.attempts === 0 || CallState.attemptsOf(entry.after) === 1
         const named = event._tag === "Failed" ? event.failure.retryAfter : undefined
         const until = named === undefined ? Infinity : books.now + Duration.toMillis(named)
-        const known = before.tries.get(action.target.id)?.notBefore ?? Infinity
+        const known = Log.triesAt(before, action.target)?.notBefore ?? Infinity
         const at = books.now + action.delay
-        const last = event._tag === "Failed" ? event.failure : before.lastFailure
+        const last = event._tag === "Failed" ? event.failure : before.made.failure
         assert.isTrue(
           isFirst ||
             goesOn(entry) ||
             at >= Math.min(until, known) ||
-            (last !== undefined && CallState.isRefusal(last)),
+            (last !== undefined && Log.isRefusal(last)),
           `${action._tag} ${event._tag}`
         )
       }
@@ -239,7 +242,7 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
       for (const { action, books, before } of entries) {
         if (action._tag === "RaiseOutputLimit") assert.isFalse(books.seen)
         const isRaise = action._tag === "RaiseOutputLimit" || (action._tag === "Continue" && action.raisedTo)
-        if (isRaise) assert.isFalse(before.mended.has(`limit ${action.target.id}`))
+        if (isRaise) assert.isFalse(before.mended.lowered.has(action.target.model))
       }
     })
   })
@@ -249,8 +252,8 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
       for (const entry of entries) {
         if (!unraises(entry) || entry.event._tag !== "Failed") continue
         const named = OutputLimit.lowered(entry.event.failure) ?? 0
-        const from = entry.before.raise?.from ?? assert.fail()
-        assert.strictEqual(entry.after.outputLimit, Math.max(from, named))
+        const from = raiseOf(entry.before)?.from ?? assert.fail()
+        assert.strictEqual(entry.after.mended.outputLimit, Math.max(from, named))
         assert.include(["Continue", "Deliver"], entry.action._tag)
       }
     })
@@ -356,7 +359,7 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
         if (out !== undefined && !("limit" in action)) assert.isTrue(probe)
         if (probe) assert.isTrue(out !== undefined || isOwn)
         if (out === undefined || mends) continue
-        const isLast = policy.whenAllOut === "probe" && !before.mended.has(`out ${target.id}`)
+        const isLast = policy.whenAllOut === "probe" && !before.mended.tried.some(({ what, at }) => what === "probe" && at === target.id)
         const { probe: rule } = policy
         const isNear =
           rule !== false &&
@@ -404,7 +407,7 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
         const isReady = snapshot.targets.some(
           ({ ref }) =>
             (Cooldown.outOf(cooldowns, ref, action.until) === undefined || isNear(ref)) &&
-            (after.refused.get(ref.id)?.until ?? 0) <= action.until
+            (Log.refusalAt(after, ref)?.until ?? 0) <= action.until
         )
         assert.isTrue(isReady)
       }

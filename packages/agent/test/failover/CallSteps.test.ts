@@ -3,8 +3,10 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
+import * as Log from "#agent/failover/decide/CallLog"
 import * as CallState from "#agent/failover/decide/CallState"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
+import * as Delays from "#agent/failover/decide/Delays"
 import * as RecoveryPolicy from "#agent/failover/decide/RecoveryPolicy"
 import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
 import type { TargetRef } from "#agent/conversation/TargetRef"
@@ -102,7 +104,7 @@ const does = (title: string, turns: ReadonlyArray<Turn>, expected: string, setti
     const entries = entriesOf(turns, setting)
     assert.strictEqual(entries.map(told).join("; "), expected)
     const last = entries.at(-1) ?? assert.fail()
-    assert.strictEqual(last.after.ledger.spent, last.books.spent)
+    assert.strictEqual(last.after.made.spent, last.books.spent)
   })
 }
 
@@ -1447,9 +1449,10 @@ describe("single events", () => {
     assert.strictEqual(ruleOf({ _tag: "Compacted", freed: 1 }), "call/out-of-order")
     assert.strictEqual(ruleOf({ _tag: "CompactionFailed" }), "call/out-of-order")
     assert.strictEqual(ruleOf(failedBy(server)), "test")
-    assert.strictEqual(ruleOf(cutEvent), "Deliver")
+    assert.strictEqual(ruleOf(cutEvent), "call/out-of-order")
     const refusal = { until: 1, failure: failed(server), waited: true, byCircuit: false }
-    assert.strictEqual(ruleOf({ _tag: "PermitRefused", ...refusal }), "Attempt")
+    assert.strictEqual(ruleOf({ _tag: "PermitRefused", ...refusal }), "call/out-of-order")
+    assert.strictEqual(ruleOf({ _tag: "TakenAway" }), "call/out-of-order")
     const [action] = step(CallState.initial, { _tag: "KeyAsked", renewed: false })
     isFailure(action, "call/out-of-order", malformed)
   })
@@ -1530,14 +1533,14 @@ describe("single events", () => {
 
     it("do not count its attempts against those of the row", () => {
       let state = queued()
-      let attempts = state.ledger.attempts
+      let attempts = state.made.attempts
       for (; attempts < exact.maxAttempts; attempts++) {
         const [action, sent] = step(state, { _tag: "Woke", early: 100_000, to: second }, at(0))
         assert.deepInclude(action, { _tag: "Attempt", target: second })
         state = step(sent, failedBy(server), at(0, empty))[1]
       }
       assert.isAbove(attempts, exact.rows.ServerError.attempts + 1)
-      assert.strictEqual(state.phase, "done")
+      assert.strictEqual(state.doing._tag, "Done")
     })
 
     it("do not count them after the budget has tokens again", () => {
@@ -1546,14 +1549,14 @@ describe("single events", () => {
       for (; action._tag === "Attempt"; [action, state] = step(state, failedBy(server), at(0, alone))) {
         assert.strictEqual(action.target.id, second.id)
       }
-      const tries = state.tries.get(second.id) ?? assert.fail()
+      const tries = Log.triesAt(state, second) ?? assert.fail()
       assert.strictEqual(tries.released, 1)
       assert.strictEqual(tries.count, exact.rows.ServerError.attempts + 1)
     })
 
     it("may go to the target that answered, or to any that its last failure allows", () => {
       const mayRepeat = (target: TargetRef | undefined, more: Partial<CallState.Snapshot> = {}, of = exact) =>
-        CallState.mayRepeat(of, queued(), at(1_000, { ...empty, ...more }), target)
+        CallState.mayRelease(of, queued(), at(1_000, { ...empty, ...more }), target)
       const onlyBack = { ...exact, rows: changed({ ServerError: { to: ["m3"] } }) }
       const cooling = (target: TargetRef) =>
         Cooldown.open(
@@ -1579,22 +1582,39 @@ describe("single events", () => {
     })
 
     it("rests for the backoff of its repeats that the budget let go and that failed", () => {
-      const waiting = queued()
-      assert.strictEqual(CallState.restOf(exact, waiting), 0)
-      let state = waiting
+      let state = queued()
+      const rests = () => (state.doing._tag === "Queue" ? state.doing.restsUntil : assert.fail())
+      assert.strictEqual(rests(), 0)
       for (const rest of [1_000, 2_000, 4_000]) {
         const [, sent] = step(state, { _tag: "Woke", early: 100_000, to: second }, at(0))
         state = step(sent, failedBy(server), at(0, empty))[1]
-        assert.strictEqual(CallState.restOf(exact, state), rest)
+        assert.strictEqual(rests(), rest)
+        const mayGo = (now: number) => CallState.mayRelease(exact, state, at(now, empty), second)
+        assert.deepStrictEqual([mayGo(rest - 1), mayGo(rest)], [false, true])
       }
       const jittered = { ...exact, rows: RecoveryPolicy.interactive.rows }
-      assert.strictEqual(CallState.restOf(jittered, state), 4_000)
-      assert.strictEqual(CallState.restOf(exact, { ...state, left: first }), 0)
-      assert.strictEqual(CallState.restOf(exact, { ...state, left: third }), 0)
+      assert.strictEqual(Delays.beforeRelease(jittered, state), 4_000)
+      const leaving = (left: TargetRef) => ({ ...state, made: { ...state.made, left } })
+      assert.strictEqual(Delays.beforeRelease(exact, leaving(first)), 0)
+      assert.strictEqual(Delays.beforeRelease(exact, leaving(third)), 0)
+      assert.strictEqual(Delays.beforeRelease(exact, CallState.initial), 0)
     })
 
-    it("rest not at all before the first failure", () => {
-      assert.strictEqual(CallState.restOf(exact, CallState.initial), 0)
+    it("hopes for 15 s, and behind them as long as a target answers", () => {
+      const state = queued()
+      const hopes = (now: number, answeredAt?: number) =>
+        CallState.mayHope(
+          exact,
+          state,
+          at(now, { answered: new Map(answeredAt === undefined ? [] : [[second.id, answeredAt]]) })
+        )
+      assert.deepStrictEqual([hopes(14_999), hopes(15_000), hopes(15_000, 1)], [true, false, true])
+      const until = (now: number, more: Partial<CallState.Snapshot> = {}) =>
+        CallState.waitsUntil(exact, state, 120_000, at(now, more))
+      assert.strictEqual(until(1_000), 15_000)
+      assert.strictEqual(until(1_000, { answered: new Map([[second.id, 900]]) }), 120_000)
+      assert.strictEqual(CallState.waitsUntil(exact, state, 9_000, at(1_000)), 9_000)
+      assert.isFalse(CallState.mayHope(exact, CallState.initial, at(0)))
     })
 
     it("give up when it wakes without a token, because the shell has no hope left", () => {
@@ -1603,10 +1623,11 @@ describe("single events", () => {
     })
 
     it("is hoped for while a target answers, or an attempt is in flight for longer than the failure took", () => {
-      const state = { ...queued(), failedAfter: 500 }
+      const made = { ...queued().made, failedAfter: 500 }
+      const state = { ...queued(), made }
       const now = 50_000
       const works = (at: number, startedAt: number) =>
-        isWorking(state, {
+        isWorking(exact, state, {
           now,
           answered: new Map([[second.id, at]]),
           flying: new Map([[1, { target: first, startedAt }]])
@@ -1640,7 +1661,7 @@ describe("single events", () => {
     const [action] = step(begun(), failedBy(invalidKey), gone)
     assert.deepInclude(action, { _tag: "Switch", target: second })
     assert.strictEqual(step(begun(), cutEvent, gone)[0]._tag, "RaiseOutputLimit")
-    assert.strictEqual(step(begun(), failedBy(tooLong(9)), gone)[1].overflowed, 9)
+    assert.strictEqual(step(begun(), failedBy(tooLong(9)), gone)[1].mended.overflowed, 9)
   })
 
   it("find no cost for a repeat with a raised limit that was taken away", () => {
@@ -1668,8 +1689,8 @@ describe("single events", () => {
 
   it("keep the limit of the cut answer, or a higher one, when a raised one is refused", () => {
     const [, raised] = step(begun(), cutEvent)
-    assert.strictEqual(step(raised, failedBy(outputAbove(8_192)))[1].outputLimit, 8_192)
-    assert.strictEqual(step(raised, failedBy(outputAbove(2_000)))[1].outputLimit, 4_000)
+    assert.strictEqual(step(raised, failedBy(outputAbove(8_192)))[1].mended.outputLimit, 8_192)
+    assert.strictEqual(step(raised, failedBy(outputAbove(2_000)))[1].mended.outputLimit, 4_000)
   })
 
   it("give up with the failure of each target and the time until the first is back", () => {
@@ -1706,13 +1727,13 @@ describe("single events", () => {
 
   it("count the tokens of attempts that failed or were cut", () => {
     const [, once] = step(begun(), { ...failedBy(server), tokens: 7 })
-    assert.strictEqual(once.ledger.tokens, 7)
+    assert.strictEqual(once.made.tokens, 7)
     const [, twice] = step(once, { ...cutEvent, tokens: 5 })
-    assert.strictEqual(twice.ledger.tokens, 12)
+    assert.strictEqual(twice.made.tokens, 12)
   })
 
   it("say that a remedy is in progress", () => {
-    assert.strictEqual(step(begun(), failedBy(invalidKey))[1].phase, "mending")
+    assert.strictEqual(step(begun(), failedBy(invalidKey))[1].doing._tag, "Mend")
   })
 
   it("keep a target that refused at once out for a millisecond, so that the call ends", () => {
@@ -1724,7 +1745,7 @@ describe("single events", () => {
 
   it("count the time that a refusal took", () => {
     const refusal = { until: 9, failure: failed(server), waited: true, took: 7, byCircuit: false } as const
-    assert.strictEqual(step(begun(), { _tag: "PermitRefused", ...refusal })[1].ledger.spent, 7)
+    assert.strictEqual(step(begun(), { _tag: "PermitRefused", ...refusal })[1].made.spent, 7)
   })
 })
 

@@ -3,7 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import type { ChainStore } from "#agent/failover/chain/ChainStore"
-import { Effect } from "effect"
+import { Effect, HashMap } from "effect"
 import type { Scope } from "effect"
 import { a, b, pass, start, watched } from "./chainProcess.ts"
 
@@ -102,7 +102,7 @@ export const contract = (name: string, make: Effect.Effect<Two, unknown, Scope.S
         const after = yield* start(watched(second))
         assert.strictEqual(after.left(a), 50_000)
         assert.strictEqual(after.left(b), Infinity)
-        const streaks = [...after.cooldowns.current.values()].map(({ streak }) => streak)
+        const streaks = HashMap.toValues(after.cooldowns.current).map(({ streak }) => streak)
         assert.deepStrictEqual(streaks.sort(), [1, 2])
       })
     )

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration } from "effect"
+import { Duration, HashMap } from "effect"
 import * as fc from "fast-check"
 import { RecoveryPolicy } from "@outlast/agent"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
@@ -30,11 +30,14 @@ type Command =
   | { readonly do: "succeed" | "begin" | "end" | "fail"; readonly took: number }
   | { readonly do: "reset" }
 
+/** Milliseconds until a streak is forgotten. */
+const quiet = Duration.toMillis("1 day")
+
 const command = fc.record({
   at: fc.nat(2),
   after: fc.oneof(
     { weight: 19, arbitrary: fc.nat(20) },
-    { weight: 1, arbitrary: fc.constant(Cooldown.quiet) }
+    { weight: 1, arbitrary: fc.constant(quiet) }
   ),
   named: fc.constantFrom(true, false, false, false),
   what: fc.oneof(
@@ -87,12 +90,13 @@ describe("cooldowns, compared with a model", () => {
               const name = keyOf(scope, here)
               const last = model.get(name)
               if ((last?.until ?? now) <= now) {
-                const forgotten = last === undefined || last.until + Cooldown.quiet <= now
+                const forgotten = last === undefined || last.until + quiet <= now
                 const streak = forgotten ? 1 : last.streak + 1
                 model.set(name, { since: now, until: now + length, streak, named, probe: "none" })
               }
               const until = now + length
-              cooldowns = Cooldown.open(cooldowns, { scope, target: here, until, failure, named }, now)
+              const streak = Cooldown.streakOf(cooldowns, scope, here, now, quiet) + 1
+              cooldowns = Cooldown.open(cooldowns, { scope, target: here, until, failure, named, streak }, now)
               break
             }
             case "succeed":
@@ -145,8 +149,8 @@ describe("cooldowns, compared with a model", () => {
             )
             for (const scope of Cooldown.scopes) {
               const entry = model.get(keyOf(scope, target))
-              const streak = entry === undefined || entry.until + Cooldown.quiet <= now ? 0 : entry.streak
-              assert.strictEqual(Cooldown.streakOf(cooldowns, scope, target, now), streak)
+              const streak = entry === undefined || entry.until + quiet <= now ? 0 : entry.streak
+              assert.strictEqual(Cooldown.streakOf(cooldowns, scope, target, now, quiet), streak)
             }
           }
         }
@@ -249,11 +253,10 @@ describe("one cooldown", () => {
     assert.deepStrictEqual(doubted(Cooldown.clear(opened(10), a1, 20)), [false, false, false])
   })
 
-  it("is forgotten after a day, counted from its end", () => {
-    assert.strictEqual(Cooldown.quiet, Duration.toMillis("1 day"))
+  it("is forgotten after a time, counted from its end", () => {
     const cooldowns = opened(10)
-    assert.strictEqual(Cooldown.streakOf(cooldowns, "key+model", a1, 9 + Cooldown.quiet), 1)
-    assert.strictEqual(Cooldown.streakOf(cooldowns, "key+model", a1, 10 + Cooldown.quiet), 0)
+    assert.strictEqual(Cooldown.streakOf(cooldowns, "key+model", a1, 9 + quiet, quiet), 1)
+    assert.strictEqual(Cooldown.streakOf(cooldowns, "key+model", a1, 10 + quiet, quiet), 0)
     assert.strictEqual(Cooldown.streakOf(cooldowns, "key+model", a1), 1)
   })
 
@@ -283,7 +286,7 @@ describe("one cooldown", () => {
       probe: "none"
     }
     const cooldowns = Cooldown.adopt(opened(10), entry)
-    assert.deepStrictEqual([...cooldowns.values()].at(-1), entry)
+    assert.deepStrictEqual(Cooldown.entryOf(cooldowns, Cooldown.idOf("key", a1)), entry)
     assert.strictEqual(Cooldown.outOf(cooldowns, a1, 20)?.until, 50)
   })
 
@@ -341,7 +344,7 @@ describe("one cooldown", () => {
 
   it("keeps the result of a probe that began with it", () => {
     const probed = Cooldown.beginProbe(opened(10, {}, Cooldown.empty, 5), a1, 5)
-    const probeOf = (cooldowns: Cooldown.Cooldowns) => [...cooldowns.values()].map(({ probe }) => probe)
+    const probeOf = (cooldowns: Cooldown.Cooldowns) => HashMap.toValues(cooldowns).map(({ probe }) => probe)
     assert.deepStrictEqual(probeOf(Cooldown.failProbe(probed, a1, 5)), ["done"])
     assert.deepStrictEqual(probeOf(Cooldown.failProbe(probed, a1, 4)), ["running"])
     assert.deepStrictEqual(probeOf(Cooldown.endProbe(probed, a1)), ["none"])

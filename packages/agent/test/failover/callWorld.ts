@@ -5,6 +5,7 @@
  */
 import { Duration } from "effect"
 import * as fc from "fast-check"
+import { isContinuing } from "#agent/failover/decide/Answer"
 import * as CallState from "#agent/failover/decide/CallState"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
 import * as OutputLimit from "#agent/failover/decide/OutputLimit"
@@ -236,6 +237,7 @@ export interface Entry {
   readonly action: CallState.Action
   readonly after: CallState.CallState
   readonly books: Books
+  readonly draw: number
   /** True when the action sends an attempt and it really was sent. */
   readonly sent: boolean
 }
@@ -269,7 +271,7 @@ export const play = (
     books = { ...books, now: books.now + millis, spent: books.spent + millis }
   }
 
-  for (let n = 0; n < tooMany && state.phase !== "done"; n++) {
+  for (let n = 0; n < tooMany && state.doing._tag !== "Done"; n++) {
     const turn = turns[n % turns.length]
     if (turn === undefined) break
     const { failure, commit, elapsed, cost } = turn
@@ -285,7 +287,7 @@ export const play = (
         )
     }
     const at = (places: ReadonlyArray<number>) => views.filter((_, place) => places.includes(place))
-    const isFirst = state.ledger.attempts === 0
+    const isFirst = CallState.attemptsOf(state) === 0
     const snapshot: CallState.Snapshot = {
       now: books.now,
       deadline: around.deadline,
@@ -294,7 +296,7 @@ export const play = (
       cooldowns,
       mayRetry: isFirst || budget > 0,
       canCompact: around.canCompact,
-      streaks,
+      streaks: new Map(streaks),
       answered: new Map(at(turn.answered).map(({ ref }) => [ref.id, books.now])),
       flying: at(turn.asked).map(({ ref }) => ({ target: ref, startedAt: books.now - turn.elapsed }))
     }
@@ -308,7 +310,16 @@ export const play = (
     const keptAway = isSending(action) && turn.outcome === "kept away"
     const before = state
     if (event._tag === "Cut" && event.hasText) books = { ...books, kept: true }
-    entries.push({ event, snapshot, before, action, after, books, sent: isSending(action) && !keptAway })
+    entries.push({
+      event,
+      snapshot,
+      before,
+      action,
+      after,
+      books,
+      sent: isSending(action) && !keptAway,
+      draw: turn.draw
+    })
     state = after
     if (action.cooldown !== undefined) cooldowns = Cooldown.open(cooldowns, action.cooldown, books.now)
     if (isSending(action) && !action.isFree && snapshot.mayRetry) budget--
@@ -351,7 +362,7 @@ export const play = (
         }
         const { target } = action
         if (action.probe) cooldowns = Cooldown.beginProbe(cooldowns, target, books.now)
-        const goesOn = CallState.isContinuing(after)
+        const goesOn = isContinuing(after.answer)
         const seen = (books.seen && goesOn) || commit === "text"
         books = {
           ...books,
@@ -367,7 +378,7 @@ export const play = (
           const info = views.find(({ ref }) => ref.id === target.id)?.info ?? {}
           const { gain, input, inToolCall } = turn
           const hasText = commit === "text" || turn.hasText
-          const limit = OutputLimit.within(after.outputLimit, info)
+          const limit = OutputLimit.within(after.mended.outputLimit, info)
           event = { _tag: "Cut", commit, gain, input, limit, inToolCall, hasText, ...spent }
           cooldowns = Cooldown.clear(cooldowns, target, books.now - elapsed)
           streaks.delete(target.id)
@@ -419,7 +430,7 @@ export const calm: Turn = {
   asked: []
 }
 
-const world = fc
+export const worldArbitrary = fc
   .tuple(policy, targets, surroundings, fc.array(turn, { minLength: 30, maxLength: 30 }))
   .map(([policy, views, around, turns]) => play(policy, views, around, turns))
 
@@ -428,7 +439,7 @@ let worlds: ReadonlyArray<World> | undefined
 
 /** Checks a property on many calls. A failure names the `SEED` that reproduces it. */
 export const forAll = (property: (world: World) => void): void => {
-  worlds ??= fc.sample(world, { numRuns: Sweeps.runs(4_000) })
+  worlds ??= fc.sample(worldArbitrary, { numRuns: Sweeps.runs(4_000) })
   for (const world of worlds) {
     try {
       property(world)

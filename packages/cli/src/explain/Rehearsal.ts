@@ -100,7 +100,7 @@ export const run = <Class extends string>(
     circuits.failed(target, RecoveryPolicy.rowOf(exact, failure).circuit, now)
     const streak = streaks.get(target.id)
     streaks.set(target.id, { failures: (streak?.failures ?? 0) + 1, delay: streak && delay })
-    steps.push({ _tag: "Attempt", at: now, number: state.ledger.attempts, target: target.id, waited: delay })
+    steps.push({ _tag: "Attempt", at: now, number: CallState.attemptsOf(state), target: target.id, waited: delay })
     event = {
       _tag: "Failed",
       failure: failure.at(target, {}),
@@ -115,7 +115,7 @@ export const run = <Class extends string>(
 const whyOf = <Class extends string>(
   policy: RecoveryPolicy.RecoveryPolicy<Class>,
   failure: CallFailure.CallFailure,
-  { ledger: { attempts, sweeps } }: CallState.CallState
+  { made: { attempts, sweeps } }: CallState.CallState
 ): string => {
   if (failure._tag === "AllTargetsOut") return "no target is left"
   const { then, to } = RecoveryPolicy.rowOf(policy, failure)

@@ -5,7 +5,8 @@ import type { Tracer } from "effect"
 import * as Provenance from "../../conversation/Provenance.ts"
 import type { Unpriced } from "../../conversation/Answered.ts"
 import type { CallState } from "../decide/CallModel.ts"
-import { isContinuing, outputLimitAt, wasCut } from "../decide/CallModel.ts"
+import { isAnew, isContinuing, isSeen } from "../decide/Answer.ts"
+import { attemptsOf, outputLimitAt, switchesOf, wasCut } from "../decide/CallModel.ts"
 import type { Target } from "../chain/Chain.ts"
 import type { Sending } from "../decide/Sending.ts"
 import type { CallContext } from "./CallContext.ts"
@@ -46,16 +47,15 @@ export const attemptOf = (
   { isAsHad, now, raised, range }: Surroundings
 ): Attempt => {
   const { ref, info } = target
-  const { ledger, lastFailure } = state
   const outputLimit = outputLimitAt(state, ref)
   const nudge = "nudge" in action ? action.nudge : undefined
   const isBound = info.capabilities?.bindsThinking === true && (nudge !== undefined || !isAsHad)
-  const switched = ledger.switches > 0 ? lastFailure?.reason._tag : undefined
+  const switched = switchesOf(state) > 0 ? state.made.failure?.reason._tag : undefined
   const answered = {
     target: ref.id,
     provider: ref.provider,
     model: ref.model,
-    attempts: ledger.attempts,
+    attempts: attemptsOf(state),
     ...(switched === undefined ? {} : { switched })
   }
   return {
@@ -63,9 +63,9 @@ export const attemptOf = (
     answered,
     maker: isBound ? Provenance.apart(ref) : Provenance.of(ref),
     startedAt: now,
-    continues: !isContinuing(state) ? undefined : wasCut(state) ? "cut" : "interrupted",
+    continues: !isContinuing(state.answer) ? undefined : wasCut(state) ? "cut" : "interrupted",
     rewind: "rewind" in action && action.rewind,
-    apart: state.anew && state.seen && !state.call.rewindable,
+    apart: isAnew(state.answer) && isSeen(state.answer) && !state.call.rewindable,
     nudge,
     outputLimit: raised === undefined ? outputLimit : raised.at(ref.id, outputLimit, range)
   }

@@ -17,8 +17,10 @@ import { knownLimit, local } from "../../failure/reasons/ProviderFailure.ts"
 import type * as CallLimiter from "../../limiter/CallLimiter.ts"
 import type * as Permits from "../chain/Permits.ts"
 import type { CallState, Event } from "../decide/CallState.ts"
-import { outputLimitAt } from "../decide/CallState.ts"
-import * as Choice from "../decide/Choice.ts"
+import { flightOf, outputLimitAt } from "../decide/CallState.ts"
+import { timeLeft } from "../decide/CallLimits.ts"
+import { refusalAt } from "../decide/CallLog.ts"
+import * as Openings from "../decide/Openings.ts"
 import * as OutputLimit from "../decide/OutputLimit.ts"
 import { rowOf } from "../decide/RecoveryPolicy.ts"
 import type { Sending } from "../decide/Sending.ts"
@@ -74,10 +76,10 @@ export class CallAdmission {
     check: NonNullable<Permits.Admission["check"]>
   ): Answer {
     const { chain, deadline } = this.#context
-    const { limits, deadline: own } = chain.policy
+    const { limits } = chain.policy
     const { target } = asking.action
     const from = this.#context.now()
-    const left = Math.min(Duration.toMillis(own) - asking.state.ledger.spent, deadline - from)
+    const left = timeLeft(chain.policy, asking.state, { deadline, now: from })
     // A policy from a JSON file may have its durations in words.
     const limit = Duration.millis(Math.min(Duration.toMillis(limits.connect), Math.max(0, left)))
     return Effect.flatMap(
@@ -93,7 +95,8 @@ export class CallAdmission {
   #admit(asking: Asking, admission: Permits.Admission): true | Answer {
     const { target, lastResort } = asking.action
     // A circuit that has just closed lets calls that waited through one by one.
-    const waited = asking.state.isReleased || asking.state.refused.has(target.id)
+    const waited =
+      flightOf(asking.state)?.isReleased === true || refusalAt(asking.state, target) !== undefined
     const permit = waited ? undefined : admission.enterUnsafe(target, this, this.#context.fiber)
     if (permit !== undefined) {
       this.#permit = permit
@@ -122,7 +125,8 @@ export class CallAdmission {
     const tokens = countsTokens ? Conversation.estimate(prompt) + outputTokens : 0
     const now = this.#context.now()
     const cooldowns = MutableRef.get(memory.cooldowns)
-    const maxWait = Choice.queueTime(policy, state, { now, cooldowns, targets, deadline }, target)
+    const left = timeLeft(policy, state, { now, deadline })
+    const maxWait = Openings.queueTime(policy, left, { now, cooldowns, targets }, target)
     const acquired = this.#waits.inQueue(target, (onWait) =>
       ActiveTime.parked(limiter.acquire({ target, tokens, outputTokens, maxWait, onWait }))
     )

@@ -15,7 +15,8 @@ import type { Verdict } from "../../recovery/Seam.ts"
 import { isDiminishing } from "../../recovery/Truncation.ts"
 import type { CooldownOpened } from "../chain/TargetEvent.ts"
 import type { Action, CallState, Event, Failed } from "../decide/CallState.ts"
-import { initial, wasCut } from "../decide/CallState.ts"
+import { attemptsOf, flightOf, initial, switchesOf, wasCut } from "../decide/CallState.ts"
+import { lastFailureOf } from "../decide/CallLog.ts"
 import type { CallNotes } from "../decide/CallNotes.ts"
 import type { Cooldown } from "../decide/Cooldown.ts"
 import type { Notice } from "../decide/Notice.ts"
@@ -122,7 +123,7 @@ export class CallReport {
       notes.raisedTo = action.raisedTo ?? notes.raisedTo
     } else if (action._tag === "Deliver") {
       const { truncation } = this.#context.chain.policy
-      notes.diminished = truncation !== false && isDiminishing(truncation, this.#state.rungs)
+      notes.diminished = truncation !== false && isDiminishing(truncation, this.#state.mended.rungs)
     }
   }
 
@@ -135,7 +136,7 @@ export class CallReport {
 
   #started({ target }: Sending): Told {
     const waited = this.waits.take()
-    const failure = wasCut(this.#state) ? undefined : this.#state.lastFailure
+    const failure = wasCut(this.#state) ? undefined : this.#state.made.failure
     return this.#publish({
       _tag: "AttemptStarted",
       ...this.#numbers(),
@@ -194,7 +195,7 @@ export class CallReport {
     // Orders that rotate models on purpose change the model without news.
     const isNews =
       startedAt >= chain.memory.servingSince &&
-      (chain.order === Order.inOrder || this.#state.ledger.switches > 0)
+      (chain.order === Order.inOrder || switchesOf(this.#state) > 0)
     return isNews ? this.#announce(ref) : undefined
   }
 
@@ -218,7 +219,7 @@ export class CallReport {
 
   abandoned(): Told {
     const told = this.#publish({ _tag: "CallAbandoned", ...this.#numbers() })
-    return inTurn(this.attemptEnded(this.#state.target), told)
+    return inTurn(this.attemptEnded(flightOf(this.#state)?.target ?? this.#state.made.left), told)
   }
 
   /** Parts of a kind are not sent to `target` from now on. */
@@ -255,9 +256,7 @@ export class CallReport {
     const { log, serving: from } = memory
     if (!isChange(from, target)) return undefined
     // The reason is what happened at the model that answered before, not at targets between.
-    const failure = [...this.#state.tries.values()].findLast(
-      ({ failure }) => failure?.target !== undefined && !isChange(from, failure.target)
-    )?.failure
+    const failure = lastFailureOf(this.#state.made, (target) => !isChange(from, target))
     memory.serving = target
     memory.servingSince = this.#context.now()
     const isBack = !isChange(target, targets[0].ref)
@@ -279,7 +278,7 @@ export class CallReport {
   /** The log line about a target that only a person can bring back, written when the call leaves it. */
   #refused(event: Event, action: Action): Told {
     const hasFailed = event._tag === "Failed" || event._tag === "KeyAsked"
-    const failure = this.#state.lastFailure
+    const { failure } = this.#state.made
     if (!hasFailed || failure === undefined) return undefined
     if (!("from" in action) && action._tag !== "Wait") return undefined
     const next = "from" in action ? action.target : undefined
@@ -295,7 +294,7 @@ export class CallReport {
   }
 
   #numbers(): Numbers {
-    return { call: this.#number, attempt: this.#state.ledger.attempts }
+    return { call: this.#number, attempt: attemptsOf(this.#state) }
   }
 
   #publish(event: ResilienceEvents.NoTime<CallEvent | CooldownOpened>): Told {

@@ -22,7 +22,6 @@ import { local } from "../../failure/reasons/ProviderFailure.ts"
 import type { Verdict } from "../../recovery/Seam.ts"
 import type { Chain } from "../chain/Chain.ts"
 import type { AnswerEnd } from "../decide/AnswerEnd.ts"
-import { isWorking } from "../decide/CallLimits.ts"
 import type { Action, CallState, Commit, Event } from "../decide/CallState.ts"
 import * as Call from "../decide/CallState.ts"
 import type { Cooldown, Cooldowns } from "../decide/Cooldown.ts"
@@ -30,7 +29,7 @@ import * as Cool from "../decide/Cooldown.ts"
 import type { Notice } from "../decide/Notice.ts"
 import type { MidStream } from "../decide/RecoveryPolicy.ts"
 import type { Sending } from "../decide/Sending.ts"
-import { isSending, staysAt } from "../decide/Sending.ts"
+import { isSending } from "../decide/Sending.ts"
 import type { Attempt } from "./Attempt.ts"
 import { attemptOf } from "./Attempt.ts"
 import type { AttemptRequest } from "./AttemptRequest.ts"
@@ -43,9 +42,6 @@ import { CallRequest } from "./CallRequest.ts"
 import { CallTrace } from "./CallTrace.ts"
 import type { Surface } from "./Surface.ts"
 import * as Waits from "./Waits.ts"
-
-/** Milliseconds that a call takes at least before it fails for an empty retry budget when no target answers. */
-const hopesFor = 15_000
 
 /** Id of the rule for an answer that fills the window before its end. */
 const windowFull = "answer/window-full"
@@ -143,7 +139,7 @@ export class CallRun {
 
   /** US dollars that a call has cost which failed with this attempt; `undefined` where its price is not known. */
   costOfFailed({ target }: Attempt): number | undefined {
-    return target.info.price === undefined ? undefined : this.#state.ledger.cost
+    return target.info.price === undefined ? undefined : this.#state.made.cost
   }
 
   /** Changes of model that the consumer has not been told of. Later calls return only newer ones. */
@@ -217,7 +213,7 @@ export class CallRun {
     this.#ended = true
     const { price } = attempt.target.info
     const own = usage !== undefined ? costOf(price, usage) : price === undefined ? undefined : 0
-    const costUsd = own === undefined ? undefined : own + this.#state.ledger.cost
+    const costUsd = own === undefined ? undefined : own + this.#state.made.cost
     this.#outcome.succeeded(attempt, usage)
     this.#request.answered(attempt.target.ref)
     this.#trace?.succeeded(attempt.target.ref, costUsd)
@@ -264,10 +260,7 @@ export class CallRun {
     const isFull = event._tag === "Failed" && event.keptText !== undefined
     const snapshot = this.#context.snapshot(now, isFree || this.#outcome.mayRetry, isFull)
     const [action, state] = Call.step(policy, this.#state, event, snapshot, this.#context.draw())
-    const left = this.#state.target
     this.#state = state
-    // A series of attempts keeps its permit until the call leaves the target.
-    if (policy.breaker === "outside" && !staysAt(action, left)) this.#admission.settle(state.lastFailure)
     if (isSending(action)) {
       if (!isRenewed && !action.isFree && snapshot.mayRetry) this.#outcome.pay()
       if (action.probe) this.#outcome.probes(action.target, now)
@@ -319,13 +312,11 @@ export class CallRun {
     return Effect.suspend(() => {
       const since = this.#since
       const { until, soonest, forBudget } = action
-      const hopesUntil = forBudget ? this.#hopesUntil(until) : until
-      const isHopeful = forBudget && isWorking(this.#state, this.#context.snapshot(this.now(), true))
-      const delay = Math.max(0, (isHopeful ? until : Math.min(until, hopesUntil)) - this.now())
+      const delay = Math.max(0, Call.waitsUntil(this.chain.policy, this.#state, until, this.#asIf()) - this.now())
       const wait = forBudget ? Waits.forBudget(soonest.target, delay) : Waits.untilBack(soonest, delay)
       const back = new Set<string>()
       const sleep = forBudget
-        ? this.#queued(until, since, hopesUntil)
+        ? this.#queued(until, since)
         : Effect.as(
             soonest.refused ? this.#refused(soonest, delay, since, back) : this.#sleep(until, since),
             undefined
@@ -365,23 +356,20 @@ export class CallRun {
     return Waits.asleepUnless(delay, Effect.raceFirst(reset, Waits.looking(delay, isClosed)))
   }
 
-  /** Until when a call waits for the retry budget where no target answers. */
-  #hopesUntil(until: number): number {
-    // The state counts the whole wait already.
-    const spent = this.#state.ledger.spent - (until - this.now())
-    return this.now() + hopesFor - spent
+  #queued(until: number, since: number): Effect.Effect<TargetRef | undefined> {
+    const { policy } = this.chain
+    return this.#outcome.queued(until, {
+      mayGo: (target) => {
+        const state = Call.afterReset(this.#state, this.#resetSince(since))
+        return Call.mayRelease(policy, state, this.#asIf(), target)
+      },
+      mayHope: () => Call.mayHope(policy, this.#state, this.#asIf())
+    })
   }
 
-  #queued(until: number, since: number, hopesUntil: number): Effect.Effect<TargetRef | undefined> {
-    const { policy } = this.chain
-    const restsUntil = this.now() + Call.restOf(policy, this.#state)
-    const snapshot = () => this.#context.snapshot(this.now(), true)
-    return this.#outcome.queued(until, {
-      mayGo: (target) =>
-        this.now() >= restsUntil &&
-        Call.mayRepeat(policy, Call.afterReset(this.#state, this.#resetSince(since)), snapshot(), target),
-      mayHope: () => this.now() < hopesUntil || isWorking(this.#state, snapshot())
-    })
+  /** The chain as it is now, as if the retry budget had a token. */
+  #asIf(): Call.Snapshot {
+    return this.#context.snapshot(this.now(), true)
   }
 
   /** True when a target is back `since`, and this call may go on before its wait is over. */
@@ -480,7 +468,7 @@ export class CallRun {
     this.#keyVersion = target.key?.version ?? 0
     const now = this.now()
     this.#since = now
-    this.#outcome.begin(target.ref, this.#state.ledger.attempts === 1, now)
+    this.#outcome.begin(target.ref, this.#state.made.attempts === 0, now)
     return attemptOf(action, target, this.#state, { isAsHad: this.#request.isAsHad, now, raised, range })
   }
 }

@@ -120,7 +120,7 @@ export class ChainMemory {
     this.retries.succeeded(target)
     if (this.streaks.size > 0) this.streaks.delete(target.id)
     this.log.answered(target.id)
-    if (MutableRef.get(this.cooldowns).size > 0) {
+    if (!Cool.isEmpty(MutableRef.get(this.cooldowns))) {
       this.change((cooldowns) => Cool.clear(cooldowns, target, startedAt), startedAt)
     }
     if (this.facts !== undefined) this.facts = Facts.answered(this.facts, answer)

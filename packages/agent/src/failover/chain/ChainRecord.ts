@@ -17,7 +17,6 @@
 import { Option, Schema } from "effect"
 import { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { Entry } from "../decide/Cooldown.ts"
-import { quiet } from "../decide/Cooldown.ts"
 
 // -----------------------------------------------------------------------------
 // Model
@@ -73,6 +72,9 @@ export const isSame = (a: ChainRecord, b: ChainRecord): boolean =>
 
 export const isSameCooldown = (a: Stored | undefined, b: Stored | undefined): boolean =>
   a?.since === b?.since && a?.until === b?.until
+
+/** Milliseconds after the end of a cooldown until its record may go, as `pacing.forgetAfter` of the shipped policies. */
+const quiet = 24 * 60 * 60 * 1_000
 
 /** True when the record can be deleted: its streak has expired, and no older cooldown can come back. */
 export const isForgotten = ({ fence, cooldown }: ChainRecord, wall: number): boolean => {

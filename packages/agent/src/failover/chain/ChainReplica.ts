@@ -10,7 +10,7 @@
  * an old name therefore has another id. These 32 bits do not reveal a long random key.
  */
 import type { ResilienceEvents } from "@outlast/resilience"
-import { Effect, MutableRef, Redacted } from "effect"
+import { Effect, HashMap, MutableRef, Redacted } from "effect"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { ChainRecord, Now } from "./ChainRecord.ts"
 import * as Record from "./ChainRecord.ts"
@@ -112,14 +112,14 @@ export class Replica {
       this.#records.set(id, change(this.#records.get(id) ?? Record.empty))
       isNews = true
     }
-    for (const [id, entry] of after) {
-      const was = before.get(id)
+    for (const [id, entry] of HashMap.entries(after)) {
+      const was = Cool.entryOf(before, id)
       // A probe of a target changes neither the start nor the end of its cooldown: other processes need not know.
       if (was?.since === entry.since && was.until === entry.until) continue
       take(entry, (known) => Record.opened(known, entry, now))
     }
-    for (const [id, entry] of before) {
-      if (!after.has(id)) take(entry, (known) => Record.cleared(known, startedAt ?? entry.since, now))
+    for (const [id, entry] of HashMap.entries(before)) {
+      if (!HashMap.has(after, id)) take(entry, (known) => Record.cleared(known, startedAt ?? entry.since, now))
     }
     return isNews
   }
@@ -179,7 +179,7 @@ export class Replica {
   ): ReadonlyArray<ResilienceEvents.NoTime<ChainStoreEvent>> {
     if (Record.isSameCooldown(known, cooldown)) return []
     const before = MutableRef.get(this.#cooldowns)
-    const local = before.get(Cool.idOf(scope, target))
+    const local = Cool.entryOf(before, Cool.idOf(scope, target))
     if (cooldown === undefined) {
       MutableRef.set(
         this.#cooldowns,

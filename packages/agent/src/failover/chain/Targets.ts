@@ -19,7 +19,7 @@
  * const { cooldowns } = yield* targets.reset({ key: "ANTHROPIC_API_KEY" })
  * ```
  */
-import { Clock, Context, Duration, Effect, MutableRef } from "effect"
+import { Clock, Context, Duration, Effect, HashMap, MutableRef } from "effect"
 import { Options as Check } from "@outlast/resilience"
 import type { RetryBudget } from "@outlast/resilience"
 import type { TargetOut } from "../../failure/reasons/CallFailure.ts"
@@ -232,7 +232,7 @@ export const make = (options: Options): Service => {
       [
         ...refs,
         ...dead.map(({ target }) => target),
-        ...[...MutableRef.get(cooldowns).values()].map(({ target }) => target)
+        ...HashMap.toValues(MutableRef.get(cooldowns)).map(({ target }) => target)
       ].map(name)
     )
 
@@ -273,7 +273,7 @@ export const make = (options: Options): Service => {
         Check.fields("Targets.reset", which, checks)
         const at = yield* now
         const before = MutableRef.get(cooldowns)
-        const lifted = [...before.values()].filter((entry) => matches(which, entry))
+        const lifted = HashMap.toValues(before).filter((entry) => matches(which, entry))
         const after = Cool.reset(before, (entry) => lifted.includes(entry))
         MutableRef.set(cooldowns, after)
         sync.changed(before, after, at)

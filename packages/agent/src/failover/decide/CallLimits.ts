@@ -5,27 +5,39 @@
  * Times are monotonic milliseconds.
  */
 import { Duration, Iterable } from "effect"
-import * as Choice from "./Choice.ts"
+import { isContinuing } from "./Answer.ts"
+import { hasTried, isSweep, triesAt } from "./CallLog.ts"
 import type { CallState, Failed, Snapshot } from "./CallModel.ts"
-import { isContinuing, isSweep } from "./CallModel.ts"
+import { flightOf } from "./CallModel.ts"
+import * as Openings from "./Openings.ts"
 import type { RecoveryPolicy } from "./RecoveryPolicy.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 
 type Policy = RecoveryPolicy<string>
 
 /** True when the call has used all its attempts or all its money. */
-export const mustEnd = (policy: Policy, { ledger }: CallState): boolean =>
-  ledger.attempts - ledger.sweeps >= policy.maxAttempts || ledger.cost >= (policy.maxCost ?? Infinity)
+export const mustEnd = (policy: Policy, { made }: CallState): boolean =>
+  made.attempts - made.sweeps >= policy.maxAttempts || made.cost >= (policy.maxCost ?? Infinity)
 
 /** True when the time limit of the surrounding program is over. */
 export const isOver = ({ deadline, now }: Snapshot): boolean => deadline <= now
 
 /** Milliseconds that waits and failed attempts may still take. */
-export const timeLeft = (policy: Policy, { ledger }: CallState, { deadline, now }: Snapshot): number =>
-  Math.min(Duration.toMillis(policy.deadline) - ledger.spent, deadline - now)
+export const timeLeft = (
+  policy: Policy,
+  state: CallState,
+  { deadline, now }: Pick<Snapshot, "deadline" | "now">
+): number => {
+  const spent = state.made.spent + (flightOf(state)?.delay ?? 0)
+  return Math.min(Duration.toMillis(policy.deadline) - spent, deadline - now)
+}
 
 export const isLate = (policy: Policy, state: CallState, snapshot: Snapshot): boolean =>
   timeLeft(policy, state, snapshot) <= 0
+
+/** True while failures have not used up the time before the call prefers another model. */
+export const isPatient = ({ patience }: Policy, { made }: CallState, more = 0): boolean =>
+  made.spent + more <= Duration.toMillis(patience)
 
 /**
  * Time of an attempt that counts against patience and deadline. An attempt that streamed text was working until its last
@@ -43,8 +55,8 @@ export const mayAskAnother = (policy: Policy, state: CallState, event: Failed, s
   event.failure.reason._tag === "Timeout" &&
   event.failure.reason.local &&
   snapshot.deadline > snapshot.now &&
-  state.ledger.spent - timeCounted(event) < Duration.toMillis(policy.deadline) &&
-  Choice.ready(policy, state, snapshot, snapshot.cooldowns).some(({ ref }) => !state.tries.has(ref.id))
+  state.made.spent - timeCounted(event) < Duration.toMillis(policy.deadline) &&
+  Openings.ready(policy, state, snapshot)(({ ref }) => !hasTried(state, ref)) !== undefined
 
 /**
  * True when the retry budget allows an attempt at `target` after `delay` milliseconds. `undefined` means a repeat on
@@ -58,29 +70,32 @@ export const isAffordable = (
 ): boolean =>
   mayRetry ||
   isFree(state, target, now + delay) ||
-  (target !== undefined && !state.tries.has(target.id) && state.ledger.switches === state.ledger.sweeps)
+  (target !== undefined && !hasTried(state, target) && state.made.switches === state.made.sweeps)
 
 /**
  * True when an attempt at time `at` takes no retry budget: a first attempt, a continuation, an attempt at a further
  * target after a refusal, or an attempt after the wait that the server named.
  */
 export const isFree = (state: CallState, target: TargetRef | undefined, at: number): boolean => {
-  if (state.left === undefined || isContinuing(state)) return true
+  if (state.made.left === undefined || isContinuing(state.answer)) return true
   if (target === undefined) return false
-  return isSweep(state, target) || at >= (state.tries.get(target.id)?.notBefore ?? Infinity)
+  return isSweep(state, target) || at >= (triesAt(state, target)?.notBefore ?? Infinity)
 }
 
 /** True when a target has answered a call lately. */
-export const hasAnswered = ({ now, answered }: Pick<Snapshot, "now" | "answered">): boolean =>
-  Iterable.some(answered.values(), (at) => now - at < Choice.worksFor)
+export const hasAnswered = (
+  { pacing }: Policy,
+  { now, answered }: Pick<Snapshot, "now" | "answered">
+): boolean => Iterable.some(answered.values(), (at) => now - at < Duration.toMillis(pacing.worksFor))
 
 /**
  * True when the chain works although this call failed: a target has answered lately, or an attempt is in flight for
  * longer than this call's failure took. A call without retry budget then waits for it.
  */
 export const isWorking = (
-  { failedAfter }: CallState,
+  policy: Policy,
+  { made: { failedAfter } }: CallState,
   { now, answered, flying }: Pick<Snapshot, "now" | "answered" | "flying">
 ): boolean =>
-  hasAnswered({ now, answered }) ||
+  hasAnswered(policy, { now, answered }) ||
   Iterable.some(flying.values(), ({ startedAt }) => now - startedAt >= failedAfter)

@@ -1,6 +1,6 @@
 /**
  * Types of `CallState`: the events of a call, the actions in response, the view of the chain, and the state. Contains
- * only types, starting points and a few predicates.
+ * only types and starting points.
  */
 import type { CallFailure, TargetOut } from "../../failure/reasons/CallFailure.ts"
 import type { Leavable } from "../../failure/reasons/Leavable.ts"
@@ -8,6 +8,10 @@ import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Rungs } from "../../recovery/Truncation.ts"
 import { ground } from "../../recovery/Truncation.ts"
+import type { Answer } from "./Answer.ts"
+import { none } from "./Answer.ts"
+import type { CallLog } from "./CallLog.ts"
+import { empty } from "./CallLog.ts"
 import type { Cooldown, Cooldowns, Out } from "./Cooldown.ts"
 import type { ModelInfo } from "../../conversation/ModelInfo.ts"
 import type { MidStream } from "./RecoveryPolicy.ts"
@@ -267,78 +271,58 @@ export interface Streak {
   readonly delay: number | undefined
 }
 
-/** Attempts, time and money that one call has used. */
-export interface Ledger {
-  readonly attempts: number
+/** An attempt in flight, or one that is about to be sent. */
+export interface Flight {
+  readonly _tag: "Attempt"
+  readonly target: TargetRef
+  /** Milliseconds that it waits before it is sent. */
+  readonly delay: number
+  /** True when it waited for the retry budget. */
+  readonly isReleased: boolean
+  /** True when the target's circuit may let it pass although it is open. */
+  readonly lastResort: boolean
+}
+
+/** A wait of the call, until an absolute time in monotonic milliseconds. */
+export type Pause =
+  /** All targets are out. */
+  | { readonly _tag: "Wait"; readonly until: number }
   /**
-   * First attempts at a target after another one refused the call ({@link isRefusal}). They are part of `attempts`
-   * but do not count against its limit.
+   * The retry budget is empty. The call does not go on before `restsUntil`. Behind `hopesUntil` it waits only while a
+   * target answers.
    */
-  readonly sweeps: number
-  readonly waits: number
-  readonly switches: number
-  /** Milliseconds of waits and failed attempts. */
-  readonly spent: number
-  /** US dollars of attempts that failed or were cut. */
-  readonly cost: number
-  /** Tokens of attempts that failed or were cut. */
-  readonly tokens: number
+  | {
+      readonly _tag: "Queue"
+      readonly until: number
+      readonly restsUntil: number
+      readonly hopesUntil: number
+    }
+
+/** What the call does now. */
+export type Doing =
+  /** Nothing: an attempt has ended, or the call begins. */
+  | { readonly _tag: "Choose" }
+  | Flight
+  /** A remedy is tried at `target` before the next attempt there, for example a compaction. `failed` is its reason. */
+  | { readonly _tag: "Mend"; readonly target: TargetRef; readonly failed: Failed }
+  | Pause
+  | { readonly _tag: "Done" }
+
+/** A remedy that a call has tried at a target: a refreshed key, parts left out, a probe of its cooldown. */
+export interface Remedy {
+  readonly what: Leavable | "key" | "probe"
+  /** Id of the target. */
+  readonly at: string
 }
 
-/** History of one call on one target. */
-export interface Tries {
-  readonly count: number
-  /** Failed attempts that waited for the retry budget. They do not count against the attempts of the row. */
-  readonly released: number
-  readonly delay: number | undefined
-  readonly failure: ProviderFailure | undefined
-  /** Time of the first failure there. */
-  readonly firstFailedAt?: number | undefined
-  /** Failures by class. */
-  readonly classes: ReadonlyMap<string, number>
-  /** End of the wait that the target's last failure named; `undefined` when it named none, or 0. */
-  readonly notBefore?: number | undefined
-  /**
-   * Earliest time at which this call may return to the target, when its last failure named a wait. The wait grows
-   * with each attempt of the call.
-   */
-  readonly backAt?: number | undefined
-}
-
-/** A target that refused an attempt before it was sent. */
-export interface Refused extends Out {
-  /** True when the target's circuit may let this call pass as a last resort. */
-  readonly mayResort: boolean
-  readonly byCircuit: boolean
-}
-
-/** A raised output limit that no provider has accepted yet. */
-export interface Raise {
-  /** The limit before the raise, in tokens. */
-  readonly from: number
-  /** The cut answer that was the reason for the raise. */
-  readonly cut: Cut
-}
-
-export interface CallState {
-  readonly phase: "idle" | "attempting" | "mending" | "waiting" | "queued" | "done"
-  readonly call: CallFacts
-  readonly target: TargetRef | undefined
-  /** Target of the last attempt that was sent and has ended. */
-  readonly left: TargetRef | undefined
-  readonly ledger: Ledger
-  /** True when a partial answer is kept. Every further attempt continues it. */
-  readonly partial: boolean
-  /** True when the consumer has seen text. */
-  readonly seen: boolean
-  /** True when there is a cut answer. */
-  readonly cut: boolean
-  /** True when the cut answer has text, which is delivered if no attempt gives a better one. */
-  readonly hasText: boolean
-  /** The raised output limit, until an attempt shows that the provider accepts it. */
-  readonly raise: Raise | undefined
-  /** True when the next attempt begins the answer again. The text seen and kept is void once that attempt is sent. */
-  readonly anew: boolean
+/** How the request has changed since the call began, and what was tried besides attempts. */
+export interface Changes {
+  readonly tried: ReadonlyArray<Remedy>
+  readonly compactions: number
+  /** Id of the target that the last compaction was for. */
+  readonly compactedAt: string | undefined
+  /** The largest known context window that the conversation did not fit, in tokens; 0 where none is known. */
+  readonly overflowed: number | undefined
   readonly outputLimit: number | undefined
   /**
    * Output limits that providers lowered, in tokens by model. They hold for that model only, and may count thinking that
@@ -346,92 +330,66 @@ export interface CallState {
    */
   readonly lowered: ReadonlyMap<string, number>
   readonly rungs: Rungs
-  readonly compactions: number
-  /** Id of the target that the last compaction was for. */
-  readonly compactedAt: string | undefined
-  /**
-   * Remedies that the call has used already, each with its target: a refreshed key, parts that were
-   * left out, a probe of a cooling target.
-   */
-  readonly mended: ReadonlySet<string>
-  /** The failure that a remedy is in progress for, for example a compaction. */
-  readonly pending: Failed | undefined
-  readonly lastFailure: ProviderFailure | undefined
-  /** Milliseconds until that failure. */
-  readonly failedAfter: number
-  readonly inARow: { readonly class: string; readonly count: number } | undefined
-  /** The largest known context window that the conversation did not fit, in tokens; 0 where none is known. */
-  readonly overflowed: number | undefined
-  /** Targets that a circuit or a limit on our side refused, by target id. */
-  readonly refused: ReadonlyMap<string, Refused>
-  /** True when the attempt in flight is a last resort. */
-  readonly lastResort: boolean
-  /** True when the attempt in flight waited for the retry budget. */
-  readonly isReleased: boolean
-  /** History of each target, by target id. */
-  readonly tries: ReadonlyMap<string, Tries>
+}
+
+export interface CallState {
+  readonly call: CallFacts
+  /** What the attempts that have ended add up to. */
+  readonly made: CallLog
+  readonly answer: Answer
+  readonly mended: Changes
+  readonly doing: Doing
 }
 
 export const initial: CallState = {
-  phase: "idle",
   call: {
     structured: false,
     rewindable: false,
     midStream: undefined,
     outputLimit: { start: undefined, max: Infinity }
   },
-  target: undefined,
-  left: undefined,
-  ledger: { attempts: 0, sweeps: 0, waits: 0, switches: 0, spent: 0, cost: 0, tokens: 0 },
-  partial: false,
-  seen: false,
-  cut: false,
-  hasText: false,
-  raise: undefined,
-  anew: false,
-  outputLimit: undefined,
-  lowered: new Map(),
-  rungs: ground,
-  compactions: 0,
-  compactedAt: undefined,
-  mended: new Set(),
-  pending: undefined,
-  lastFailure: undefined,
-  failedAfter: 0,
-  inARow: undefined,
-  overflowed: undefined,
-  refused: new Map(),
-  lastResort: false,
-  isReleased: false,
-  tries: new Map()
+  made: empty,
+  answer: none,
+  mended: {
+    tried: [],
+    compactions: 0,
+    compactedAt: undefined,
+    overflowed: undefined,
+    outputLimit: undefined,
+    lowered: new Map(),
+    rungs: ground
+  },
+  doing: { _tag: "Choose" }
 }
 
-/** True when the attempt in flight continues a partial answer. */
-export const isContinuing = ({ partial, anew }: CallState): boolean => partial && !anew
+// -----------------------------------------------------------------------------
+// Reading
+// -----------------------------------------------------------------------------
+
+/** The attempt in flight. */
+export const flightOf = ({ doing }: CallState): Flight | undefined =>
+  doing._tag === "Attempt" ? doing : undefined
+
+/** Number of attempts, the one in flight included. */
+export const attemptsOf = ({ doing, made }: CallState): number =>
+  made.attempts + (doing._tag === "Attempt" ? 1 : 0)
+
+/** Number of changes of the target, the attempt in flight included. */
+export const switchesOf = (state: CallState): number => {
+  const { left, switches } = state.made
+  const flight = flightOf(state)
+  return switches + (flight === undefined || left === undefined || left.id === flight.target.id ? 0 : 1)
+}
 
 /** The output limit of an attempt at a target, in tokens. */
 export const outputLimitAt = (
-  { lowered, outputLimit }: CallState,
+  { mended: { lowered, outputLimit } }: CallState,
   { model }: TargetRef
 ): number | undefined => lowered.get(model) ?? outputLimit
 
 /** True when the output limit, and not a failure, ended the last answer. */
-export const wasCut = ({ cut, inARow }: CallState): boolean => cut && inARow === undefined
-
-/**
- * True when the provider refused the call because of its key without working on it: rate limited, invalid key, no
- * money. Asking another target is then not a retry: it takes no attempt of the call and no token of the retry budget.
- */
-export const isRefusal = ({ reason }: ProviderFailure): boolean =>
-  reason._tag === "RateLimit" || reason._tag === "Auth" || reason._tag === "Billing"
-
-/** True when the next attempt is the first one at `target`, after another target refused the call. */
-export const isSweep = ({ left, lastFailure, tries }: CallState, target: TargetRef): boolean =>
-  left !== undefined &&
-  left.id !== target.id &&
-  lastFailure !== undefined &&
-  isRefusal(lastFailure) &&
-  !tries.has(target.id)
+export const wasCut = ({ answer, made }: CallState): boolean =>
+  answer._tag === "Cut" && made.inARow === undefined
 
 /** The first event of a plain call: no object, no rewind, no limits. */
 export const started: Event = { _tag: "Started", ...initial.call }

@@ -15,7 +15,7 @@
  *
  * **Limits.** This module reads no clock and chooses no lengths: `RecoveryPolicy` does.
  */
-import { Duration } from "effect"
+import { Duration, HashMap, Option } from "effect"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
@@ -34,6 +34,8 @@ export interface Cooldown {
   readonly failure: ProviderFailure
   /** True when the server named the length. Default false. */
   readonly named?: boolean | undefined
+  /** Consecutive cooldowns of the scope, this one included. Default: one more than the last one had. */
+  readonly streak?: number | undefined
 }
 
 /** A cooldown that was opened. The entry stays after its end, because its streak counts for the next one. */
@@ -45,8 +47,11 @@ export interface Entry extends Cooldown {
   readonly probe: "none" | "running" | "done"
 }
 
-/** All cooldowns of a chain by scope. Bounded, because a chain has finitely many scopes. */
-export type Cooldowns = ReadonlyMap<string, Entry>
+/**
+ * All cooldowns of a chain by scope. Bounded, because a chain has finitely many scopes. A `HashMap`, because a call over
+ * a thousand limited targets opens a thousand cooldowns one after the other.
+ */
+export type Cooldowns = HashMap.HashMap<string, Entry>
 
 /** The availability of a target: ready, cooling until a time, or dead until a reset. */
 export type TargetState =
@@ -54,10 +59,13 @@ export type TargetState =
   | { readonly _tag: "cooling"; readonly until: number; readonly reason: ReasonTag }
   | { readonly _tag: "dead"; readonly reason: ReasonTag }
 
-export const empty: Cooldowns = new Map()
+export const empty: Cooldowns = HashMap.empty()
 
-/** Milliseconds after the end of a cooldown until its streak is forgotten. 24 hours, as in OpenClaw. */
-export const quiet = 24 * 60 * 60 * 1_000
+export const isEmpty = (cooldowns: Cooldowns): boolean => HashMap.isEmpty(cooldowns)
+
+/** The entry of a scope (`idOf`), open or not. */
+export const entryOf = (cooldowns: Cooldowns, id: string): Entry | undefined =>
+  Option.getOrUndefined(HashMap.get(cooldowns, id))
 
 // -----------------------------------------------------------------------------
 // Scopes
@@ -109,7 +117,7 @@ export const covers = (scope: Scope, target: TargetRef, other: TargetRef): boole
 /** Returns the entries of all scopes of a target, open or not. */
 const entriesOf = (cooldowns: Cooldowns, target: TargetRef): ReadonlyArray<Entry> =>
   // Stryker disable next-line ConditionalExpression,ArrayDeclaration: only faster; an empty map has no entries.
-  cooldowns.size === 0 ? [] : scopes.flatMap((scope) => cooldowns.get(idOf(scope, target)) ?? [])
+  isEmpty(cooldowns) ? [] : scopes.flatMap((scope) => entryOf(cooldowns, idOf(scope, target)) ?? [])
 
 // -----------------------------------------------------------------------------
 // Reading
@@ -127,11 +135,11 @@ export interface Out {
 
 export const outOf = (cooldowns: Cooldowns, target: TargetRef, now: number): Out | undefined => {
   // Stryker disable next-line ConditionalExpression: only faster; an empty map has no entries.
-  if (cooldowns.size === 0) return undefined
+  if (isEmpty(cooldowns)) return undefined
   let longest: Out | undefined
   const ids = idsOf(target)
   for (const scope of scopes) {
-    const entry = cooldowns.get(ids[scope])
+    const entry = entryOf(cooldowns, ids[scope])
     if (entry !== undefined && entry.until > (longest?.until ?? now)) longest = entry
   }
   return longest
@@ -139,7 +147,7 @@ export const outOf = (cooldowns: Cooldowns, target: TargetRef, now: number): Out
 
 /** True when the target has not answered since a cooldown whose length the server did not name. */
 export const isDoubted = (cooldowns: Cooldowns, target: TargetRef): boolean =>
-  scopes.some((scope) => cooldowns.get(idsOf(target)[scope])?.named === false)
+  scopes.some((scope) => entryOf(cooldowns, idsOf(target)[scope])?.named === false)
 
 /** The state of a target at `now`. */
 export const stateOf = (cooldowns: Cooldowns, target: TargetRef, now: number): TargetState => {
@@ -151,20 +159,21 @@ export const stateOf = (cooldowns: Cooldowns, target: TargetRef, now: number): T
 
 /** True when a cooldown of exactly this scope is open. */
 export const isOpen = (cooldowns: Cooldowns, scope: Scope, target: TargetRef, now: number): boolean =>
-  (cooldowns.get(idOf(scope, target))?.until ?? now) > now
+  (entryOf(cooldowns, idOf(scope, target))?.until ?? now) > now
 
 /**
- * Number of cooldowns of a scope since the target's last success. With `now` it is 0 once {@link quiet} has passed
+ * Number of cooldowns of a scope since the target's last success; 0 once `forgetAfter` milliseconds have passed at `now`
  * since the end of the last one.
  */
 export const streakOf = (
   cooldowns: Cooldowns,
   scope: Scope,
   target: TargetRef,
-  now: number = -Infinity
+  now = 0,
+  forgetAfter = Infinity
 ): number => {
-  const entry = cooldowns.get(idOf(scope, target))
-  return entry === undefined || entry.until + quiet <= now ? 0 : entry.streak
+  const entry = entryOf(cooldowns, idOf(scope, target))
+  return entry === undefined || entry.until + forgetAfter <= now ? 0 : entry.streak
 }
 
 /**
@@ -184,18 +193,65 @@ export const length = (rule: CooldownRule, streak: number, named?: number, isTru
 // Opening and clearing
 // -----------------------------------------------------------------------------
 
-/** Opens a cooldown, unless one of the same scope is open. */
+/**
+ * Opens a cooldown, unless one of the same scope is open. Returns the same object when the same cooldown is opened again:
+ * first where a call looks what it would leave, then for all calls.
+ */
 export const open = (cooldowns: Cooldowns, cooldown: Cooldown, now: number): Cooldowns => {
+  const last = opened.get(cooldown)
+  if (last?.before === cooldowns && last.now === now) return last.after
   const { scope, target, until, failure, named = false } = cooldown
-  if (isOpen(cooldowns, scope, target, now)) return cooldowns
-  const streak = streakOf(cooldowns, scope, target, now) + 1
+  const known = entryOf(cooldowns, idOf(scope, target))
+  if (known !== undefined && known.until > now) return cooldowns
+  const streak = cooldown.streak ?? (known?.streak ?? 0) + 1
   const entry: Entry = { scope, target, until, failure, named, since: now, streak, probe: "none" }
-  return new Map(cooldowns).set(idOf(scope, target), entry)
+  const after = adopt(cooldowns, entry)
+  opened.set(cooldown, { before: cooldowns, now, after })
+  return after
 }
 
-/** Replaces the entry of a scope with one from a store: opened before a restart, or by another process. */
-export const adopt = (cooldowns: Cooldowns, entry: Entry): Cooldowns =>
-  new Map(cooldowns).set(idOf(entry.scope, entry.target), entry)
+const opened = new WeakMap<
+  Cooldown,
+  { readonly before: Cooldowns; readonly now: number; readonly after: Cooldowns }
+>()
+
+/** Replaces the entry of a scope, for example with one from a store: opened before a restart, or by another process. */
+export const adopt = (cooldowns: Cooldowns, entry: Entry): Cooldowns => {
+  const id = idOf(entry.scope, entry.target)
+  const next = HashMap.set(cooldowns, id, entry)
+  const change = changeOf(cooldowns, id)
+  if (change !== undefined) changes.set(next, change)
+  return next
+}
+
+// -----------------------------------------------------------------------------
+// Changes
+// -----------------------------------------------------------------------------
+
+/** What differs between two sets of cooldowns: a reader that knows `from` needs to look at these scopes only. */
+export interface Change {
+  readonly from: Cooldowns
+  /** Ids of scopes. */
+  readonly ids: ReadonlyArray<string>
+}
+
+const changes = new WeakMap<Cooldowns, Change>()
+
+/** Changes that nobody has read are put together up to this number, and forgotten beyond it. */
+const mostUnread = 16
+
+const changeOf = (before: Cooldowns, id: string): Change | undefined => {
+  const unread = changes.get(before)
+  if (unread === undefined) return { from: before, ids: [id] }
+  return unread.ids.length < mostUnread ? { from: unread.from, ids: [...unread.ids, id] } : undefined
+}
+
+/** Takes the change that led to these cooldowns, where it is known. It is given once: it holds the older cooldowns. */
+export const takeChange = (cooldowns: Cooldowns): Change | undefined => {
+  const change = changes.get(cooldowns)
+  changes.delete(cooldowns)
+  return change
+}
 
 /**
  * Clears the cooldowns that cover a target after an attempt that began at `startedAt` succeeded. A cooldown that
@@ -209,8 +265,8 @@ export const clear = (cooldowns: Cooldowns, target: TargetRef, startedAt: number
 
 /** Removes the entries that an operator selects, whatever their state. */
 export const reset = (cooldowns: Cooldowns, matches: (entry: Entry) => boolean): Cooldowns => {
-  const rest = new Map([...cooldowns].filter(([, entry]) => !matches(entry)))
-  return rest.size === cooldowns.size ? cooldowns : rest
+  const rest = HashMap.filter(cooldowns, (entry) => !matches(entry))
+  return HashMap.size(rest) === HashMap.size(cooldowns) ? cooldowns : rest
 }
 
 // -----------------------------------------------------------------------------
@@ -231,7 +287,7 @@ export const blockedUntil = (
   const ids = idsOf(target)
   let blocked = -Infinity
   for (const scope of scopes) {
-    const entry = cooldowns.get(ids[scope])
+    const entry = entryOf(cooldowns, ids[scope])
     if (entry === undefined || entry.until <= blocked) continue
     const { since, until, named, probe } = entry
     const isProbeable = probe === "none" && !named && until < Infinity
@@ -268,9 +324,7 @@ const marked = (
   which: (entry: Entry) => boolean,
   probe: Entry["probe"]
 ): Cooldowns => {
-  const entries = entriesOf(cooldowns, target).filter(which)
-  if (entries.length === 0) return cooldowns
-  const next = new Map(cooldowns)
-  for (const entry of entries) next.set(idOf(entry.scope, target), { ...entry, probe })
+  let next = cooldowns
+  for (const entry of entriesOf(cooldowns, target)) if (which(entry)) next = adopt(next, { ...entry, probe })
   return next
 }

@@ -11,84 +11,88 @@ import { cutObject, local } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import * as Nudge from "../../recovery/Nudge.ts"
 import { climb } from "../../recovery/Truncation.ts"
+import type { CutAnswer } from "./Answer.ts"
+import * as Answer from "./Answer.ts"
 import { isAffordable, isOver, mustEnd } from "./CallLimits.ts"
-import type { CallState, Cut, Failed, Snapshot, Step } from "./CallModel.ts"
-import * as Choice from "./Choice.ts"
+import type { CallState, Changes, Cut, Failed, Flight, Snapshot, Step } from "./CallModel.ts"
+import * as Log from "./CallLog.ts"
 import type { Cooldown } from "./Cooldown.ts"
 import { midStreamOf } from "./MidStream.ts"
+import * as Openings from "./Openings.ts"
 import * as OutputLimit from "./OutputLimit.ts"
 import type { RecoveryPolicy } from "./RecoveryPolicy.ts"
 import { atOnce, sent } from "./Sending.ts"
 
 type Policy = RecoveryPolicy<string>
 
+/** A call whose last answer was cut. */
+type Cutting = CallState & { readonly answer: CutAnswer }
+
 /** Records an answer that the output limit cut, and decides the next step. */
-export const onCut = (policy: Policy, before: CallState, event: Cut, snapshot: Snapshot): Step => {
-  const { ledger } = before
-  const isContinuation = before.rungs.continuations > 0
-  const state: CallState = {
-    ...before,
-    left: before.target,
-    cut: true,
-    hasText: before.hasText || event.hasText,
-    raise: undefined,
-    seen: before.seen || event.commit === "text",
-    inARow: undefined,
-    ledger: { ...ledger, cost: ledger.cost + event.cost, tokens: ledger.tokens + event.tokens },
-    rungs: {
-      ...before.rungs,
-      gains: isContinuation ? [...before.rungs.gains, event.gain] : before.rungs.gains
-    }
+export const onCut = (
+  policy: Policy,
+  { call, made, answer, mended }: CallState,
+  { target, delay }: Flight,
+  event: Cut,
+  snapshot: Snapshot
+): Step => {
+  const { rungs } = mended
+  const gains = rungs.continuations > 0 ? [...rungs.gains, event.gain] : rungs.gains
+  const state: Cutting = {
+    call,
+    made: { ...Log.ended(made, target, delay, event), inARow: undefined },
+    answer: Answer.cut(Answer.begun(answer, event), event),
+    mended: { ...mended, rungs: { ...rungs, gains } },
+    doing: { _tag: "Choose" }
   }
-  return goOn(policy, state, event, snapshot)
+  return goOn(policy, state, event, target, snapshot)
 }
 
 /** Takes the step that `Truncation` chooses. */
-const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot): Step => {
-  const { target: here, ledger } = state
+const goOn = (policy: Policy, state: Cutting, event: Cut, here: TargetRef, snapshot: Snapshot): Step => {
+  const { answer, call, made, mended } = state
   if (
-    here === undefined ||
     // Stryker disable next-line ConditionalExpression,BooleanLiteral: for the types; a rule without numbers stops.
     policy.truncation === false ||
     event.commit === "tool" ||
     isOver(snapshot) ||
     mustEnd(policy, state)
   ) {
-    return deliver(state)
+    return deliver(state, here)
   }
-  const rung = climb(policy.truncation, state.rungs, {
+  const { rungs } = mended
+  const rung = climb(policy.truncation, rungs, {
     limit: event.limit,
     ceiling: ceilingOf(policy, state, event, here, snapshot),
     // A limit that the provider lowered cannot be raised again.
-    mayRaise: !state.lowered.has(here.model),
+    mayRaise: !mended.lowered.has(here.model),
     mayRepeat:
-      state.rungs.continuations === 0 &&
-      !state.seen &&
-      isAffordable({ ...state, partial: false }, snapshot, undefined),
+      rungs.continuations === 0 &&
+      !answer.seen &&
+      isAffordable({ ...state, answer: { ...answer, continued: false } }, snapshot, undefined),
     mayContinue:
-      !state.call.structured &&
-      (!state.seen || midStreamOf(policy, undefined, state) !== "fail") &&
+      !call.structured &&
+      (!answer.seen || midStreamOf(policy, undefined, state) !== "fail") &&
       // The user's own maximum cut the answer.
-      (event.limit ?? 0) < state.call.outputLimit.max
+      (event.limit ?? 0) < call.outputLimit.max
   })
-  if (rung._tag === "Stop") return deliver(state)
+  if (rung._tag === "Stop") return deliver(state, here)
   const { limit } = rung
-  const { raises, continuations } = state.rungs
-  const raised: CallState =
+  const raised: Changes =
     limit === undefined
-      ? state
-      : {
-          ...state,
-          outputLimit: limit,
-          raise: { from: event.limit ?? limit, cut: event },
-          rungs: { ...state.rungs, raises: raises + 1 }
-        }
+      ? mended
+      : { ...mended, outputLimit: limit, rungs: { ...rungs, raises: rungs.raises + 1 } }
+  const raise = limit === undefined ? answer.raise : { from: event.limit ?? limit, cut: event }
   if (rung._tag === "Raise") {
-    const next = sent({ ...raised, anew: true }, here, 0)
-    return [{ _tag: "RaiseOutputLimit", ...atOnce(here), limit: rung.limit }, next]
+    const next: CallState = { ...state, mended: raised, answer: { ...answer, raise, anew: true } }
+    return [{ _tag: "RaiseOutputLimit", ...atOnce(here), limit: rung.limit }, sent(next, here, 0)]
   }
   const nudge = event.inToolCall ? policy.nudges.cutInToolCall : policy.nudges.cut
-  const rungs = { ...raised.rungs, continuations: continuations + 1 }
+  const next: CallState = {
+    ...state,
+    answer: { ...answer, raise, continued: true },
+    mended: { ...raised, rungs: { ...raised.rungs, continuations: rungs.continuations + 1 } }
+  }
   return [
     {
       _tag: "Continue",
@@ -97,10 +101,10 @@ const goOn = (policy: Policy, state: CallState, event: Cut, snapshot: Snapshot):
       failure: undefined,
       isFree: true,
       rewind: false,
-      nudge: Nudge.textOf(nudge, undefined, ledger.attempts + 1),
+      nudge: Nudge.textOf(nudge, undefined, made.attempts + 1),
       raisedTo: limit
     },
-    sent({ ...raised, partial: true, rungs }, here, 0)
+    sent(next, here, 0)
   ]
 }
 
@@ -116,52 +120,54 @@ export const withoutRaise = (
   here: TargetRef,
   snapshot: Snapshot
 ): Step | undefined => {
-  const { raise, rungs, call } = state
+  const { answer, call, made, mended } = state
   // A repeat that has streamed text has made the cut answer void.
-  if (raise === undefined || !state.cut || commit === "tool" || !OutputLimit.mayRefuse(failure)) {
-    return undefined
-  }
+  if (answer._tag !== "Cut" || answer.raise === undefined) return undefined
+  if (commit === "tool" || !OutputLimit.mayRefuse(failure)) return undefined
+  const { from, cut } = answer.raise
   const named = OutputLimit.lowered(failure)
-  if (call.structured || (!state.hasText && (named ?? 0) > raise.from)) return undefined
-  const limit = Math.max(raise.from, named ?? 0)
-  const refused = state.anew ? 0 : 1
-  const before: CallState = {
+  if (call.structured || (!answer.hasText && (named ?? 0) > from)) return undefined
+  const limit = Math.max(from, named ?? 0)
+  const { rungs } = mended
+  // The refused continuation added nothing, so it does not count.
+  const continuations = rungs.continuations - (answer.anew ? 0 : 1)
+  const before: Cutting = {
     ...state,
-    anew: false,
-    raise: undefined,
-    inARow: undefined,
-    outputLimit: limit,
-    lowered: new Map(state.lowered).set(here.model, limit),
-    // The refused continuation added nothing, so it does not count.
-    rungs: { ...rungs, continuations: rungs.continuations - refused }
+    made: { ...made, inARow: undefined },
+    answer: { ...answer, anew: false, raise: undefined },
+    mended: {
+      ...mended,
+      outputLimit: limit,
+      lowered: new Map(mended.lowered).set(here.model, limit),
+      rungs: { ...rungs, continuations }
+    }
   }
-  return goOn(policy, before, raise.cut, snapshot)
+  return goOn(policy, before, cut, here, snapshot)
 }
 
 /** Returns the highest output limit that the user, the model, its window and the cost limit allow. */
 const ceilingOf = (
   { maxCost = Infinity }: Policy,
-  { call, ledger }: CallState,
+  { call, made }: CallState,
   { input }: Cut,
   here: TargetRef,
   snapshot: Snapshot
 ): number => {
-  const room = OutputLimit.room(Choice.viewOf(snapshot, here.id)?.info ?? {}, input, maxCost - ledger.cost)
-  return Math.min(call.outputLimit.max, room)
+  const info = Openings.viewOf(snapshot, here.id)?.info ?? {}
+  return Math.min(call.outputLimit.max, OutputLimit.room(info, input, maxCost - made.cost))
 }
 
 /** Ends the call without a complete answer. Delivers the text of a cut answer if there is one. */
 export const giveUp = (state: CallState, failure: CallFailure, cooldown: Cooldown | undefined): Step => [
-  state.hasText && !state.call.structured
+  Answer.hasText(state.answer) && !state.call.structured
     ? { _tag: "Deliver", cooldown }
     : { _tag: "GiveUp", failure, cooldown },
-  { ...state, phase: "done" }
+  done(state)
 ]
 
-const deliver = (state: CallState): Step =>
+const deliver = (state: CallState, here: TargetRef): Step =>
   state.call.structured
-    ? giveUp(state, local(cutObject, new Format({ side: "response" }), state.target), undefined)
-    : [
-        { _tag: "Deliver", cooldown: undefined },
-        { ...state, phase: "done" }
-      ]
+    ? giveUp(state, local(cutObject, new Format({ side: "response" }), here), undefined)
+    : [{ _tag: "Deliver", cooldown: undefined }, done(state)]
+
+const done = (state: CallState): CallState => ({ ...state, doing: { _tag: "Done" } })

@@ -16,7 +16,7 @@ import * as Kind from "../../options/Kind.ts"
 import * as Nudge from "../../recovery/Nudge.ts"
 import * as Truncation from "../../recovery/Truncation.ts"
 import * as Notice from "./Notice.ts"
-import type { CooldownRule, Limits, ProbeRule, RecoveryPolicy, Row, SlowStream } from "./PolicyModel.ts"
+import type { CooldownRule, Limits, Pacing, ProbeRule, RecoveryPolicy, Row, SlowStream } from "./PolicyModel.ts"
 
 const { is } = Options
 const { required } = is
@@ -100,6 +100,19 @@ const limits = Kind.object<Limits>("time limits, for example { ...Policy.interac
   slow
 })
 
+const pacing = Kind.object<Pacing>("a pacing, for example { ...Policy.interactive.pacing, hopesFor }", {
+  worksFor: required(Kind.duration()),
+  hopesFor: required(Kind.duration()),
+  releaseEvery: required(Kind.positiveDuration),
+  savedSuccesses: required(Kind.countOrNone),
+  leastWait: required(Kind.positiveDuration),
+  lookEvery: required(Kind.positiveDuration),
+  provenBy: required(Kind.count),
+  downAfter: required(Kind.count),
+  trustedFor: required(Kind.duration()),
+  forgetAfter: required(Kind.duration())
+})
+
 /** `CircuitBreaker.make` checks these options again, but its error names another module. */
 const circuits = Kind.plain(
   "false, or options of CircuitBreaker.make",
@@ -142,6 +155,7 @@ const checks: Options.Checks<RecoveryPolicy<string>> = {
   notices: required(Kind.object("notices, for example Notice.defaults", Notice.checks)),
   wording: Kind.object("a wording, for example Wording.defaults", Wording.checks),
   limits: required(limits),
+  pacing: required(pacing),
   heartbeat: Kind.positiveDuration
 }
 

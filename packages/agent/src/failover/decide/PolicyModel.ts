@@ -51,7 +51,7 @@ export interface CooldownRule {
    * Failures that open the cooldown. A wait that the server named always holds for the call that got it.
    *
    * - `one-call`: failures of one call
-   * - `several-calls`: failures of several calls, without a success among the attempts that began since the first of
+   * - `several-calls`: failures of `pacing.provenBy` calls, without a success among the attempts that began since the first of
    *   them. Attempts in flight count as not failed. One call is enough when its connect or first-token limit passed
    *   in silence and no other attempt there made progress meanwhile.
    *
@@ -64,8 +64,8 @@ export interface CooldownRule {
    */
   readonly byWords?: Duration.Duration | undefined
   /**
-   * Length of the first cooldown where a target of the scope has answered within the last hour. The next one has the
-   * length of `initial`. Default: `initial`.
+   * Length of the first cooldown where a target of the scope has answered within `pacing.trustedFor`. The next one has
+   * the length of `initial`. Default: `initial`.
    */
   readonly trusted?: Duration.Duration | undefined
 }
@@ -204,6 +204,7 @@ export interface RecoveryPolicy<Class extends string = DefaultClass> {
   /** Texts that replace content which cannot be sent to a model. Default: `Wording.defaults`, in English. */
   readonly wording?: Wording | undefined
   readonly limits: Limits
+  readonly pacing: Pacing
   /** Time between two `CallStillWaiting` events of a call that waits. Default: none are published. */
   readonly heartbeat?: Duration.Duration | undefined
 }
@@ -235,4 +236,37 @@ export interface Limits {
 export interface SlowStream {
   readonly charactersPerSecond: number
   readonly over: Duration.Duration
+}
+
+/**
+ * How the calls of a chain share targets that fail. The values of the shipped policies are measured: `docs/load.md` has
+ * the situation that each is for.
+ */
+export interface Pacing {
+  /**
+   * Time for which an answer shows that its target works. Calls without retry budget wait that long for the next one.
+   * 20 seconds in the shipped policies.
+   */
+  readonly worksFor: Duration.Duration
+  /** Time that a call takes at least before it fails for an empty retry budget while no target answers. 15 seconds. */
+  readonly hopesFor: Duration.Duration
+  /** Time between two calls that go on without a token of the retry budget while a target answers. 2 seconds. */
+  readonly releaseEvery: Duration.Duration
+  /** Successes that are kept for waiting calls whose targets are out. 10. */
+  readonly savedSuccesses: number
+  /** Shortest wait for a cooldown once a call has waited `maxAttempts` times, so that it ends. 1 second. */
+  readonly leastWait: Duration.Duration
+  /** Mean time after which a waiting call looks again whether it may go on. 1 second. */
+  readonly lookEvery: Duration.Duration
+  /** Calls that must fail before a cooldown with the proof `several-calls` opens. 2. */
+  readonly provenBy: number
+  /**
+   * Consecutive failures after which a target is no alternative to another one, as long as the last is younger than
+   * `worksFor`. 3.
+   */
+  readonly downAfter: number
+  /** Time for which an answer shows that a key is valid: see `CooldownRule.trusted`. 1 hour. */
+  readonly trustedFor: Duration.Duration
+  /** Time after the end of a cooldown until the next one has its first length again. 24 hours, as in OpenClaw. */
+  readonly forgetAfter: Duration.Duration
 }

@@ -61,6 +61,18 @@ export const interactive: RecoveryPolicy = {
     idleReasoning: Duration.seconds(180),
     total: Duration.minutes(10),
     slow: undefined
+  },
+  pacing: {
+    worksFor: Duration.seconds(20),
+    hopesFor: Duration.seconds(15),
+    releaseEvery: Duration.seconds(2),
+    savedSuccesses: 10,
+    leastWait: Duration.seconds(1),
+    lookEvery: Duration.seconds(1),
+    provenBy: 2,
+    downAfter: 3,
+    trustedFor: Duration.hours(1),
+    forgetAfter: Duration.hours(24)
   }
 }
 

@@ -1,96 +1,31 @@
 /**
- * Updates the counts of a call when an attempt is sent, and takes them back when it was not sent after all. Part of
- * `CallState`. Pure.
+ * The actions that send an attempt, and the state behind them. Part of `CallState`. Pure.
  */
+import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import { badCalls, badObjects } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
-import type { Action, CallState, Cut, Failed, Sent } from "./CallModel.ts"
-import { isSweep } from "./CallModel.ts"
+import * as Nudge from "../../recovery/Nudge.ts"
+import { isAnew, isContinuing, isSeen } from "./Answer.ts"
+import { isFree } from "./CallLimits.ts"
+import type { Action, CallState, Sent, Snapshot, Step } from "./CallModel.ts"
+import { wasCut } from "./CallModel.ts"
+import type { Cooldown } from "./Cooldown.ts"
+import * as Cool from "./Cooldown.ts"
+import type { RecoveryPolicy } from "./RecoveryPolicy.ts"
+import { rowOf } from "./RecoveryPolicy.ts"
 
-/** Returns the state after sending an attempt to `target` with a delay of `delay` milliseconds. */
-export const sent = (state: CallState, target: TargetRef, delay: number): CallState => {
-  const { ledger, left } = state
-  const tries = state.tries.get(target.id)
-  return {
-    ...state,
-    phase: "attempting",
-    target,
-    lastResort: false,
-    isReleased: state.phase === "queued",
-    ledger: {
-      ...ledger,
-      attempts: ledger.attempts + 1,
-      sweeps: ledger.sweeps + (isSweep(state, target) ? 1 : 0),
-      switches: ledger.switches + (left === undefined || left.id === target.id ? 0 : 1),
-      spent: ledger.spent + delay
-    },
-    tries: new Map(state.tries).set(target.id, {
-      count: (tries?.count ?? 0) + 1,
-      released: tries?.released ?? 0,
-      delay: tries === undefined ? undefined : delay,
-      failure: tries?.failure,
-      firstFailedAt: tries?.firstFailedAt,
-      classes: tries?.classes ?? noClasses,
-      notBefore: tries?.notBefore,
-      backAt: tries?.backAt
-    })
-  }
-}
-
-const noClasses: ReadonlyMap<string, number> = new Map()
-
-/**
- * Returns the state after an attempt was really sent. If it began the answer again, the earlier text is void. A cut
- * answer stays until another one replaces it, because a repeat with a raised limit may fail.
- */
-export const begun = (state: CallState, event: Failed | Cut): CallState => {
-  const hasCut = state.cut && state.raise !== undefined
-  const isOpen = event._tag === "Failed" && hasCut && event.commit !== "text"
-  if (!state.anew || isOpen) return state
-  const isKept = event._tag === "Cut"
-  const { cut, hasText } = state
-  return {
-    ...state,
-    anew: false,
-    seen: false,
-    partial: false,
-    cut: cut && isKept,
-    hasText: hasText && isKept
-  }
-}
-
-/** Returns the state without the attempt that was not sent. A delay that was `waited` still counts. */
-export const unsent = (state: CallState, waited: boolean): CallState => {
-  const { ledger, left } = state
-  const id = state.target?.id ?? ""
-  const tries = state.tries.get(id)
-  const isSwitch = left !== undefined && left.id !== id
-  const count = (tries?.count ?? 1) - 1
-  const others = new Map(state.tries)
-  if (tries === undefined || (count === 0 && tries.failure === undefined)) others.delete(id)
-  else others.set(id, { ...tries, count })
-  const before = { ...state, tries: others }
-  return {
-    ...state,
-    target: left,
-    ledger: {
-      ...ledger,
-      attempts: ledger.attempts - 1,
-      sweeps: ledger.sweeps - (state.target !== undefined && isSweep(before, state.target) ? 1 : 0),
-      switches: ledger.switches - (isSwitch ? 1 : 0),
-      spent: ledger.spent - (waited ? 0 : (tries?.delay ?? 0))
-    },
-    tries: others
-  }
-}
+type Policy = RecoveryPolicy<string>
 
 /** An action that sends an attempt. */
 export type Sending = Extract<Action, { readonly probe: boolean }>
 
 export const isSending = (action: Action): action is Sending => "probe" in action
 
-/** True when the action keeps the call at `target`. */
-export const staysAt = (action: Action, target: TargetRef | undefined): boolean =>
-  "target" in action && action.target.id === target?.id
+/** The state with an attempt in flight, or about to be sent. */
+export const sent = (state: CallState, target: TargetRef, delay: number, lastResort = false): CallState => ({
+  ...state,
+  doing: { _tag: "Attempt", target, delay, isReleased: state.doing._tag === "Queue", lastResort }
+})
 
 /** One more attempt at once where the call is. */
 export const atOnce = (target: TargetRef): Sent => ({
@@ -101,3 +36,54 @@ export const atOnce = (target: TargetRef): Sent => ({
   lastResort: false,
   isFree: false
 })
+
+/** Sends an attempt: a repeat, a switch, or a continuation of the answer so far. */
+export const send = (
+  policy: Policy,
+  state: CallState,
+  target: TargetRef,
+  delay: number,
+  cooldown: Cooldown | undefined,
+  snapshot: Snapshot,
+  lastResort = false
+): readonly [Extract<Action, { readonly _tag: "Attempt" | "Switch" | "Continue" }>, CallState] => {
+  const { answer, made } = state
+  const { left: from, failure } = made
+  const row = failure === undefined ? undefined : rowOf(policy, failure)
+  const rewind = isAnew(answer) && isSeen(answer) && state.call.rewindable
+  const next = sent(state, target, delay, lastResort)
+  const at = snapshot.now + delay
+  const probe = Cool.outOf(snapshot.cooldowns, target, at) !== undefined
+  const common: Sent = { target, delay, cooldown, probe, lastResort, isFree: isFree(state, target, at) }
+  if (from === undefined) return [{ _tag: "Attempt", ...common, rewind, nudge: undefined }, next]
+  const attempt = made.attempts + 1
+  if (isContinuing(answer)) {
+    // An answer that the limit cut has no failure.
+    const cause = wasCut(state) ? undefined : failure
+    const { cut, interrupted } = policy.nudges
+    const asks = cause === undefined ? cut : (betterSample(policy, cause) ?? interrupted)
+    const nudge = Nudge.textOf(asks, cause, attempt)
+    return [
+      { _tag: "Continue", from, failure: cause, ...common, rewind: false, nudge, raisedTo: undefined },
+      next
+    ]
+  }
+  const asks = row?.nudge ?? (failure === undefined ? undefined : betterSample(policy, failure))
+  const nudge = asks === undefined ? undefined : Nudge.textOf(asks, failure, attempt)
+  return from.id === target.id || failure === undefined
+    ? [{ _tag: "Attempt", ...common, rewind, nudge }, next]
+    : [{ _tag: "Switch", from, failure, ...common, rewind, nudge }, next]
+}
+
+/** Sends an attempt at once that may pass the target's open circuit. */
+export const sendAsLastResort = (
+  policy: Policy,
+  state: CallState,
+  target: TargetRef,
+  cooldown: Cooldown | undefined,
+  snapshot: Snapshot
+): Step => send(policy, state, target, 0, cooldown, snapshot, true)
+
+/** The nudge that asks for a better sample, after a bad one. */
+const betterSample = ({ nudges }: Policy, { evidence: { rule } }: ProviderFailure): Nudge.Nudge | undefined =>
+  badCalls.has(rule) ? nudges.wrongCall : badObjects.has(rule) ? nudges.wrongObject : undefined

@@ -1,10 +1,14 @@
-/** Each rule of `Choice` by itself: targets that may be asked, waits, cooldowns and queues. */
+/** Which targets a call may ask, when, and why not earlier; each rule by itself. */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration } from "effect"
+import { Duration, HashMap } from "effect"
 import { RecoveryPolicy } from "@outlast/agent"
 import * as CallState from "#agent/failover/decide/CallState"
-import * as Choice from "#agent/failover/decide/Choice"
+import { timeLeft } from "#agent/failover/decide/CallLimits"
+import * as Log from "#agent/failover/decide/CallLog"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
+import * as Delays from "#agent/failover/decide/Delays"
+import { cooldownFor } from "#agent/failover/decide/NextCooldown"
+import * as Openings from "#agent/failover/decide/Openings"
 import { ProviderFailure } from "#agent/failure/reasons/ProviderFailure"
 import { failureOf } from "./chainSupport.ts"
 
@@ -40,10 +44,10 @@ const cooling = (
     Cooldown.empty
   )
 
-type Tries = typeof CallState.initial.tries extends ReadonlyMap<string, infer T> ? T : never
-type Refused = typeof CallState.initial.refused extends ReadonlyMap<string, infer T> ? T : never
+type Tries = Log.Tries
+type Refused = Log.Refused
 
-const none: Tries = { count: 0, delay: undefined, failure: undefined, classes: new Map(), released: 0 }
+const none: Tries = { count: 0, before: 0, delay: undefined, failure: undefined, classes: new Map(), released: 0 }
 const tried = (target: CallState.TargetView, changes: Partial<Tries>): readonly [string, Tries] => [
   target.ref.id,
   { ...none, ...changes }
@@ -53,9 +57,21 @@ const refused = (
   target: CallState.TargetView,
   changes: Partial<Refused> = {}
 ): readonly [string, Refused] => [target.ref.id, { ...refusal, ...changes }]
-const state = (changes: Partial<CallState.CallState> = {}): CallState.CallState => ({
+/** The log of a call, its maps from pairs. */
+interface Changes extends Partial<Omit<Log.CallLog, "tries" | "refused">> {
+  readonly tries?: Iterable<readonly [string, Tries]>
+  readonly refused?: Iterable<readonly [string, Refused]>
+  readonly overflowed?: number | undefined
+}
+const state = ({ tries = [], refused = [], overflowed, ...made }: Changes = {}): CallState.CallState => ({
   ...CallState.initial,
-  ...changes
+  made: {
+    ...CallState.initial.made,
+    ...made,
+    tries: HashMap.fromIterable(tries),
+    refused: HashMap.fromIterable(refused)
+  },
+  mended: { ...CallState.initial.mended, overflowed }
 })
 
 type Policy = RecoveryPolicy.RecoveryPolicy<string>
@@ -72,8 +88,15 @@ const row = (changes: Partial<RecoveryPolicy.Row>): RecoveryPolicy.Row => ({
 })
 
 const idsOf = (targets: ReadonlyArray<CallState.TargetView>) => targets.map(({ ref }) => ref.id)
+/** The targets that are ready, one by one. */
+const ready = (of: Policy, call: CallState.CallState, at: CallState.Snapshot, cooldowns?: Cooldown.Cooldowns) => {
+  const find = Openings.ready(of, call, at, cooldowns)
+  const found = at.targets.filter((target) => find((one) => one === target) !== undefined)
+  assert.strictEqual(Openings.first(find), found[0])
+  return found
+}
 const readyIds = (of: Policy, call: CallState.CallState, cooldowns = Cooldown.empty) =>
-  idsOf(Choice.ready(of, call, snapshot(), cooldowns))
+  idsOf(ready(of, call, snapshot(), cooldowns))
 
 describe("targets that can be asked", () => {
   it("are not those that cool, unless they may be probed", () => {
@@ -93,7 +116,7 @@ describe("targets that can be asked", () => {
     })
     const all = snapshot({ targets: [a, b, c] })
     const readyOf = (of: Policy, among: CallState.Snapshot) =>
-      idsOf(Choice.ready(of, state(), among, cooldowns))
+      idsOf(ready(of, state(), among, cooldowns))
     assert.deepStrictEqual(readyOf(strict, all), idsOf([b, c]))
     assert.deepStrictEqual(readyOf(strict, snapshot({ targets: [c, b, a] })), idsOf([c, b]))
     assert.deepStrictEqual(readyOf(strict, all), idsOf([b, c]))
@@ -104,8 +127,8 @@ describe("targets that can be asked", () => {
   it("are not those that refused the call or named a wait, until that time", () => {
     const call = (until: number) =>
       state({
-        refused: new Map([refused(a, { until })]),
-        tries: new Map([tried(b, { backAt: until })])
+        refused: [refused(a, { until })],
+        tries: [tried(b, { backAt: until })]
       })
     assert.deepStrictEqual(readyIds(policy, call(now + 1)), idsOf([c]))
     assert.deepStrictEqual(readyIds(policy, call(now)), idsOf([a, b, c]))
@@ -113,26 +136,26 @@ describe("targets that can be asked", () => {
 
   it("are not those whose attempts are used up, by class or together", () => {
     const call = state({
-      tries: new Map([
+      tries: [
         tried(a, { count: 3, failure: limited, classes: new Map([["RateLimit", 1]]) }),
         tried(b, { count: 2, failure: limited, classes: new Map([["RateLimit", 2]]) }),
         tried(c, { count: 9 })
-      ])
+      ]
     })
     const shared = rowWith("RateLimit", { attempts: 3, pool: "shared" })
     const own = rowWith("RateLimit", { attempts: 2, pool: "own" })
     assert.deepStrictEqual(readyIds(shared, call), idsOf([b, c]))
     assert.deepStrictEqual(readyIds(own, call), idsOf([a, c]))
-    const released = state({ tries: new Map([tried(a, { count: 3, failure: limited, released: 1 })]) })
+    const released = state({ tries: [tried(a, { count: 3, failure: limited, released: 1 })] })
     assert.deepStrictEqual(readyIds(shared, released), idsOf([a, b, c]))
-    const other = state({ tries: new Map([tried(a, { count: 5, failure: limited })]) })
+    const other = state({ tries: [tried(a, { count: 5, failure: limited })] })
     assert.deepStrictEqual(readyIds(own, other), idsOf([a, b, c]))
   })
 
   it("are not those whose failure forbids a repeat", () => {
     const after = (shouldRetry: boolean | undefined) => {
       const failure = new ProviderFailure({ ...broken, evidence: { ...broken.evidence, shouldRetry } })
-      return readyIds(policy, state({ tries: new Map([tried(a, { count: 1, failure })]) }))
+      return readyIds(policy, state({ tries: [tried(a, { count: 1, failure })] }))
     }
     assert.deepStrictEqual(after(false), idsOf([b, c]))
     assert.deepStrictEqual(after(true), idsOf([a, b, c]))
@@ -142,7 +165,7 @@ describe("targets that can be asked", () => {
   it("are those whose failure forbids a repeat but names a wait, behind that wait", () => {
     const failure = new ProviderFailure({ ...broken, evidence: { ...broken.evidence, shouldRetry: false } })
     const after = (backAt: number) =>
-      readyIds(policy, state({ tries: new Map([tried(a, { count: 1, failure, backAt })]) }))
+      readyIds(policy, state({ tries: [tried(a, { count: 1, failure, backAt })] }))
     assert.deepStrictEqual(after(1_000_000), idsOf([b, c]))
     assert.deepStrictEqual(after(0), idsOf([a, b, c]))
   })
@@ -151,9 +174,9 @@ describe("targets that can be asked", () => {
     const targets = [view("A", "m1", { contextWindow: 100 }), view("B", "m2", { contextWindow: 101 }), c]
     const ask = (overflowed: number | undefined) =>
       idsOf(
-        Choice.ready(
+        ready(
           policy,
-          state({ overflowed, refused: new Map([refused(b)]) }),
+          state({ overflowed, refused: [refused(b)] }),
           snapshot({ targets }),
           cooling()
         )
@@ -164,19 +187,12 @@ describe("targets that can be asked", () => {
   })
 })
 
-describe("targets that were not asked yet", () => {
-  it("are the others", () => {
-    const call = state({ tries: new Map([tried(a, { count: 1 })]) })
-    assert.deepStrictEqual(Choice.unasked(call, [a, b, c]), [b, c])
-  })
-})
-
 describe("a target whose attempts are used up", () => {
   const later = 30_000
   const spent = (changes: Partial<Tries> = {}) =>
-    state({ tries: new Map([tried(a, { count: 5, failure: broken, firstFailedAt: 500, ...changes })]) })
+    state({ tries: [tried(a, { count: 5, failure: broken, firstFailedAt: 500, ...changes })] })
   const isReady = (answeredAt: number, of = policy, call = spent()) =>
-    Choice.ready(
+    ready(
       of,
       call,
       snapshot({ now: later, targets: [a], answered: new Map([[a.ref.id, answeredAt]]) }),
@@ -190,7 +206,7 @@ describe("a target whose attempts are used up", () => {
     assert.isTrue(isReady(later, policy, spent({ firstFailedAt: later })))
     assert.isFalse(isReady(later - 1, policy, spent({ firstFailedAt: later })))
     assert.isFalse(
-      idsOf(Choice.ready(policy, spent(), snapshot({ targets: [a] }), Cooldown.empty)).length > 0
+      idsOf(ready(policy, spent(), snapshot({ targets: [a] }), Cooldown.empty)).length > 0
     )
   })
 
@@ -210,7 +226,7 @@ describe("a target whose attempts are used up", () => {
   it("is worth waiting for while it answers other calls", () => {
     const cooldowns = cooling([a, later + 1_000, broken])
     const soonest = (answeredAt: number) =>
-      Choice.soonest(
+      Openings.soonest(
         policy,
         spent(),
         snapshot({ now: later, targets: [a], cooldowns, answered: new Map([[a.ref.id, answeredAt]]) }),
@@ -230,7 +246,7 @@ describe("the next target of a row", () => {
 
   it("is any one, another model, another format, or a named model", () => {
     const allowed = (to: RecoveryPolicy.Row["to"]) =>
-      idsOf(chain.targets.filter((target) => Choice.matches(to, a.ref, target, chain, broken)))
+      idsOf(chain.targets.filter((target) => Openings.matches(to, a.ref, target, chain, broken)))
     assert.deepStrictEqual(allowed("next"), idsOf([a, b, c, google, proxy]))
     assert.deepStrictEqual(allowed("other-model"), idsOf([c, google, proxy]))
     assert.deepStrictEqual(allowed("other-dialect"), idsOf([google]))
@@ -239,50 +255,57 @@ describe("the next target of a row", () => {
 
   it("is compared by the provider when the last target has left the chain", () => {
     const gone = view("X", "m9").ref
-    assert.isFalse(Choice.matches("other-dialect", gone, b, chain, broken))
-    assert.isTrue(Choice.matches("other-dialect", gone, google, chain, broken))
+    assert.isFalse(Openings.matches("other-dialect", gone, b, chain, broken))
+    assert.isTrue(Openings.matches("other-dialect", gone, google, chain, broken))
   })
 
   it("is limited only after a failure, and never excludes the target that was left", () => {
     const of = rowWith("ServerError", { to: "other-model" })
-    const after = (changes: Partial<CallState.CallState>) =>
-      idsOf([a, b, c].filter((target) => Choice.mayGoTo(of, state(changes), target, chain)))
-    assert.deepStrictEqual(after({ left: a.ref, lastFailure: broken }), idsOf([a, c]))
+    const after = (changes: Changes) =>
+      idsOf([a, b, c].filter((target) => Openings.mayGoTo(of, state(changes), target, chain)))
+    assert.deepStrictEqual(after({ left: a.ref, failure: broken }), idsOf([a, c]))
     assert.deepStrictEqual(after({ left: a.ref }), idsOf([a, b, c]))
-    assert.deepStrictEqual(after({ lastFailure: broken }), idsOf([a, b, c]))
+    assert.deepStrictEqual(after({ failure: broken }), idsOf([a, b, c]))
   })
 
   it("counts the targets that failed with a class", () => {
     const classes = new Map([["ServerError", 1]])
-    const call = state({ tries: new Map([tried(a, { classes }), tried(b, { classes }), tried(c, {})]) })
-    assert.strictEqual(Choice.failedTargets(call, "ServerError"), 2)
+    const call = state({ tries: [tried(a, { classes }), tried(b, { classes }), tried(c, {})] })
+    assert.strictEqual(Log.failedTargets(call, "ServerError"), 2)
   })
 })
 
-describe("attempts that count here", () => {
-  const call = state({
-    target: a.ref,
-    tries: new Map([tried(a, { count: 3, delay: 70, released: 1, classes: new Map([["ServerError", 2]]) })])
-  })
-  const streaks = new Map([[a.ref.id, { failures: 7, delay: 90 }]])
-  const used = (of: Policy, pool: RecoveryPolicy.Row["pool"], by = call) =>
-    Choice.usedHere(of, row({ pool }), by, broken, snapshot({ streaks }))
-
-  it("are those of the call, by class or together", () => {
-    assert.deepStrictEqual(used(policy, "shared"), { used: 3, released: 1, delay: 70 })
-    assert.deepStrictEqual(used(policy, "own"), { used: 2, released: 1, delay: 70 })
-    assert.deepStrictEqual(used(policy, "own", state()), { used: 0, released: 0, delay: undefined })
-    assert.deepStrictEqual(used(policy, "shared", state()), { used: 0, released: 0, delay: undefined })
-  })
-
-  it("are the failures of all calls since a success, with counters by target", () => {
-    const byTarget = policyOf({ counters: "target" })
-    assert.deepStrictEqual(used(byTarget, "shared"), { used: 7, released: 0, delay: 90 })
-    assert.deepStrictEqual(used(byTarget, "shared", state({ target: b.ref })), {
-      used: 0,
-      released: 0,
-      delay: undefined
+describe("the delay before a repeat", () => {
+  const call = (target = a) =>
+    state({
+      tries: [tried(target, { count: 3, released: 1, failure: broken, classes: new Map([["ServerError", 2]]) })]
     })
+  const streaks = new Map([[a.ref.id, { failures: 5, delay: 90 }]])
+  const exact = RecoveryPolicy.withoutJitter(policy)
+  const delay = (of: Policy, pool: RecoveryPolicy.Row["pool"], attempts = 9, by = call()) =>
+    Delays.beforeRepeat(
+      of,
+      { ...exact.rows["ServerError"]!, pool, attempts }, // the row exists
+      by,
+      a.ref,
+      broken,
+      snapshot({ streaks }),
+      0
+    )
+
+  it("grows with the attempts of the call, by class or together", () => {
+    assert.deepStrictEqual([delay(exact, "shared"), delay(exact, "own")], [4_000, 2_000])
+  })
+
+  it("is none once they are used up, of which those do not count that waited for the retry budget", () => {
+    assert.deepStrictEqual([delay(exact, "shared", 3), delay(exact, "shared", 2)], [4_000, undefined])
+    assert.deepStrictEqual([delay(exact, "own", 2), delay(exact, "own", 1)], [2_000, undefined])
+  })
+
+  it("grows with the failures of all calls since a success, with counters by target", () => {
+    const byTarget: Policy = { ...exact, counters: "target" }
+    assert.strictEqual(delay(byTarget, "shared"), 16_000)
+    assert.isUndefined(delay(byTarget, "shared", 5))
   })
 })
 
@@ -307,7 +330,8 @@ describe("the cooldown that a failure opens", () => {
       tokens: 0,
       ...(isProven === undefined ? {} : { isProven })
     }
-    const cooldown = Choice.cooldownFor(
+    const cooldown = cooldownFor(
+      policy,
       row({ cooldown: { ...rule, ...changes }, worthWaiting: false, ...rest }),
       failed,
       a.ref,
@@ -373,22 +397,22 @@ describe("the target that is back first", () => {
     call = state(),
     isMeant: (of: CallState.TargetView) => boolean = () => true
   ) => {
-    const found = Choice.soonest(policy, call, snapshot({ cooldowns }), isMeant)
+    const found = Openings.soonest(policy, call, snapshot({ cooldowns }), isMeant)
     return found === undefined ? undefined : [found.target.id, found.until, found.refused]
   }
 
   it("is the earliest of cooldowns, refusals and named waits, the first in order of a tie", () => {
     assert.deepStrictEqual(first(cooling([a, 5_000], [b, 4_000], [c, 4_000])), [b.ref.id, 4_000, false])
-    const call = state({ refused: new Map([refused(c, { until: 3_500 })]) })
+    const call = state({ refused: [refused(c, { until: 3_500 })] })
     assert.deepStrictEqual(first(cooling([a, 5_000], [b, 4_000]), call), [c.ref.id, 3_500, true])
-    const waited = state({ tries: new Map([tried(c, { failure: limited, backAt: 3_000 })]) })
+    const waited = state({ tries: [tried(c, { failure: limited, backAt: 3_000 })] })
     assert.deepStrictEqual(first(cooling([a, 5_000]), waited), [c.ref.id, 3_000, false])
   })
 
   it("counts the longest of what keeps a target out", () => {
     const call = state({
-      refused: new Map([refused(a, { until: 3_000 })]),
-      tries: new Map([tried(a, { failure: limited, backAt: 2_000 })])
+      refused: [refused(a, { until: 3_000 })],
+      tries: [tried(a, { failure: limited, backAt: 2_000 })]
     })
     assert.deepStrictEqual(first(cooling([a, 5_000]), call), [a.ref.id, 5_000, false])
     assert.deepStrictEqual(first(cooling([a, 2_500]), call), [a.ref.id, 3_000, true])
@@ -398,19 +422,19 @@ describe("the target that is back first", () => {
     assert.isUndefined(first(cooling([a, Infinity])))
     assert.isUndefined(first(cooling([a, 2_000]), state(), (target) => target !== a))
     const over = state({
-      refused: new Map([refused(b, { until: now })]),
-      tries: new Map([tried(c, { failure: limited, backAt: now })])
+      refused: [refused(b, { until: now })],
+      tries: [tried(c, { failure: limited, backAt: now })]
     })
     assert.isUndefined(first(Cooldown.empty, over))
-    assert.isUndefined(first(Cooldown.empty, state({ tries: new Map([tried(c, { failure: limited })]) })))
+    assert.isUndefined(first(Cooldown.empty, state({ tries: [tried(c, { failure: limited })] })))
   })
 })
 
 describe("the last resort", () => {
-  const call = (changes: Partial<Refused> = {}, more: Partial<CallState.CallState> = {}) =>
-    state({ refused: new Map([refused(a, changes)]), ...more })
+  const call = (changes: Partial<Refused> = {}, more: Changes = {}) =>
+    state({ refused: [refused(a, changes)], ...more })
   const resort = (of: Policy, by: CallState.CallState, cooldowns = Cooldown.empty) =>
-    Choice.lastResort(of, by, snapshot({ cooldowns }))?.id
+    Openings.lastResort(of, by, snapshot({ cooldowns }))?.id
 
   it("is a target whose open circuit may let the call pass", () => {
     assert.strictEqual(resort(policy, call()), a.ref.id)
@@ -419,11 +443,11 @@ describe("the last resort", () => {
     assert.isUndefined(resort(policy, call({ mayResort: false })))
     assert.isUndefined(resort(policy, call({ until: now })))
     assert.isUndefined(resort(policy, call(), cooling([a, 2_000])))
-    assert.isUndefined(resort(policy, call({}, { tries: new Map([tried(a, { backAt: 2_000 })]) })))
+    assert.isUndefined(resort(policy, call({}, { tries: [tried(a, { backAt: 2_000 })] })))
   })
 
   it("is wanted for targets that a circuit refused, unless the call fails when all are out", () => {
-    const wanted = (of: Policy, by: CallState.CallState) => Choice.isRefusedByCircuit(of, by, a.ref)
+    const wanted = (of: Policy, by: CallState.CallState) => Openings.isRefusedByCircuit(of, by, a.ref)
     assert.isTrue(wanted(policy, call()))
     assert.isFalse(wanted(policy, call({ byCircuit: false })))
     assert.isFalse(wanted(policy, state()))
@@ -440,10 +464,10 @@ describe("the time in the queue of a target's limits", () => {
     whenAllOut: "wait"
   })
   const queue = (of: Policy, cooldowns: Cooldown.Cooldowns, deadline = Infinity, spent = 0) =>
-    Choice.queueTime(
+    Openings.queueTime(
       of,
-      state({ ledger: { ...CallState.initial.ledger, spent } }),
-      { now, deadline, targets: [a, b], cooldowns },
+      timeLeft(of, state({ spent }), { now, deadline }),
+      { now, targets: [a, b], cooldowns },
       a.ref
     )
   const alone = cooling([b, 5_000])
@@ -466,7 +490,7 @@ describe("the error when all targets are out", () => {
   it("has each failure with its wait, and the soonest one that is worth waiting for", () => {
     const of = rowWith("ServerError", { worthWaiting: false })
     const cooldowns = cooling([a, 5_000], [b, 2_000, broken], [c, Infinity])
-    const error = Choice.allOut(of, state(), snapshot({ cooldowns }))
+    const error = Openings.allOut(of, state(), snapshot({ cooldowns }))
     assert.deepStrictEqual(
       error.targets.map(({ target, availableIn }) => [
         target.id,
@@ -482,8 +506,8 @@ describe("the error when all targets are out", () => {
   })
 
   it("has no soonest time without one, and the failure of a target that is not out", () => {
-    const call = state({ tries: new Map([tried(b, { failure: broken })]) })
-    const error = Choice.allOut(policy, call, snapshot({ cooldowns: cooling([c, Infinity]) }))
+    const call = state({ tries: [tried(b, { failure: broken })] })
+    const error = Openings.allOut(policy, call, snapshot({ cooldowns: cooling([c, Infinity]) }))
     assert.deepStrictEqual(
       error.targets.map(({ target }) => target.id),
       [b.ref.id, c.ref.id]

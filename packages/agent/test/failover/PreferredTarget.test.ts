@@ -3,8 +3,8 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as CallState from "#agent/failover/decide/CallState"
-import * as Choice from "#agent/failover/decide/Choice"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
+import * as Openings from "#agent/failover/decide/Openings"
 import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
 import { failed } from "./callWorld.ts"
 
@@ -56,7 +56,8 @@ const preferred = (
     answered: new Map(answered.map(({ ref }) => [ref.id, now])),
     streaks: new Map(failing.map(({ ref }) => [ref.id, { failures: 1, delay: undefined }]))
   }
-  return Choice.preferred(targets, { ...CallState.initial, left: left?.ref }, snapshot, cooldowns)
+  const made = { ...CallState.initial.made, left: left?.ref }
+  return Openings.preferred((is) => targets.find(is), { ...CallState.initial, made }, snapshot)
 }
 
 describe("the preferred target among several keys", () => {

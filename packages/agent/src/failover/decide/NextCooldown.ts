@@ -1,0 +1,65 @@
+/**
+ * The cooldown that a failure opens, and its length. Part of `CallState`. Pure.
+ */
+import { Duration } from "effect"
+import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
+import type { Failed, Snapshot, Streak } from "./CallModel.ts"
+import type { Cooldown } from "./Cooldown.ts"
+import * as Cool from "./Cooldown.ts"
+import type { Pacing, RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
+
+/** True when the server named a wait that all calls must respect. */
+export const isNotBefore = (row: Row, { retryAfter }: ProviderFailure): boolean =>
+  row.cooldown?.retryAfter === "not-before" && retryAfter !== undefined
+
+const isDown = ({ downAfter, worksFor }: Pacing, streak: Streak | undefined, now: number): boolean =>
+  streak !== undefined &&
+  streak.failures >= downAfter &&
+  now - (streak.at ?? -Infinity) < Duration.toMillis(worksFor)
+
+/**
+ * Returns the cooldown to open when the call leaves the target. A rule with `proof: "several-calls"` needs that proof
+ * even when the server named the wait: a server that sheds load names a wait to one call while it answers others. A
+ * cooldown that covers every target of the chain, or the last one that is left, opens only for a wait that the server
+ * named. The next call may as well try then. A target that is down (`pacing.downAfter`) does not count as left.
+ */
+export const cooldownFor = (
+  { pacing }: RecoveryPolicy<string>,
+  { cooldown: rule, worthWaiting }: Row,
+  { failure, isProven = false }: Failed,
+  target: TargetRef,
+  { now, cooldowns, targets, streaks, answered }: Snapshot
+): Cooldown | undefined => {
+  if (rule === undefined || Cool.isOpen(cooldowns, rule.scope, target, now)) return undefined
+  const { retryAfter } = failure
+  const isNone = retryAfter === undefined || (Duration.isZero(retryAfter) && rule.retryAfter !== "not-before")
+  const named = isNone || rule.retryAfter === "ignored" ? undefined : Duration.toMillis(retryAfter)
+  const coversAll = targets.every(({ ref }) => Cool.covers(rule.scope, target, ref))
+  const needsProof = rule.proof === "several-calls"
+  if (needsProof && !isProven) return undefined
+  // The last key that was refused stays out all the same: no request there helps any call.
+  const isLast =
+    (needsProof || worthWaiting) &&
+    // From the end: calls leave the targets in their order, so the last ones are ready longest.
+    targets.findLast(
+      ({ ref }) =>
+        !Cool.covers(rule.scope, target, ref) &&
+        Cool.outOf(cooldowns, ref, now) === undefined &&
+        !isDown(pacing, streaks.get(ref.id), now)
+    ) === undefined
+  const mayGuess = !coversAll && !isLast
+  if (named === undefined && !mayGuess) return undefined
+  const isTrusted =
+    rule.trusted !== undefined &&
+    targets.some(
+      ({ ref }) =>
+        Cool.covers(rule.scope, target, ref) &&
+        now - (answered.get(ref.id) ?? -Infinity) < Duration.toMillis(pacing.trustedFor)
+    )
+  const before = Cool.streakOf(cooldowns, rule.scope, target, now, Duration.toMillis(pacing.forgetAfter))
+  const guess = mayGuess ? Cool.length(rule, before, named, isTrusted) : 0
+  const isNamed = named !== undefined && (rule.retryAfter === "not-before" || named >= guess)
+  const length = isNamed ? named : guess
+  return { scope: rule.scope, target, until: now + length, failure, named: isNamed, streak: before + 1 }
+}
