@@ -97,7 +97,6 @@ export const withSettings = (settings: Settings): RecoveryPolicy<Class> => {
     counters: "target",
     maxCompactions: 1,
     circuits: circuitsFor(settings),
-    breaker: "inside",
     probe: false,
     retryBudget: false,
     sharedBackoff: false,

@@ -51,10 +51,10 @@ export class CallAdmission {
     this.#waits = waits
   }
 
-  /** Asks for everything that the attempt needs. A permit that is still held is kept. */
+  /** Asks for everything that the attempt needs. */
   enter(asking: Asking): true | Answer {
     const { admission } = this.#context.chain
-    if (admission === undefined || this.#permit !== undefined) return this.#take(asking)
+    if (admission === undefined) return this.#take(asking)
     return admission.check === undefined
       ? this.#admit(asking, admission)
       : this.#checked(asking, admission, admission.check)
@@ -63,7 +63,7 @@ export class CallAdmission {
   /** The refusal that an attempt would get which is about to wait. */
   foresee(target: TargetRef): Answer {
     const { admission } = this.#context.chain
-    return admission === undefined || this.#permit !== undefined
+    return admission === undefined
       ? Effect.undefined
       : Effect.map(admission.foresee(target), (refused) =>
           refused === undefined ? undefined : this.#refusal(refused, false)

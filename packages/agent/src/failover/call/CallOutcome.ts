@@ -211,7 +211,7 @@ export class CallOutcome {
     chain.memory.failed(attempt.target.ref, failure, facts)
     const isProven = this.#landed(failure)
     this.#probe = undefined
-    if (chain.policy.breaker === "inside") this.#admission.settle(failure)
+    this.#admission.settle(failure)
     return { _tag: "Failed", failure, commit, isProven, ...more, ...spent }
   }
 

@@ -141,7 +141,6 @@ const checks: Options.Checks<RecoveryPolicy<string>> = {
   maxCompactions: required(Kind.countOrNone),
   compactionsPer: is.oneOf("call", "target"),
   circuits: required(Kind.orFalse(circuits)),
-  breaker: required(is.oneOf("inside", "outside")),
   probe: required(Kind.orFalse(probe)),
   retryBudget: required(Kind.orFalse(retryBudget)),
   whenAllOut: required(is.oneOf("wait", "probe", "fail")),

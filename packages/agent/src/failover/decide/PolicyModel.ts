@@ -167,11 +167,6 @@ export interface RecoveryPolicy<Class extends string = DefaultClass> {
   readonly compactionsPer?: "call" | "target" | undefined
   /** The circuits of endpoints and models; `false`: none. */
   readonly circuits: CircuitBreaker.Options | false
-  /**
-   * Outcomes that a circuit counts: `inside` counts each attempt, `outside` only the end of a series of attempts on
-   * one target.
-   */
-  readonly breaker: "inside" | "outside"
   /** Time before the end of a cooldown when one call may probe the target; `false`: never. */
   readonly probe: ProbeRule | false
   /** Share of all calls that may be retries; `false`: unlimited. */

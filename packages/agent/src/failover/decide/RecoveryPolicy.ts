@@ -43,7 +43,6 @@ export const interactive: RecoveryPolicy = {
   counters: "call",
   maxCompactions: 2,
   circuits,
-  breaker: "inside",
   probe: { share: 0.25, atMost: Duration.seconds(30) },
   retryBudget: { paidBy: "successes" },
   whenAllOut: "wait",
