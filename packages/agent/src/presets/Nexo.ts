@@ -35,7 +35,7 @@ import * as Vocabulary from "./Vocabulary.ts"
 
 /** Differences from the document, and how its gaps are filled. `outlast explain --preset` prints them. */
 export const deviations: ReadonlyArray<string> = [
-  'Retries are above the circuit, so each attempt passes through it. In the code the order is reversed.',
+  "Retries are above the circuit, so each attempt passes through it. In the code the order is reversed.",
   'Server errors and network failures count for a circuit. The document calls rate limits and similar failures "failures that don\'t warrant flipping the breaker". Here a rate limit never counts, and the others count only as consecutive failures. The code counts all of them.',
   '"Network blips" are retried, as in the document but not in the code. The document has no numbers for them; here they use those of server errors.',
   "The wait after a rate limit is the longer of the server's wait and the backoff, at most 60 s. A longer wait fails the call, and the failure says when to retry.",

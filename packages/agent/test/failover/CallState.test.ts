@@ -251,7 +251,7 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
     forAll(({ entries }) => {
       for (const entry of entries) {
         if (!unraises(entry) || entry.event._tag !== "Failed") continue
-        const named = OutputLimit.lowered(entry.event.failure) ?? 0
+        const named = OutputLimit.lowered(RecoveryPolicy.interactive.outputRoom, entry.event.failure) ?? 0
         const from = raiseOf(entry.before)?.from ?? assert.fail()
         assert.strictEqual(entry.after.mended.outputLimit, Math.max(from, named))
         assert.include(["Continue", "Deliver"], entry.action._tag)
@@ -359,7 +359,9 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
         if (out !== undefined && !("limit" in action)) assert.isTrue(probe)
         if (probe) assert.isTrue(out !== undefined || isOwn)
         if (out === undefined || mends) continue
-        const isLast = policy.whenAllOut === "probe" && !before.mended.tried.some(({ what, at }) => what === "probe" && at === target.id)
+        const isLast =
+          policy.whenAllOut === "probe" &&
+          !before.mended.tried.some(({ what, at }) => what === "probe" && at === target.id)
         const { probe: rule } = policy
         const isNear =
           rule !== false &&

@@ -35,10 +35,7 @@ const quiet = Duration.toMillis("1 day")
 
 const command = fc.record({
   at: fc.nat(2),
-  after: fc.oneof(
-    { weight: 19, arbitrary: fc.nat(20) },
-    { weight: 1, arbitrary: fc.constant(quiet) }
-  ),
+  after: fc.oneof({ weight: 19, arbitrary: fc.nat(20) }, { weight: 1, arbitrary: fc.constant(quiet) }),
   named: fc.constantFrom(true, false, false, false),
   what: fc.oneof(
     fc.record({
@@ -96,7 +93,11 @@ describe("cooldowns, compared with a model", () => {
               }
               const until = now + length
               const streak = Cooldown.streakOf(cooldowns, scope, here, now, quiet) + 1
-              cooldowns = Cooldown.open(cooldowns, { scope, target: here, until, failure, named, streak }, now)
+              cooldowns = Cooldown.open(
+                cooldowns,
+                { scope, target: here, until, failure, named, streak },
+                now
+              )
               break
             }
             case "succeed":

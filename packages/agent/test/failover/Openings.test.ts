@@ -47,7 +47,14 @@ const cooling = (
 type Tries = Log.Tries
 type Refused = Log.Refused
 
-const none: Tries = { count: 0, before: 0, delay: undefined, failure: undefined, classes: new Map(), released: 0 }
+const none: Tries = {
+  count: 0,
+  before: 0,
+  delay: undefined,
+  failure: undefined,
+  classes: new Map(),
+  released: 0
+}
 const tried = (target: CallState.TargetView, changes: Partial<Tries>): readonly [string, Tries] => [
   target.ref.id,
   { ...none, ...changes }
@@ -89,7 +96,12 @@ const row = (changes: Partial<RecoveryPolicy.Row>): RecoveryPolicy.Row => ({
 
 const idsOf = (targets: ReadonlyArray<CallState.TargetView>) => targets.map(({ ref }) => ref.id)
 /** The targets that are ready, one by one. */
-const ready = (of: Policy, call: CallState.CallState, at: CallState.Snapshot, cooldowns?: Cooldown.Cooldowns) => {
+const ready = (
+  of: Policy,
+  call: CallState.CallState,
+  at: CallState.Snapshot,
+  cooldowns?: Cooldown.Cooldowns
+) => {
   const find = Openings.ready(of, call, at, cooldowns)
   const found = at.targets.filter((target) => find((one) => one === target) !== undefined)
   assert.strictEqual(Openings.first(find), found[0])
@@ -115,8 +127,7 @@ describe("targets that can be asked", () => {
       probe: { ...RecoveryPolicy.interactive.probe, share: 0.5, atMost: Duration.minutes(1) }
     })
     const all = snapshot({ targets: [a, b, c] })
-    const readyOf = (of: Policy, among: CallState.Snapshot) =>
-      idsOf(ready(of, state(), among, cooldowns))
+    const readyOf = (of: Policy, among: CallState.Snapshot) => idsOf(ready(of, state(), among, cooldowns))
     assert.deepStrictEqual(readyOf(strict, all), idsOf([b, c]))
     assert.deepStrictEqual(readyOf(strict, snapshot({ targets: [c, b, a] })), idsOf([c, b]))
     assert.deepStrictEqual(readyOf(strict, all), idsOf([b, c]))
@@ -173,14 +184,7 @@ describe("targets that can be asked", () => {
   it("are not those whose window is too small, after an overflow", () => {
     const targets = [view("A", "m1", { contextWindow: 100 }), view("B", "m2", { contextWindow: 101 }), c]
     const ask = (overflowed: number | undefined) =>
-      idsOf(
-        ready(
-          policy,
-          state({ overflowed, refused: [refused(b)] }),
-          snapshot({ targets }),
-          cooling()
-        )
-      )
+      idsOf(ready(policy, state({ overflowed, refused: [refused(b)] }), snapshot({ targets }), cooling()))
     // The window of C is not known.
     assert.deepStrictEqual(ask(100), ["m2 B", "m2 C"])
     assert.deepStrictEqual(ask(undefined), ["m1 A", "m2 B", "m2 C"])
@@ -205,9 +209,7 @@ describe("a target whose attempts are used up", () => {
     assert.isFalse(isReady(10_000))
     assert.isTrue(isReady(later, policy, spent({ firstFailedAt: later })))
     assert.isFalse(isReady(later - 1, policy, spent({ firstFailedAt: later })))
-    assert.isFalse(
-      idsOf(ready(policy, spent(), snapshot({ targets: [a] }), Cooldown.empty)).length > 0
-    )
+    assert.isFalse(idsOf(ready(policy, spent(), snapshot({ targets: [a] }), Cooldown.empty)).length > 0)
   })
 
   it("may not be asked again when the server says so, or waiting is not worth it", () => {
@@ -278,7 +280,9 @@ describe("the next target of a row", () => {
 describe("the delay before a repeat", () => {
   const call = (target = a) =>
     state({
-      tries: [tried(target, { count: 3, released: 1, failure: broken, classes: new Map([["ServerError", 2]]) })]
+      tries: [
+        tried(target, { count: 3, released: 1, failure: broken, classes: new Map([["ServerError", 2]]) })
+      ]
     })
   const streaks = new Map([[a.ref.id, { failures: 5, delay: 90 }]])
   const exact = RecoveryPolicy.withoutJitter(policy)

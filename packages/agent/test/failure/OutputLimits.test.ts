@@ -1,6 +1,6 @@
 /** Rejections of an output limit in the words of many providers, from which the stated limit is read. */
 import { assert, describe, it } from "@effect/vitest"
-import { Classifier } from "@outlast/agent"
+import { Classifier, RecoveryPolicy } from "@outlast/agent"
 import { OutputLimit } from "@outlast/agent/failover"
 
 const openai = (message: string, param: string | null = null) =>
@@ -200,7 +200,7 @@ describe("an output limit that does not fit after the input", () => {
     it(`is lowered to the remaining tokens: ${who}`, () => {
       const failure = Classifier.failureOf({ message: "", statusCode: 400, responseBody: openai(message) })
       assert.strictEqual(failure.reason._tag, "ContextOverflow")
-      assert.strictEqual(OutputLimit.lowered(failure), lowered)
+      assert.strictEqual(OutputLimit.lowered(RecoveryPolicy.interactive.outputRoom, failure), lowered)
     })
   }
 })

@@ -6,7 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { RecoveryPolicy } from "@outlast/agent"
 import { Presets } from "@outlast/agent/presets"
 
-const always = ["maxCost", "midStream", "pacing", "shortWait"]
+const always = ["maxCost", "midStream", "outputRoom", "pacing", "shortWait"]
 
 const taken: Readonly<Record<string, readonly [policy: object, fields: ReadonlyArray<string>]>> = {
   Claw0: [

@@ -108,7 +108,8 @@ export class CallOutcome {
       const looking = Waits.asleepUntil(until, context, () => {
         retries.release(this.#tokens)
         const now = context.now()
-        if (hasAnswered(context.chain.policy, { now, answered: answeredAt })) retries.trickle(now, this.#tokens)
+        if (hasAnswered(context.chain.policy, { now, answered: answeredAt }))
+          retries.trickle(now, this.#tokens)
         return this.#isPaid || !mayHope()
       })
       return Effect.raceFirst(latch.await, looking).pipe(

@@ -194,8 +194,7 @@ export class CallReport {
     const { chain } = this.#context
     // Orders that rotate models on purpose change the model without news.
     const isNews =
-      startedAt >= chain.memory.servingSince &&
-      (chain.order === Order.inOrder || switchesOf(this.#state) > 0)
+      startedAt >= chain.memory.servingSince && (chain.order === Order.inOrder || switchesOf(this.#state) > 0)
     return isNews ? this.#announce(ref) : undefined
   }
 

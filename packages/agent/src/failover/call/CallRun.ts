@@ -9,7 +9,7 @@
  * `CallOutcome` keeps it and records how it ended, `CallReport` tells of it. None of them decides what comes next, and
  * none of them calls this module.
  */
-import { Effect, MutableRef } from "effect"
+import { Duration, Effect, MutableRef } from "effect"
 import type { Fiber } from "effect"
 import type { LanguageModel } from "effect/ai"
 import { costOf } from "../../conversation/Answered.ts"
@@ -312,7 +312,10 @@ export class CallRun {
     return Effect.suspend(() => {
       const since = this.#since
       const { until, soonest, forBudget } = action
-      const delay = Math.max(0, Call.waitsUntil(this.chain.policy, this.#state, until, this.#asIf()) - this.now())
+      const delay = Math.max(
+        0,
+        Call.waitsUntil(this.chain.policy, this.#state, until, this.#asIf()) - this.now()
+      )
       const wait = forBudget ? Waits.forBudget(soonest.target, delay) : Waits.untilBack(soonest, delay)
       const back = new Set<string>()
       const sleep = forBudget
@@ -353,7 +356,8 @@ export class CallRun {
       if (refusal === undefined) back.add(target.id)
       return refusal === undefined
     })
-    return Waits.asleepUnless(delay, Effect.raceFirst(reset, Waits.looking(delay, isClosed)))
+    const every = Duration.toMillis(this.chain.policy.pacing.lookEvery)
+    return Waits.asleepUnless(delay, Effect.raceFirst(reset, Waits.looking(every, isClosed)))
   }
 
   #queued(until: number, since: number): Effect.Effect<TargetRef | undefined> {

@@ -10,6 +10,7 @@ import { knownLimit } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type * as CallLimiter from "../../limiter/CallLimiter.ts"
 import type { Soonest } from "../decide/CallModel.ts"
+import type { CallContext } from "./CallContext.ts"
 import type { CallStillWaiting, CallWaited, CallWaiting, WaitReason } from "./CallEvent.ts"
 
 /** A wait, and how long it may take, in milliseconds, as far as that is known. */
@@ -140,24 +141,23 @@ export const forBudget = (target: TargetRef, delay: number): Wait => ({ reason: 
 const asleep = (millis: number): Effect.Effect<void> =>
   ActiveTime.parked(Effect.sleep(Duration.millis(millis)))
 
-/** Milliseconds between two looks of a call that waits for a cooldown. */
-const wakeEvery = 1_000
-
 /**
- * Sleeps until a time in monotonic milliseconds, or until `mayWake` returns true, which is asked about once a second. Returns
+ * Sleeps until a time in monotonic milliseconds, or until `mayWake` returns true, which is asked about every
+ * `pacing.lookEvery`. Returns
  * true when `mayWake` ended the sleep, as {@link asleepUnless} does.
  */
 export const asleepUntil = (
   until: number,
-  call: { readonly now: () => number; readonly draw: () => number },
+  call: Pick<CallContext, "chain" | "draw" | "now">,
   mayWake: () => boolean
 ): Effect.Effect<boolean> =>
   Effect.suspend(() => {
     const left = until - call.now()
     if (left <= 0) return Effect.succeed(false)
+    const { lookEvery } = call.chain.policy.pacing
     // With jitter, so that calls that wait for the same target do not go on together.
     // Whole milliseconds: a clock of a test that is moved in steps never reaches the end of a fraction.
-    const pause = Math.ceil(Math.min(left, wakeEvery * (0.5 + call.draw())))
+    const pause = Math.ceil(Math.min(left, Duration.toMillis(lookEvery) * (0.5 + call.draw())))
     return Effect.flatMap(asleep(pause), () =>
       mayWake() ? Effect.succeed(true) : asleepUntil(until, call, mayWake)
     )
@@ -170,8 +170,8 @@ export const asleepUntil = (
 export const asleepUnless = (millis: number, news: Effect.Effect<void>): Effect.Effect<boolean> =>
   Effect.raceFirst(Effect.as(asleep(millis), false), Effect.as(news, true))
 
-/** Completes when `isSo` returns true. It is asked about once a second, and less often in a long wait. */
-export const looking = (millis: number, isSo: Effect.Effect<boolean>): Effect.Effect<void> =>
-  Effect.flatMap(asleep(Math.max(wakeEvery, millis / 60)), () =>
-    Effect.flatMap(isSo, (holds) => (holds ? Effect.void : looking(millis, isSo)))
+/** Completes when `isSo` returns true. It is asked every so many milliseconds. */
+export const looking = (every: number, isSo: Effect.Effect<boolean>): Effect.Effect<void> =>
+  Effect.flatMap(asleep(every), () =>
+    Effect.flatMap(isSo, (holds) => (holds ? Effect.void : looking(every, isSo)))
   )

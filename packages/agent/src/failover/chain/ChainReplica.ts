@@ -119,7 +119,8 @@ export class Replica {
       take(entry, (known) => Record.opened(known, entry, now))
     }
     for (const [id, entry] of HashMap.entries(before)) {
-      if (!HashMap.has(after, id)) take(entry, (known) => Record.cleared(known, startedAt ?? entry.since, now))
+      if (!HashMap.has(after, id))
+        take(entry, (known) => Record.cleared(known, startedAt ?? entry.since, now))
     }
     return isNews
   }

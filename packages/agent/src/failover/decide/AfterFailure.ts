@@ -18,7 +18,8 @@ import {
   timeLeft
 } from "./CallLimits.ts"
 import * as Log from "./CallLog.ts"
-import type { CallState, Failed, Flight, Snapshot, Step } from "./CallModel.ts"
+import type { Failed, Snapshot } from "./CallModel.ts"
+import type { CallState, Flight, Step } from "./State.ts"
 import type { Cooldown, Cooldowns } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
 import { giveUp, withoutRaise } from "./CutAnswer.ts"

@@ -34,7 +34,11 @@ export const openAt = (
 }
 
 /** Monotonic milliseconds by index of the target, `-Infinity` for one that no cooldown covers. */
-const timesOf = (policy: RecoveryPolicy<string>, cooldowns: Cooldowns, targets: Targets): ReadonlyArray<number> => {
+const timesOf = (
+  policy: RecoveryPolicy<string>,
+  cooldowns: Cooldowns,
+  targets: Targets
+): ReadonlyArray<number> => {
   const isSame = (entry: Known | undefined): entry is Known =>
     entry?.policy === policy && entry.targets === targets
   const last = known.get(cooldowns)

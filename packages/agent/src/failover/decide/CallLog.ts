@@ -8,7 +8,7 @@
 import { HashMap, Option } from "effect"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
-import type { CallState, Spent } from "./CallModel.ts"
+import type { Spent } from "./CallModel.ts"
 import type { Out } from "./Cooldown.ts"
 
 /** Attempts of one call on one target that have ended. */
@@ -91,7 +91,10 @@ export const empty: CallLog = {
 // Reading
 // -----------------------------------------------------------------------------
 
-type Logged = Pick<CallState, "made">
+/** A call, of which only the log is read. */
+interface Logged {
+  readonly made: CallLog
+}
 
 export const triesAt = ({ made: { tries } }: Logged, { id }: TargetRef): Tries | undefined =>
   Option.getOrUndefined(HashMap.get(tries, id))
@@ -146,12 +149,7 @@ export const lastFailureOf = (
 // -----------------------------------------------------------------------------
 
 /** Counts an attempt that has ended, however it ended. */
-export const ended = (
-  made: CallLog,
-  target: TargetRef,
-  delay: number,
-  { cost, tokens }: Spent
-): CallLog => {
+export const ended = (made: CallLog, target: TargetRef, delay: number, { cost, tokens }: Spent): CallLog => {
   const { left } = made
   const known = triesAt({ made }, target)
   return {
@@ -171,7 +169,14 @@ export const ended = (
   }
 }
 
-const untried: Tries = { count: 0, before: 0, released: 0, delay: undefined, failure: undefined, classes: new Map() }
+const untried: Tries = {
+  count: 0,
+  before: 0,
+  released: 0,
+  delay: undefined,
+  failure: undefined,
+  classes: new Map()
+}
 
 /** The failure of the attempt that {@link ended} has counted last. */
 export interface Failure {

@@ -34,7 +34,8 @@ import type { TargetRef } from "../../conversation/TargetRef.ts"
 import { onFailure, record } from "./AfterFailure.ts"
 import { isAffordable, isLate, isOver } from "./CallLimits.ts"
 import * as Log from "./CallLog.ts"
-import type { CallState, Event, Failed, Flight, Reset, Snapshot, Step } from "./CallModel.ts"
+import type { Event, Failed, Reset, Snapshot } from "./CallModel.ts"
+import type { CallState, Flight, Step } from "./State.ts"
 import { giveUp, onCut } from "./CutAnswer.ts"
 import * as Openings from "./Openings.ts"
 import type { RecoveryPolicy } from "./RecoveryPolicy.ts"
@@ -43,6 +44,7 @@ import { send, sendAsLastResort } from "./Sending.ts"
 import { forBudget, waitOrGiveUp } from "./Waiting.ts"
 
 export * from "./CallModel.ts"
+export * from "./State.ts"
 export { midStreamAtMost } from "./MidStream.ts"
 export { mayHope, mayRelease, mayWake, waitsUntil } from "./Waiting.ts"
 
@@ -74,7 +76,14 @@ export const step = <Class extends string>(
         : giveUp(state, nowhere, undefined)
     case "Failed":
       return doing._tag === "Attempt"
-        ? onFailure(policy, record(policy, state, doing, event, snapshot, draw), event, doing.target, snapshot, draw)
+        ? onFailure(
+            policy,
+            record(policy, state, doing, event, snapshot, draw),
+            event,
+            doing.target,
+            snapshot,
+            draw
+          )
         : giveUp(state, event.failure, undefined)
     case "Cut":
       return doing._tag === "Attempt"

@@ -14,7 +14,8 @@ import { climb } from "../../recovery/Truncation.ts"
 import type { CutAnswer } from "./Answer.ts"
 import * as Answer from "./Answer.ts"
 import { isAffordable, isOver, mustEnd } from "./CallLimits.ts"
-import type { CallState, Changes, Cut, Failed, Flight, Snapshot, Step } from "./CallModel.ts"
+import type { Cut, Failed, Snapshot } from "./CallModel.ts"
+import type { CallState, Changes, Flight, Step } from "./State.ts"
 import * as Log from "./CallLog.ts"
 import type { Cooldown } from "./Cooldown.ts"
 import { midStreamOf } from "./MidStream.ts"
@@ -125,7 +126,7 @@ export const withoutRaise = (
   if (answer._tag !== "Cut" || answer.raise === undefined) return undefined
   if (commit === "tool" || !OutputLimit.mayRefuse(failure)) return undefined
   const { from, cut } = answer.raise
-  const named = OutputLimit.lowered(failure)
+  const named = OutputLimit.lowered(policy.outputRoom, failure)
   if (call.structured || (!answer.hasText && (named ?? 0) > from)) return undefined
   const limit = Math.max(from, named ?? 0)
   const { rungs } = mended

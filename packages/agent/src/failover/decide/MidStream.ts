@@ -7,7 +7,8 @@
  */
 import { ContentPolicy } from "../../failure/reasons/FailoverReason.ts"
 import { local } from "../../failure/reasons/ProviderFailure.ts"
-import type { CallState, Failed } from "./CallModel.ts"
+import type { Failed } from "./CallModel.ts"
+import type { CallState } from "./State.ts"
 import type { MidStream, RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
 import { rowOf } from "./RecoveryPolicy.ts"
 

@@ -16,7 +16,8 @@ import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import * as BlockedTimes from "./BlockedTimes.ts"
 import { isRefusal, refusalAt, triesAt } from "./CallLog.ts"
-import type { CallState, Snapshot, Soonest, TargetView } from "./CallModel.ts"
+import type { Snapshot, Soonest, TargetView } from "./CallModel.ts"
+import type { CallState } from "./State.ts"
 import type { Cooldowns, Out } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
 import type { ModelInfo } from "../../conversation/ModelInfo.ts"
@@ -96,10 +97,7 @@ export const mayGoOn = (policy: Policy, state: CallState, target: TargetRef, sna
 const opensAt = (state: CallState, target: TargetRef): number => {
   const { refused, tries } = state.made
   if (HashMap.isEmpty(tries) && HashMap.isEmpty(refused)) return -Infinity
-  return Math.max(
-    refusalAt(state, target)?.until ?? -Infinity,
-    triesAt(state, target)?.backAt ?? -Infinity
-  )
+  return Math.max(refusalAt(state, target)?.until ?? -Infinity, triesAt(state, target)?.backAt ?? -Infinity)
 }
 
 /** Returns the longest of the cooldown, the refusal and the named wait that keep a target from this call. */
@@ -256,7 +254,8 @@ export const isRefusedByCircuit = (policy: Policy, state: CallState, target: Tar
 /** Returns a target whose open circuit may let the call pass, when no other target can be asked now. */
 export const lastResort = (policy: Policy, state: CallState, snapshot: Snapshot): TargetRef | undefined => {
   const { now, cooldowns } = snapshot
-  if (!policy.lastResort || policy.whenAllOut === "fail" || HashMap.isEmpty(state.made.refused)) return undefined
+  if (!policy.lastResort || policy.whenAllOut === "fail" || HashMap.isEmpty(state.made.refused))
+    return undefined
   return snapshot.targets.find((target) => {
     const refused = refusalAt(state, target.ref)
     return (

@@ -21,6 +21,7 @@ import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import * as Kind from "../../options/Kind.ts"
 import { CallNotes } from "./CallNotes.ts"
 import type { ModelInfo } from "../../conversation/ModelInfo.ts"
+import type { OutputRoom } from "./PolicyModel.ts"
 
 /** Output limits of a call, in tokens. */
 export interface Range {
@@ -125,24 +126,17 @@ export const within = (limit: number | undefined, { maxOutputTokens }: ModelInfo
   limit === undefined || maxOutputTokens === undefined ? limit : Math.min(limit, maxOutputTokens)
 
 /**
- * Tokens kept free between input and answer (`margin`), and the smallest useful output limit (`leastOutput`). Same
- * values as in Claude Code.
- */
-const margin = 1_000
-const leastOutput = 3_000
-
-/**
  * Returns the output limit with which the provider accepts the same request. This is the model limit that the
  * provider named, or the room that the window leaves beside the input. When the provider only names the sum of both,
  * it is half of the limit.
  */
-export const lowered = ({ reason }: ProviderFailure): number | undefined => {
+export const lowered = ({ margin, least }: OutputRoom, { reason }: ProviderFailure): number | undefined => {
   if (reason._tag === "Format") return reason.outputLimit
   if (reason._tag !== "ContextOverflow") return undefined
   const { limit, requested, output } = reason
   if (limit === undefined || output === undefined) return undefined
   const room = requested === undefined ? Math.floor(output / 2) : limit - (requested - output) - margin
-  return room >= leastOutput && room < output ? room : undefined
+  return room >= least && room < output ? room : undefined
 }
 
 /**

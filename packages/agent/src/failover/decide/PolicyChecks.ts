@@ -16,7 +16,16 @@ import * as Kind from "../../options/Kind.ts"
 import * as Nudge from "../../recovery/Nudge.ts"
 import * as Truncation from "../../recovery/Truncation.ts"
 import * as Notice from "./Notice.ts"
-import type { CooldownRule, Limits, Pacing, ProbeRule, RecoveryPolicy, Row, SlowStream } from "./PolicyModel.ts"
+import type {
+  CooldownRule,
+  Limits,
+  OutputRoom,
+  Pacing,
+  ProbeRule,
+  RecoveryPolicy,
+  Row,
+  SlowStream
+} from "./PolicyModel.ts"
 
 const { is } = Options
 const { required } = is
@@ -100,6 +109,11 @@ const limits = Kind.object<Limits>("time limits, for example { ...Policy.interac
   slow
 })
 
+const outputRoom = Kind.object<OutputRoom>("{ margin, least }", {
+  margin: required(Kind.countOrNone),
+  least: required(Kind.count)
+})
+
 const pacing = Kind.object<Pacing>("a pacing, for example { ...Policy.interactive.pacing, hopesFor }", {
   worksFor: required(Kind.duration()),
   hopesFor: required(Kind.duration()),
@@ -154,6 +168,7 @@ const checks: Options.Checks<RecoveryPolicy<string>> = {
   notices: required(Kind.object("notices, for example Notice.defaults", Notice.checks)),
   wording: Kind.object("a wording, for example Wording.defaults", Wording.checks),
   limits: required(limits),
+  outputRoom: required(outputRoom),
   pacing: required(pacing),
   heartbeat: Kind.positiveDuration
 }

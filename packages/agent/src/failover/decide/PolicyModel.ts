@@ -199,6 +199,8 @@ export interface RecoveryPolicy<Class extends string = DefaultClass> {
   /** Texts that replace content which cannot be sent to a model. Default: `Wording.defaults`, in English. */
   readonly wording?: Wording | undefined
   readonly limits: Limits
+  /** Tokens that stay free where a provider refuses an output limit, because its window has no room for it. */
+  readonly outputRoom: OutputRoom
   readonly pacing: Pacing
   /** Time between two `CallStillWaiting` events of a call that waits. Default: none are published. */
   readonly heartbeat?: Duration.Duration | undefined
@@ -225,6 +227,14 @@ export interface Limits {
   readonly total: Duration.Duration
   /** Speed below which a stream is abandoned; `undefined`: no minimum. */
   readonly slow: SlowStream | undefined
+}
+
+/** The output limit of a repeat is what the window leaves beside the input. Both as in Claude Code. */
+export interface OutputRoom {
+  /** Tokens between the input and the answer that stay free. 1,000 in the shipped policies. */
+  readonly margin: number
+  /** Tokens below which a repeat is not worth it. 3,000 in the shipped policies. */
+  readonly least: number
 }
 
 /** Minimum speed of a stream: characters per second, averaged over `over` of waiting for the provider. */

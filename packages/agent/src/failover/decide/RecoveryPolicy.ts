@@ -61,6 +61,7 @@ export const interactive: RecoveryPolicy = {
     total: Duration.minutes(10),
     slow: undefined
   },
+  outputRoom: { margin: 1_000, least: 3_000 },
   pacing: {
     worksFor: Duration.seconds(20),
     hopesFor: Duration.seconds(15),

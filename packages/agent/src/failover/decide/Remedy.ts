@@ -5,8 +5,9 @@
 import { leavable } from "../../failure/reasons/Leavable.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import { isAffordable } from "./CallLimits.ts"
-import type { CallState, Event, Failed, Remedy, Snapshot, Step } from "./CallModel.ts"
-import { outputLimitAt } from "./CallModel.ts"
+import type { Event, Failed, Snapshot } from "./CallModel.ts"
+import type { CallState, Remedy, Step } from "./State.ts"
+import { outputLimitAt } from "./State.ts"
 import * as Openings from "./Openings.ts"
 import * as OutputLimit from "./OutputLimit.ts"
 import type { RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
@@ -56,7 +57,8 @@ export const mend = (
       return [{ _tag: "LeaveOut", part, target: here, failure, cooldown: undefined }, mending(leaving)]
   }
   return row.then === "grow"
-    ? (lowered(policy, state, failed, here, snapshot) ?? compacted(policy, state, failed, here, snapshot, mending))
+    ? (lowered(policy, state, failed, here, snapshot) ??
+        compacted(policy, state, failed, here, snapshot, mending))
     : undefined
 }
 
@@ -69,7 +71,7 @@ const lowered = (
   snapshot: Snapshot
 ): Step | undefined => {
   const { mended } = state
-  const limit = OutputLimit.lowered(failure) ?? Infinity
+  const limit = OutputLimit.lowered(policy.outputRoom, failure) ?? Infinity
   const counted = failure.reason._tag === "ContextOverflow" ? failure.reason.output : undefined
   if (limit >= (counted ?? outputLimitAt(state, here) ?? Infinity) || mended.lowered.has(here.model))
     return undefined

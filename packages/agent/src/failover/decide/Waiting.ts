@@ -8,7 +8,8 @@ import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import { isAffordable, isFree, isWorking, mustEnd, timeLeft } from "./CallLimits.ts"
 import * as Log from "./CallLog.ts"
-import type { CallState, Snapshot, Soonest, Step } from "./CallModel.ts"
+import type { Snapshot, Soonest } from "./CallModel.ts"
+import type { CallState, Step } from "./State.ts"
 import type { Cooldown } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
 import { giveUp } from "./CutAnswer.ts"
@@ -163,7 +164,11 @@ export const mayWake = <Class extends string>(
   snapshot: Snapshot,
   isBack: (target: TargetRef) => boolean
 ): boolean => {
-  const found = Openings.ready(policy, state, snapshot)(
+  const found = Openings.ready(
+    policy,
+    state,
+    snapshot
+  )(
     (target) =>
       isBack(target.ref) &&
       (snapshot.mayRetry || isFree(state, target.ref, snapshot.now)) &&
@@ -181,7 +186,11 @@ export const mayRelease = <Class extends string>(
   target: TargetRef | undefined
 ): boolean => {
   if (state.doing._tag !== "Queue" || snapshot.now < state.doing.restsUntil) return false
-  const found = Openings.ready(policy, state, snapshot)(
+  const found = Openings.ready(
+    policy,
+    state,
+    snapshot
+  )(
     (view) =>
       (target === undefined || view.ref.id === target.id) && Openings.mayGoTo(policy, state, view, snapshot)
   )

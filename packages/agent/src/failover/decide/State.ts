@@ -1,0 +1,138 @@
+/**
+ * The state of a call, and how it is read.
+ */
+import type { Leavable } from "../../failure/reasons/Leavable.ts"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
+import type { Rungs } from "../../recovery/Truncation.ts"
+import { ground } from "../../recovery/Truncation.ts"
+import type { Answer } from "./Answer.ts"
+import { none } from "./Answer.ts"
+import type { CallLog } from "./CallLog.ts"
+import { empty } from "./CallLog.ts"
+import type { Action, CallFacts, Event, Failed } from "./CallModel.ts"
+
+/** An attempt in flight, or one that is about to be sent. */
+export interface Flight {
+  readonly _tag: "Attempt"
+  readonly target: TargetRef
+  /** Milliseconds that it waits before it is sent. */
+  readonly delay: number
+  /** True when it waited for the retry budget. */
+  readonly isReleased: boolean
+  /** True when the target's circuit may let it pass although it is open. */
+  readonly lastResort: boolean
+}
+
+/** A wait of the call, until an absolute time in monotonic milliseconds. */
+export type Pause =
+  /** All targets are out. */
+  | { readonly _tag: "Wait"; readonly until: number }
+  /**
+   * The retry budget is empty. The call does not go on before `restsUntil`. Behind `hopesUntil` it waits only while a
+   * target answers.
+   */
+  | {
+      readonly _tag: "Queue"
+      readonly until: number
+      readonly restsUntil: number
+      readonly hopesUntil: number
+    }
+
+/** What the call does now. */
+export type Doing =
+  /** Nothing: an attempt has ended, or the call begins. */
+  | { readonly _tag: "Choose" }
+  | Flight
+  /** A remedy is tried at `target` before the next attempt there, for example a compaction. `failed` is its reason. */
+  | { readonly _tag: "Mend"; readonly target: TargetRef; readonly failed: Failed }
+  | Pause
+  | { readonly _tag: "Done" }
+
+/** A remedy that a call has tried at a target: a refreshed key, parts left out, a probe of its cooldown. */
+export interface Remedy {
+  readonly what: Leavable | "key" | "probe"
+  /** Id of the target. */
+  readonly at: string
+}
+
+/** How the request has changed since the call began, and what was tried besides attempts. */
+export interface Changes {
+  readonly tried: ReadonlyArray<Remedy>
+  readonly compactions: number
+  /** Id of the target that the last compaction was for. */
+  readonly compactedAt: string | undefined
+  /** The largest known context window that the conversation did not fit, in tokens; 0 where none is known. */
+  readonly overflowed: number | undefined
+  readonly outputLimit: number | undefined
+  /**
+   * Output limits that providers lowered, in tokens by model. They hold for that model only, and may count thinking that
+   * `outputLimit` does not count.
+   */
+  readonly lowered: ReadonlyMap<string, number>
+  readonly rungs: Rungs
+}
+
+export interface CallState {
+  readonly call: CallFacts
+  /** What the attempts that have ended add up to. */
+  readonly made: CallLog
+  readonly answer: Answer
+  readonly mended: Changes
+  readonly doing: Doing
+}
+
+/** The reaction of the machine to an event. */
+export type Step = readonly [Action, CallState]
+
+export const initial: CallState = {
+  call: {
+    structured: false,
+    rewindable: false,
+    midStream: undefined,
+    outputLimit: { start: undefined, max: Infinity }
+  },
+  made: empty,
+  answer: none,
+  mended: {
+    tried: [],
+    compactions: 0,
+    compactedAt: undefined,
+    overflowed: undefined,
+    outputLimit: undefined,
+    lowered: new Map(),
+    rungs: ground
+  },
+  doing: { _tag: "Choose" }
+}
+
+// -----------------------------------------------------------------------------
+// Reading
+// -----------------------------------------------------------------------------
+
+/** The attempt in flight. */
+export const flightOf = ({ doing }: CallState): Flight | undefined =>
+  doing._tag === "Attempt" ? doing : undefined
+
+/** Number of attempts, the one in flight included. */
+export const attemptsOf = ({ doing, made }: CallState): number =>
+  made.attempts + (doing._tag === "Attempt" ? 1 : 0)
+
+/** Number of changes of the target, the attempt in flight included. */
+export const switchesOf = (state: CallState): number => {
+  const { left, switches } = state.made
+  const flight = flightOf(state)
+  return switches + (flight === undefined || left === undefined || left.id === flight.target.id ? 0 : 1)
+}
+
+/** The output limit of an attempt at a target, in tokens. */
+export const outputLimitAt = (
+  { mended: { lowered, outputLimit } }: CallState,
+  { model }: TargetRef
+): number | undefined => lowered.get(model) ?? outputLimit
+
+/** True when the output limit, and not a failure, ended the last answer. */
+export const wasCut = ({ answer, made }: CallState): boolean =>
+  answer._tag === "Cut" && made.inARow === undefined
+
+/** The first event of a plain call: no object, no rewind, no limits. */
+export const started: Event = { _tag: "Started", ...initial.call }
