@@ -15,6 +15,22 @@ const agent = "packages/agent/src"
 const decide = `${agent}/failover/decide`
 const resilience = "packages/resilience/src"
 
+/** The files of the call machine that decide about attempts. */
+const machine = [
+  "AfterFailure",
+  "Answer",
+  "CallLimits",
+  "CallLog",
+  "CallState",
+  "CutAnswer",
+  "Delays",
+  "MidStream",
+  "Remedy",
+  "Sending",
+  "State",
+  "Waiting"
+]
+
 /** One shell, and the folders of its tests. */
 const shell = (mutate: string, ...folders: ReadonlyArray<string>): Mutants => ({
   mutate: [`packages/${mutate}.ts`],
@@ -39,18 +55,21 @@ const groups: Readonly<Record<string, ReadonlyArray<Mutants>>> = {
   // Without the model test of the machine: it plays its calls once, when its module is loaded, so it never sees a mutant.
   call: [
     {
-      mutate: [
-        ...["CallState", "CallLimits", "CutAnswer", "MidStream"].map((name) => `${decide}/${name}.ts`),
-        `${agent}/failover/chain/RetryQueue.ts`
-      ],
+      mutate: [...machine.map((name) => `${decide}/${name}.ts`), `${agent}/failover/chain/RetryQueue.ts`],
       tests: ["packages/agent/test/failover/{CallSteps,RetryQueue}.test.ts"]
     }
   ],
   choice: [
     {
-      mutate: [`${decide}/Choice.ts`, `${decide}/Cooldown.ts`, `${agent}/guard/GuardState.ts`],
+      mutate: [
+        `${decide}/Openings.ts`,
+        `${decide}/BlockedTimes.ts`,
+        `${decide}/NextCooldown.ts`,
+        `${decide}/Cooldown.ts`,
+        `${agent}/guard/GuardState.ts`
+      ],
       tests: [
-        "packages/agent/test/failover/{Choice,ChoiceRules,Cooldown}.test.ts",
+        "packages/agent/test/failover/{PreferredTarget,Openings,Cooldown}.test.ts",
         "packages/agent/test/guard/{GuardLimits,GuardState}.test.ts"
       ]
     }
