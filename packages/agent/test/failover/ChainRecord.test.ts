@@ -27,6 +27,7 @@ const entryAt = (since: number, length: number): Cooldown.Entry => ({
   failure,
   streak: 1,
   named: false,
+  looks: false,
   probe: "none"
 })
 

@@ -283,6 +283,7 @@ describe("one cooldown", () => {
       failure,
       named: false,
       since: 0,
+      looks: false,
       streak: 4,
       probe: "none"
     }

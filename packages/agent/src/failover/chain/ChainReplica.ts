@@ -194,7 +194,7 @@ export class Replica {
     const times = Record.timesOf(cooldown, now)
     MutableRef.set(
       this.#cooldowns,
-      Cool.adopt(before, { scope, target, streak, named, failure, probe: "none", ...times })
+      Cool.adopt(before, { scope, target, streak, named, looks: false, failure, probe: "none", ...times })
     )
     if (times.until <= now.monotonic) return []
     const left = times.until === Infinity ? undefined : times.until - now.monotonic

@@ -162,6 +162,8 @@ const goOn = (
       repeat !== undefined &&
       // Stryker disable next-line OptionalChaining: for the types; there is a failure.
       (state.made.inARow?.count ?? 0) < (row.switchAfter ?? Infinity) &&
+      // The call only looked whether the target is back.
+      !Cool.isLookedAt(snapshot.cooldowns, here) &&
       (equivalent === undefined
         ? isPatient(policy, state, repeat)
         : preferredToEquivalent(policy, row, state, here, failure, repeat))

@@ -34,6 +34,8 @@ export interface Cooldown {
   readonly failure: ProviderFailure
   /** True when the server named the length. Default false. */
   readonly named?: boolean | undefined
+  /** True when single calls look whether the target is back: see `CooldownRule.looks`. Default false. */
+  readonly looks?: boolean | undefined
   /** Consecutive cooldowns of the scope, this one included. Default: one more than the last one had. */
   readonly streak?: number | undefined
 }
@@ -44,6 +46,7 @@ export interface Entry extends Cooldown {
   /** Consecutive cooldowns since the last success. */
   readonly streak: number
   readonly named: boolean
+  readonly looks: boolean
   readonly probe: "none" | "running" | "done"
 }
 
@@ -149,6 +152,10 @@ export const outOf = (cooldowns: Cooldowns, target: TargetRef, now: number): Out
 export const isDoubted = (cooldowns: Cooldowns, target: TargetRef): boolean =>
   scopes.some((scope) => entryOf(cooldowns, idsOf(target)[scope])?.named === false)
 
+/** True when single calls look whether the target is back, and it has not answered since. */
+export const isLookedAt = (cooldowns: Cooldowns, target: TargetRef): boolean =>
+  scopes.some((scope) => entryOf(cooldowns, idsOf(target)[scope])?.looks === true)
+
 /** The state of a target at `now`. */
 export const stateOf = (cooldowns: Cooldowns, target: TargetRef, now: number): TargetState => {
   const out = outOf(cooldowns, target, now)
@@ -200,11 +207,11 @@ export const length = (rule: CooldownRule, streak: number, named?: number, isTru
 export const open = (cooldowns: Cooldowns, cooldown: Cooldown, now: number): Cooldowns => {
   const last = opened.get(cooldown)
   if (last?.before === cooldowns && last.now === now) return last.after
-  const { scope, target, until, failure, named = false } = cooldown
+  const { scope, target, until, failure, named = false, looks = false } = cooldown
   const known = entryOf(cooldowns, idOf(scope, target))
   if (known !== undefined && known.until > now) return cooldowns
   const streak = cooldown.streak ?? (known?.streak ?? 0) + 1
-  const entry: Entry = { scope, target, until, failure, named, since: now, streak, probe: "none" }
+  const entry: Entry = { scope, target, until, failure, named, looks, since: now, streak, probe: "none" }
   const after = adopt(cooldowns, entry)
   opened.set(cooldown, { before: cooldowns, now, after })
   return after
@@ -275,8 +282,8 @@ export const reset = (cooldowns: Cooldowns, matches: (entry: Entry) => boolean):
 
 /**
  * Returns the time from which a call may go to a target: the end of its cooldowns, or the first moment of a probe. A
- * cooldown may be probed within `margin(length)` milliseconds of its end, unless the server named it, it has no end, or
- * it has been probed. `-Infinity` for a target without cooldowns.
+ * cooldown may be probed within `margin(length)` milliseconds of its end, unless the server named it, it has no end, it
+ * is looked at behind its end, or it has been probed. `-Infinity` for a target without cooldowns.
  */
 export const blockedUntil = (
   cooldowns: Cooldowns,
@@ -289,8 +296,8 @@ export const blockedUntil = (
   for (const scope of scopes) {
     const entry = entryOf(cooldowns, ids[scope])
     if (entry === undefined || entry.until <= blocked) continue
-    const { since, until, named, probe } = entry
-    const isProbeable = probe === "none" && !named && until < Infinity
+    const { since, until, named, looks, probe } = entry
+    const isProbeable = probe === "none" && !named && !looks && until < Infinity
     blocked = Math.max(blocked, isProbeable ? until - margin(until - since) : until)
   }
   return blocked

@@ -59,6 +59,12 @@ const cooldown = (
   byWords: unknownCooldown
 })
 
+/** A cooldown of a failure that passes by itself. */
+const passing = (...args: Parameters<typeof cooldown>): CooldownRule => ({
+  ...cooldown(...args),
+  looks: true
+})
+
 /** The base for rows of your own policies: one attempt, then the next target, no cooldown. */
 export const base: Row = {
   then: "retry",
@@ -117,28 +123,28 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
   Overloaded: {
     ...base,
     attempts: 5,
-    cooldown: cooldown("model", firstCooldown, "10 minutes"),
+    cooldown: passing("model", firstCooldown, "10 minutes"),
     circuit: "model",
     worthWaiting: true
   },
   ServerError: {
     ...base,
     attempts: 5,
-    cooldown: cooldown("model", firstCooldown, "5 minutes"),
+    cooldown: passing("model", firstCooldown, "5 minutes"),
     circuit: "endpoint",
     worthWaiting: true
   },
-  Timeout: { ...timeout, cooldown: cooldown("model", "30 seconds", "5 minutes"), circuit: "endpoint" },
+  Timeout: { ...timeout, cooldown: passing("model", "30 seconds", "5 minutes"), circuit: "endpoint" },
   TimeoutConnect: {
     ...timeout,
-    cooldown: cooldown("endpoint", "30 seconds", "5 minutes"),
+    cooldown: passing("endpoint", "30 seconds", "5 minutes"),
     circuit: "endpoint"
   },
   TimeoutLocal: timeout,
   Network: {
     ...base,
     attempts: 5,
-    cooldown: cooldown("endpoint", firstCooldown, "5 minutes"),
+    cooldown: passing("endpoint", firstCooldown, "5 minutes"),
     circuit: "endpoint",
     worthWaiting: true
   },

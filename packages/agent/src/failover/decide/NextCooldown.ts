@@ -7,7 +7,7 @@ import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Failed, Snapshot, Streak } from "./CallModel.ts"
 import type { Cooldown } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
-import type { Pacing, RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
+import type { CooldownRule, Pacing, RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
 
 /** True when the server named a wait that all calls must respect. */
 export const isNotBefore = (row: Row, { retryAfter }: ProviderFailure): boolean =>
@@ -29,8 +29,9 @@ export const cooldownFor = (
   { cooldown: rule, worthWaiting }: Row,
   { failure, isProven = false }: Failed,
   target: TargetRef,
-  { now, cooldowns, targets, streaks, answered }: Snapshot
+  snapshot: Snapshot
 ): Cooldown | undefined => {
+  const { now, cooldowns, targets, streaks, answered } = snapshot
   if (rule === undefined || Cool.isOpen(cooldowns, rule.scope, target, now)) return undefined
   const { retryAfter } = failure
   const isNone = retryAfter === undefined || (Duration.isZero(retryAfter) && rule.retryAfter !== "not-before")
@@ -58,8 +59,30 @@ export const cooldownFor = (
         now - (answered.get(ref.id) ?? -Infinity) < Duration.toMillis(pacing.trustedFor)
     )
   const before = Cool.streakOf(cooldowns, rule.scope, target, now, Duration.toMillis(pacing.forgetAfter))
-  const guess = mayGuess ? Cool.length(rule, before, named, isTrusted) : 0
+  const isServed = rule.looks === true && targets.some(({ ref }) => serves(ref, rule, target, snapshot))
+  const guess = mayGuess ? Cool.length(rule, isServed ? 0 : before, named, isTrusted) : 0
   const isNamed = named !== undefined && (rule.retryAfter === "not-before" || named >= guess)
   const length = isNamed ? named : guess
-  return { scope: rule.scope, target, until: now + length, failure, named: isNamed, streak: before + 1 }
+  const looks = isServed && !isNamed
+  return {
+    scope: rule.scope,
+    target,
+    until: now + length,
+    failure,
+    named: isNamed,
+    looks,
+    streak: before + 1
+  }
 }
+
+/** True when `other` answers in the place of a target that is out. */
+const serves = (
+  other: TargetRef,
+  { scope }: CooldownRule,
+  target: TargetRef,
+  { now, cooldowns, streaks, answered }: Snapshot
+): boolean =>
+  !Cool.covers(scope, target, other) &&
+  answered.has(other.id) &&
+  !streaks.has(other.id) &&
+  Cool.outOf(cooldowns, other, now) === undefined

@@ -212,7 +212,14 @@ export const preferred = (
     const isNew = (target: TargetView): boolean =>
       !snapshot.answered.has(target.ref.id) && !snapshot.streaks.has(target.ref.id) && !isFlying(target)
     const isSure = ({ ref }: TargetView): boolean => !Cool.isDoubted(cooldowns, ref)
-    const better = find(left === undefined ? isNew : isSure)
+    const isServing = (target: TargetView): boolean =>
+      isSure(target) && snapshot.answered.has(target.ref.id) && !snapshot.streaks.has(target.ref.id)
+    const better =
+      left !== undefined
+        ? find(isSure)
+        : (find(isNew) ??
+          // One call looks whether the target is back. The others go to the one that serves.
+          (Cool.isLookedAt(cooldowns, best.ref) && isFlying(best) ? find(isServing) : undefined))
     if (better !== undefined) return better
   }
   const isAsked = (target: TargetView): boolean => !snapshot.answered.has(target.ref.id) && isFlying(target)

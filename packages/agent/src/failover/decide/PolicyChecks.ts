@@ -63,7 +63,8 @@ const cooldown = Kind.object<CooldownRule>(
     retryAfter: required(is.oneOf("minimum", "wins", "not-before", "ignored")),
     proof: is.oneOf("one-call", "several-calls"),
     byWords: is.duration(),
-    trusted: is.duration()
+    trusted: is.duration(),
+    looks: is.flag
   }
 )
 

@@ -68,6 +68,12 @@ export interface CooldownRule {
    * the length of `initial`. Default: `initial`.
    */
   readonly trusted?: Duration.Duration | undefined
+  /**
+   * While another target serves, a cooldown whose length is a guess does not grow, and one call at a time looks whether
+   * the target is back: it goes there first, and to the other one after its first failure. Default false: each further
+   * cooldown grows, and its end lets all calls go there.
+   */
+  readonly looks?: boolean | undefined
 }
 
 /**

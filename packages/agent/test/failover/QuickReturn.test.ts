@@ -1,0 +1,132 @@
+/**
+ * How soon the first model is used again after it was out, and what the calls pay for looking at it meanwhile. Time is
+ * virtual.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Duration, Effect, Fiber, Stream } from "effect"
+import { LanguageModel } from "effect/ai"
+import { TestClock } from "effect/testing"
+import { Failover, RecoveryPolicy } from "@outlast/agent"
+import { failure, finish, serverError } from "../support.ts"
+import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
+import type { ProviderFailure } from "#agent/failure/reasons/ProviderFailure"
+
+type Way = "status" | "hang"
+
+interface World {
+  readonly way: Way
+  readonly failure: ProviderFailure
+  readonly outage: Duration.Input
+  readonly every: Duration.Input
+  readonly policy?: RecoveryPolicy.RecoveryPolicy
+}
+
+interface Seen {
+  /** Milliseconds from the end of the outage to the first answer of the first model. */
+  readonly back: number
+  /** Smallest distance of two requests to it while it was out, behind the first minute. */
+  readonly apart: number
+  /** Longest call while it was out, behind the first minute. */
+  readonly longest: number
+}
+
+const latency = Duration.millis(500)
+
+/** One call after the other begins, for as long as the outage lasts and ten minutes more. */
+const play = ({ way, failure, outage, every, policy = RecoveryPolicy.interactive }: World) =>
+  Effect.gen(function* () {
+    const start = yield* Clock.currentTimeMillis
+    const from = start + 60_000
+    const to = from + Duration.toMillis(outage)
+    const requests: Array<number> = []
+    const answers: Array<number> = []
+    const calls: Array<{ readonly at: number; readonly took: number }> = []
+    const answer = Effect.as(Effect.sleep(latency), [{ type: "text" as const, text: "yes" }, finish()])
+    const spec = (name: string, ask: Effect.Effect<Effect.Success<typeof answer>, ProviderFailure>) => ({
+      provider: name,
+      model: name,
+      endpoint: `https://${name}.example`,
+      keys: [],
+      build: Effect.succeed({ info: {}, generateText: () => ask, streamText: () => Stream.die("whole") })
+    })
+    const first = Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      if (now >= from && now < to) {
+        requests.push(now)
+        return yield* way === "hang"
+          ? Effect.never
+          : Effect.andThen(Effect.sleep("100 millis"), Effect.fail(failure))
+      }
+      if (now >= to) answers.push(now)
+      return yield* answer
+    })
+    const layer = Failover.layer([spec("first", first), spec("second", answer)], { policy })
+    yield* Effect.gen(function* () {
+      const fibers: Array<Fiber.Fiber<unknown, unknown>> = []
+      const end = to + 600_000
+      for (let at = start; at < end; at += Duration.toMillis(every)) {
+        fibers.push(
+          yield* Effect.forkChild(
+            Effect.gen(function* () {
+              yield* Effect.exit(LanguageModel.generateText({ prompt: "yes?" }))
+              calls.push({ at, took: (yield* Clock.currentTimeMillis) - at })
+            })
+          )
+        )
+        yield* TestClock.adjust(every)
+        if (answers.length > 0) break
+      }
+      yield* TestClock.adjust("20 minutes")
+      yield* Effect.forEach(fibers, Fiber.await)
+    }).pipe(Effect.provide(layer))
+    const late = requests.filter((at) => at > from + 60_000)
+    const seen: Seen = {
+      back: (answers[0] ?? Infinity) - to,
+      apart: Math.min(Infinity, ...late.slice(1).map((at, i) => at - (late[i] ?? 0))),
+      longest: Math.max(0, ...calls.filter(({ at }) => at > from + 60_000 && at < to).map(({ took }) => took))
+    }
+    return seen
+  })
+
+const overloaded = failure(new FailoverReason.Overloaded())
+const reset = failure(new FailoverReason.Network())
+
+describe("the first model is used again soon after it is back", () => {
+  for (const [name, why] of [
+    ["server errors", serverError],
+    ["overload", overloaded],
+    ["resets", reset]
+  ] as const) {
+    for (const minutes of [5, 15, 60])
+      it.effect(`after ${minutes} minutes of ${name}, at one call every 5 seconds`, () =>
+        Effect.gen(function* () {
+          // The outage ends at another moment between two looks each time.
+          for (const rest of [0, 3, 7, 11]) {
+            const seen = yield* play({
+              way: "status",
+              failure: why,
+              outage: 60_000 * minutes + 1_000 * rest,
+              every: "5 seconds"
+            })
+            assert.isAtMost(seen.back, 15_000)
+            assert.isAtLeast(seen.apart, 10_000)
+            assert.isAtMost(seen.longest, 600)
+          }
+        })
+      )
+
+    it.effect(`with the next call, after ${name}, at one call a minute`, () =>
+      Effect.gen(function* () {
+        for (const minutes of [5, 15, 60]) {
+          const seen = yield* play({
+            way: "status",
+            failure: why,
+            outage: `${minutes} minutes`,
+            every: "1 minute"
+          })
+          assert.strictEqual(seen.back, 0)
+        }
+      })
+    )
+  }
+})
