@@ -61,6 +61,63 @@ const defaults = { pollEvery: "500 millis", timeout: "2 seconds" } as const
 
 const module = "ChainSync"
 
+/** What the rounds of a chain share. */
+interface Rounds {
+  readonly store: ChainStore
+  readonly replica: Replica
+  readonly pollEvery: Duration.Duration
+  readonly timeout: Duration.Duration
+  readonly now: () => Now
+  readonly publish: (event: ResilienceEvents.NoTime<ChainStoreEvent>) => Effect.Effect<void>
+  /** An element ends the pause between two rounds. */
+  readonly wake: Queue.Queue<void>
+  readonly isClosing: () => boolean
+}
+
+const inTime = <A, R>(
+  { timeout }: Rounds,
+  operation: ChainStoreError["operation"],
+  effect: Effect.Effect<A, ChainStoreError, R>
+) =>
+  Effect.timeoutOrElse(effect, {
+    duration: timeout,
+    orElse: () => Effect.fail(new ChainStoreError({ operation, cause: "it took too long" }))
+  })
+
+const round = (rounds: Rounds, connection: Connection): Effect.Effect<void, ChainStoreError> =>
+  Effect.gen(function* () {
+    const stored = yield* inTime(rounds, "load", connection.load)
+    const { news, writes } = rounds.replica.meet(stored, rounds.now())
+    yield* Effect.forEach(news, rounds.publish, { discard: true })
+    for (const { id, expected, value } of writes) {
+      const done = yield* inTime(rounds, "swap", connection.swap(id, expected, value))
+      // Another process wrote first. The next round merges its value.
+      if (!done) Queue.offerUnsafe(rounds.wake, undefined)
+    }
+  })
+
+/** Rounds over one connection, until the chain closes or the store fails. Each runs `up`, which reports that it is up. */
+const connected = (rounds: Rounds, up: Effect.Effect<void>): Effect.Effect<void, ChainStoreError> =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const { store, pollEvery, wake } = rounds
+      const connection = yield* inTime(rounds, "open", store.open)
+      yield* Stream.runForEach(connection.changes, () => Queue.offer(wake, undefined)).pipe(
+        Effect.ignoreCause,
+        Effect.andThen(Effect.sleep(pollEvery)),
+        Effect.forever,
+        Effect.forkScoped
+      )
+      let isLast = false
+      while (!isLast) {
+        isLast = rounds.isClosing()
+        yield* round(rounds, connection)
+        yield* up
+        if (!isLast) yield* Effect.raceFirst(Effect.sleep(pollEvery), Queue.take(wake))
+      }
+    })
+  )
+
 /**
  * Reads the store once, then continues in the background until the scope ends. An option out of its range is a
  * defect, an `InvalidOption`.
@@ -72,10 +129,10 @@ export const make = (options: Options): Effect.Effect<ChainSync, never, Scope.Sc
     const events = yield* ResilienceEvents.ResilienceEvents
     const clock = yield* Clock.Clock
     const wake = yield* Queue.sliding<void>(1)
-    const firstRound = yield* Deferred.make<void>()
     const replica = new Replica(yield* ownScopes(options.targets), options.cooldowns)
+    const firstRound = yield* Deferred.make<void>()
     const closed = yield* Deferred.make<void>()
-    let closing = false
+    let isClosing = false
     let isDown = false
 
     const now = (): Now => ({
@@ -84,74 +141,38 @@ export const make = (options: Options): Effect.Effect<ChainSync, never, Scope.Sc
     })
     replica.note(Cool.empty, MutableRef.get(options.cooldowns), undefined, now())
     const publish = ResilienceEvents.publisher(events, clock)<ChainStoreEvent>
-    const inTime = <A, R>(
-      operation: ChainStoreError["operation"],
-      effect: Effect.Effect<A, ChainStoreError, R>
-    ) =>
-      Effect.timeoutOrElse(effect, {
-        duration: timeout,
-        orElse: () => Effect.fail(new ChainStoreError({ operation, cause: "it took too long" }))
-      })
-
-    const round = (connection: Connection): Effect.Effect<void, ChainStoreError> =>
-      Effect.gen(function* () {
-        const stored = yield* inTime("load", connection.load)
-        const { news, writes } = replica.meet(stored, now())
-        yield* Effect.forEach(news, publish, { discard: true })
-        for (const { id, expected, value } of writes) {
-          const done = yield* inTime("swap", connection.swap(id, expected, value))
-          // Another process wrote first. The next round merges its value.
-          if (!done) Queue.offerUnsafe(wake, undefined)
-        }
-      })
-
-    const up = Effect.suspend(() => {
-      Deferred.doneUnsafe(firstRound, Effect.void)
-      if (!isDown) return Effect.void
-      isDown = false
-      return publish({ _tag: "ChainStoreUp" })
-    })
-    const down = (error: string) =>
+    /** Ends the first round. Publishes an outage, or its end, once. */
+    const reached = (error: string | undefined) =>
       Effect.suspend(() => {
         Deferred.doneUnsafe(firstRound, Effect.void)
-        if (isDown) return Effect.void
-        isDown = true
-        return publish({ _tag: "ChainStoreDown", error })
+        if (isDown === (error !== undefined)) return Effect.void
+        isDown = error !== undefined
+        return publish(error === undefined ? { _tag: "ChainStoreUp" } : { _tag: "ChainStoreDown", error })
       })
-    /** Waits until the next round. */
-    const pause = Effect.raceFirst(Effect.sleep(pollEvery), Queue.take(wake))
-    /** Waits until the next attempt to reach the store. Local changes do not shorten this wait. */
-    const pauseDown = Effect.raceFirst(Effect.sleep(pollEvery), Deferred.await(closed))
-
-    const connected = Effect.scoped(
-      Effect.gen(function* () {
-        const connection = yield* inTime("open", options.store.open)
-        yield* Stream.runForEach(connection.changes, () => Queue.offer(wake, undefined)).pipe(
-          Effect.ignoreCause,
-          Effect.andThen(Effect.sleep(pollEvery)),
-          Effect.forever,
-          Effect.forkScoped
-        )
-        let isLast = false
-        while (!isLast) {
-          isLast = closing
-          yield* round(connection)
-          yield* up
-          if (!isLast) yield* pause
-        }
-      })
-    )
-    const rounds = Effect.suspend(() => connected).pipe(
+    const { store } = options
+    const rounds: Rounds = {
+      store,
+      replica,
+      pollEvery,
+      timeout,
+      now,
+      publish,
+      wake,
+      isClosing: () => isClosing
+    }
+    const fiber = Effect.suspend(() => connected(rounds, reached(undefined))).pipe(
       Effect.catchCause((cause) => {
         const failure = cause.reasons.find((reason) => reason._tag === "Fail")?.error
-        return Effect.andThen(down(failure?.message ?? "it broke"), pauseDown)
+        // Local changes do not shorten the wait for a store that is down.
+        const pause = Effect.raceFirst(Effect.sleep(pollEvery), Deferred.await(closed))
+        return Effect.andThen(reached(failure?.message ?? "it broke"), pause)
       }),
-      Effect.repeat({ until: () => closing })
+      Effect.repeat({ until: () => isClosing }),
+      Effect.forkDetach
     )
-
-    yield* Effect.acquireRelease(Effect.forkDetach(rounds), (fiber) =>
+    yield* Effect.acquireRelease(fiber, (fiber) =>
       Effect.gen(function* () {
-        closing = true
+        isClosing = true
         Deferred.doneUnsafe(closed, Effect.void)
         Queue.offerUnsafe(wake, undefined)
         yield* Effect.timeoutOption(Fiber.await(fiber), timeout)

@@ -103,176 +103,212 @@ export const askAgain = 1_000
 /** Milliseconds without health checks for a target whose check did not answer in time. */
 const uncheckedFor = 60_000
 
+// -----------------------------------------------------------------------------
+// Health check
+// -----------------------------------------------------------------------------
+
 /**
  * Runs the user's own health check within `limit`. A check that fails, dies, is interrupted or times out does not
  * count. Returning a value that is not an Effect is an error in the program.
  */
-const checking = (isHealthy: NonNullable<Options["isHealthy"]>) => {
+const checking = (isHealthy: NonNullable<Options["isHealthy"]>): NonNullable<Admission["check"]> => {
   // End of the pause by target id, in monotonic milliseconds. Bounded by the targets of the chain.
   const uncheckedUntil = new Map<string, number>()
-  return (target: TargetRef, limit: Duration.Duration): Effect.Effect<boolean> =>
+  return (target, limit) =>
     Effect.clockWith((clock) => {
       const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
-      if (now() < (uncheckedUntil.get(target.id) ?? -Infinity)) return Effect.succeed(true)
-      const check = Effect.suspend(() => isHealthy(target))
+      if (now() < (uncheckedUntil.get(target.id) ?? -Infinity)) return Effect.undefined
+      const check = Effect.map(
+        Effect.suspend(() => isHealthy(target)),
+        (healthy) => (healthy ? undefined : unhealthyAt(target))
+      )
       const late = () =>
         Effect.sync(() => {
           uncheckedUntil.set(target.id, now() + uncheckedFor)
-          return true
+          return undefined
         })
       return Effect.catchCause(timed(check, limit, late), (cause) => {
         const error = Cause.squash(cause)
-        return error instanceof InvalidOption ? Effect.die(error) : Effect.succeed(true)
+        return error instanceof InvalidOption ? Effect.die(error) : Effect.undefined
       })
     })
 }
 
-/** Returns `undefined` when there are neither circuits nor a health check. */
-export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | undefined => {
-  if (breaker === undefined && isHealthy === undefined) return undefined
-  const checked = isHealthy === undefined ? undefined : checking(isHealthy)
-  // The last failure that each circuit counted, used as the reason of its refusals. Bounded by the number of
-  // circuits.
-  const causes = new Map<string, ProviderFailure>()
+const unhealthyAt = (target: TargetRef): Refused => ({
+  wait: askAgain,
+  failure: local(unhealthy, new Network(), target),
+  byCircuit: false
+})
 
-  const outcomeOf = (
-    circuit: string,
-    of: Ended["circuit"],
-    ended: Ended | undefined
-  ): CircuitBreaker.Outcome => {
-    if (ended === undefined) return ignored
-    const { failure } = ended
-    if (failure === undefined) return succeeded
-    if (ended.circuit !== of) return ignored
-    causes.set(circuit, failure)
-    return { counts: "failure", retryAfter: failure.retryAfter, what: briefly(failure) }
-  }
+// -----------------------------------------------------------------------------
+// Outcomes and refusals
+// -----------------------------------------------------------------------------
 
-  const refused = (target: TargetRef, { circuit, reason, retryAfter, lastFailure }: Refusing): Refused => {
-    const wait =
-      reason === "isolated" ? Infinity : retryAfter === undefined ? askAgain : Duration.toMillis(retryAfter)
-    const by: CircuitOut = { circuit, reason, lastFailure }
-    // Failures counted by another process or another chain are not known here.
-    const cause = causes.get(circuit) ?? local("circuit/open", new ServerError(), target)
-    return { wait, failure: cause.refusedBy(by, target), byCircuit: reason !== "isolated" }
-  }
+/** The circuits of a chain. */
+interface Own extends Pick<Options, "circuitsOf"> {
+  readonly breaker: CircuitBreaker.Service
+  /**
+   * The last failure that each circuit counted, used as the reason of its refusals. Bounded by the number of circuits.
+   */
+  readonly causes: Map<string, ProviderFailure>
+}
 
-  const enter: Admission["enter"] = (target, options, granted) =>
-    Effect.suspend(() => {
-      if (breaker === undefined) return Effect.undefined
-      const { endpoint, model } = circuitsOf(target)
-      return Effect.uninterruptibleMask((restore) =>
-        Effect.flatMap(Scope.make(), (scope) =>
-          restore(Effect.all([breaker.acquire(endpoint, options), breaker.acquire(model, options)])).pipe(
-            Scope.provide(scope),
-            Effect.map(([ofEndpoint, ofModel]): Refused | undefined => {
-              const settle: Permit["settle"] = (ended, fiber) => {
-                const tell = (permit: CircuitBreaker.Permit, outcome: CircuitBreaker.Outcome) =>
-                  outcome.counts === "success"
-                    ? permit.succeed
-                    : outcome.counts === "failure"
-                      ? permit.fail(outcome)
-                      : permit.ignore
-                const told = tell(ofEndpoint, outcomeOf(endpoint, "endpoint", ended)).pipe(
-                  Effect.andThen(tell(ofModel, outcomeOf(model, "model", ended))),
-                  Effect.ensuring(Scope.close(scope, Exit.void))
-                )
-                // Run in the background, because a store in the network may be slow. Without one it ends at once.
-                Effect.runForkWith(fiber.context)(told)
-              }
-              granted({ settle })
-              return undefined
-            }),
-            Effect.catch((error) => Effect.as(Scope.close(scope, Exit.void), refused(target, error))),
-            Effect.onInterrupt(() => Scope.close(scope, Exit.void))
-          )
-        )
-      )
-    })
-
-  /** Returns the circuits of a target that are not closed, and whether each would let the next call through. */
-  const notClosed = (breaker: CircuitBreaker.Service, target: TargetRef) => {
-    const { endpoint, model } = circuitsOf(target)
-    const names = [...new Set([endpoint, model])]
-    return Effect.map(
-      Effect.forEach(names, (name) => Effect.zip(breaker.state(name), breaker.available(name))),
-      (all) =>
-        all.flatMap(([status, isAvailable]) => {
-          const { phase } = status
-          return phase === "closed" ? [] : [{ status, phase, isAvailable }]
-        })
-    )
-  }
-
-  return {
-    check:
-      checked === undefined
-        ? undefined
-        : (target, limit) =>
-            Effect.map(checked(target, limit), (healthy) =>
-              healthy
-                ? undefined
-                : {
-                    wait: askAgain,
-                    failure: local(unhealthy, new Network(), target),
-                    byCircuit: false
-                  }
-            ),
-    enterUnsafe: (target, call, fiber) => {
-      if (breaker === undefined) return undefined
-      const { endpoint, model } = circuitsOf(target)
-      const leaveEndpoint = breaker.enterUnsafe(endpoint, fiber, call)
-      if (leaveEndpoint === undefined) return undefined
-      const leaveModel = breaker.enterUnsafe(model, fiber, call)
-      if (leaveModel === undefined) {
-        leaveEndpoint(ignored, fiber)
-        return undefined
-      }
-      return {
-        settle: (ended, by, now) => {
-          if (ended !== undefined && ended.failure === undefined) {
-            leaveEndpoint(succeeded, by, now)
-            leaveModel(succeeded, by, now)
-            return
-          }
-          leaveEndpoint(outcomeOf(endpoint, "endpoint", ended), by, now)
-          leaveModel(outcomeOf(model, "model", ended), by, now)
-        }
-      }
-    },
-    enter,
-    foresee: (target) =>
-      breaker === undefined
-        ? Effect.undefined
-        : Effect.map(notClosed(breaker, target), (all) =>
-            all
-              .filter(({ isAvailable }) => !isAvailable)
-              .map(({ status, phase }) => refused(target, { ...status, reason: phase }))
-              .reduce<Refused | undefined>(
-                (longest, one) => (longest === undefined || one.wait > longest.wait ? one : longest),
-                undefined
-              )
-          ),
-    circuits: (target) =>
-      breaker === undefined
-        ? Effect.succeed([])
-        : Effect.map(notClosed(breaker, target), (all) => all.map(({ status }) => status)),
-    close: (targets) =>
-      Effect.gen(function* () {
-        if (breaker === undefined) return { closed: [], isolated: [] }
-        const names = new Set(targets.map(circuitsOf).flatMap(({ endpoint, model }) => [endpoint, model]))
-        const known = (yield* breaker.list).filter(({ circuit }) => names.has(circuit))
-        // Reset closed circuits too, so that they forget the failures they counted.
-        for (const { circuit } of known) yield* breaker.reset(circuit)
-        const namesOf = (isMeant: (phase: CircuitBreaker.Status["phase"]) => boolean) =>
-          known.flatMap(({ circuit, phase }) => (isMeant(phase) ? [circuit] : []))
-        return {
-          closed: namesOf((phase) => phase === "open" || phase === "half-open"),
-          isolated: namesOf((phase) => phase === "isolated")
-        }
-      })
-  }
+/** Outcome for the circuit `name`, which is that of the endpoint or of the model. Notes a failure that it counts. */
+const outcomeOf = (
+  { causes }: Own,
+  name: string,
+  of: Ended["circuit"],
+  ended: Ended | undefined
+): CircuitBreaker.Outcome => {
+  if (ended === undefined) return ignored
+  const { failure } = ended
+  if (failure === undefined) return succeeded
+  if (ended.circuit !== of) return ignored
+  causes.set(name, failure)
+  return { counts: "failure", retryAfter: failure.retryAfter, what: briefly(failure) }
 }
 
 /** The fields of a refusal that are used here. */
 type Refusing = Pick<CircuitRefused.CircuitRefused, "circuit" | "reason" | "retryAfter" | "lastFailure">
+
+const refusedBy = (
+  { causes }: Own,
+  target: TargetRef,
+  { circuit, reason, retryAfter, lastFailure }: Refusing
+): Refused => {
+  const wait =
+    reason === "isolated" ? Infinity : retryAfter === undefined ? askAgain : Duration.toMillis(retryAfter)
+  const by: CircuitOut = { circuit, reason, lastFailure }
+  // Failures counted by another process or another chain are not known here.
+  const cause = causes.get(circuit) ?? local("circuit/open", new ServerError(), target)
+  return { wait, failure: cause.refusedBy(by, target), byCircuit: reason !== "isolated" }
+}
+
+// -----------------------------------------------------------------------------
+// Permits
+// -----------------------------------------------------------------------------
+
+const enterUnsafe = (own: Own, target: TargetRef, call: unknown, fiber: AnyFiber): Permit | undefined => {
+  const { endpoint, model } = own.circuitsOf(target)
+  const leaveEndpoint = own.breaker.enterUnsafe(endpoint, fiber, call)
+  if (leaveEndpoint === undefined) return undefined
+  const leaveModel = own.breaker.enterUnsafe(model, fiber, call)
+  if (leaveModel === undefined) {
+    leaveEndpoint(ignored, fiber)
+    return undefined
+  }
+  return {
+    settle: (ended, by, now) => {
+      leaveEndpoint(outcomeOf(own, endpoint, "endpoint", ended), by, now)
+      leaveModel(outcomeOf(own, model, "model", ended), by, now)
+    }
+  }
+}
+
+const enter = (
+  own: Own,
+  target: TargetRef,
+  options: Omit<CircuitBreaker.CallOptions, "classify">,
+  granted: (permit: Permit) => void
+): Effect.Effect<Refused | undefined> => {
+  const { breaker } = own
+  const { endpoint, model } = own.circuitsOf(target)
+  return Effect.uninterruptibleMask((restore) =>
+    Effect.flatMap(Scope.make(), (scope) =>
+      restore(Effect.all([breaker.acquire(endpoint, options), breaker.acquire(model, options)])).pipe(
+        Scope.provide(scope),
+        Effect.map(([ofEndpoint, ofModel]): Refused | undefined => {
+          const settle: Permit["settle"] = (ended, fiber) => {
+            const told = tell(ofEndpoint, outcomeOf(own, endpoint, "endpoint", ended)).pipe(
+              Effect.andThen(tell(ofModel, outcomeOf(own, model, "model", ended))),
+              Effect.ensuring(Scope.close(scope, Exit.void))
+            )
+            // Run in the background, because a store in the network may be slow. Without one it ends at once.
+            Effect.runForkWith(fiber.context)(told)
+          }
+          granted({ settle })
+          return undefined
+        }),
+        Effect.catch((error) => Effect.as(Scope.close(scope, Exit.void), refusedBy(own, target, error))),
+        Effect.onInterrupt(() => Scope.close(scope, Exit.void))
+      )
+    )
+  )
+}
+
+const tell = (permit: CircuitBreaker.Permit, outcome: CircuitBreaker.Outcome): Effect.Effect<void> =>
+  outcome.counts === "success"
+    ? permit.succeed
+    : outcome.counts === "failure"
+      ? permit.fail(outcome)
+      : permit.ignore
+
+// -----------------------------------------------------------------------------
+// State
+// -----------------------------------------------------------------------------
+
+/** Returns the circuits of a target that are not closed, and whether each would let the next call through. */
+const notClosed = ({ breaker, circuitsOf }: Own, target: TargetRef) => {
+  const { endpoint, model } = circuitsOf(target)
+  const names = [...new Set([endpoint, model])]
+  return Effect.map(
+    Effect.forEach(names, (name) => Effect.zip(breaker.state(name), breaker.available(name))),
+    (all) =>
+      all.flatMap(([status, isAvailable]) => {
+        const { phase } = status
+        return phase === "closed" ? [] : [{ status, phase, isAvailable }]
+      })
+  )
+}
+
+const foresee = (own: Own, target: TargetRef): Effect.Effect<Refused | undefined> =>
+  Effect.map(notClosed(own, target), (all) =>
+    all
+      .filter(({ isAvailable }) => !isAvailable)
+      .map(({ status, phase }) => refusedBy(own, target, { ...status, reason: phase }))
+      .reduce<Refused | undefined>(
+        (longest, one) => (longest === undefined || one.wait > longest.wait ? one : longest),
+        undefined
+      )
+  )
+
+const close = ({ breaker, circuitsOf }: Own, targets: ReadonlyArray<TargetRef>): Effect.Effect<Closed> =>
+  Effect.gen(function* () {
+    const names = new Set(targets.map(circuitsOf).flatMap(({ endpoint, model }) => [endpoint, model]))
+    const known = (yield* breaker.list).filter(({ circuit }) => names.has(circuit))
+    // Reset closed circuits too, so that they forget the failures they counted.
+    for (const { circuit } of known) yield* breaker.reset(circuit)
+    const namesOf = (isMeant: (phase: CircuitBreaker.Status["phase"]) => boolean) =>
+      known.flatMap(({ circuit, phase }) => (isMeant(phase) ? [circuit] : []))
+    return {
+      closed: namesOf((phase) => phase === "open" || phase === "half-open"),
+      isolated: namesOf((phase) => phase === "isolated")
+    }
+  })
+
+// -----------------------------------------------------------------------------
+// Making
+// -----------------------------------------------------------------------------
+
+/** Returns `undefined` when there are neither circuits nor a health check. */
+export const make = ({ breaker, circuitsOf, isHealthy }: Options): Admission | undefined => {
+  const check = isHealthy && checking(isHealthy)
+  if (breaker === undefined) return check && { check, ...noCircuits }
+  const own: Own = { breaker, circuitsOf, causes: new Map() }
+  return {
+    check,
+    enterUnsafe: (target, call, fiber) => enterUnsafe(own, target, call, fiber),
+    enter: (target, options, granted) => Effect.suspend(() => enter(own, target, options, granted)),
+    foresee: (target) => foresee(own, target),
+    circuits: (target) => Effect.map(notClosed(own, target), (all) => all.map(({ status }) => status)),
+    close: (targets) => close(own, targets)
+  }
+}
+
+const noCircuits: Omit<Admission, "check"> = {
+  enterUnsafe: () => ({ settle: () => {} }),
+  enter: () => Effect.undefined,
+  foresee: () => Effect.undefined,
+  circuits: () => Effect.succeed([]),
+  close: () => Effect.succeed({ closed: [], isolated: [] })
+}
