@@ -198,7 +198,7 @@ const makeContext = <const S extends Specs, Class extends string>(
     })
     const compacts = built.compact !== undefined && policy.maxCompactions > 0
     return Context.make(LanguageModel.LanguageModel, guardable(model)).pipe(
-      Context.add(Targets, makeTargets({ ...built, ...built.memory, compacts }))
+      Context.add(Targets, makeTargets({ ...built, compacts }))
     )
     // `Specs` leaves the entries' services open; `Services` names them.
   }) as Effect.Effect<Context.Context<Provided>, ChainError, Services<S> | Scope.Scope>

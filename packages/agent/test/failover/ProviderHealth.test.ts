@@ -1,7 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
+import { interactive } from "#agent/failover/decide/RecoveryPolicy"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
+import { ChainMemory } from "#agent/failover/chain/ChainMemory"
 import * as Health from "#agent/failover/chain/ProviderHealth"
-import { failureOf, targetOf } from "./chainSupport.ts"
+import { answers, failureOf, fails, targetOf } from "./chainSupport.ts"
 
 const one = targetOf("opus", "KEY_1")
 const two = targetOf("opus", "KEY_2")
@@ -9,16 +11,30 @@ const other = targetOf("gpt", "KEY", "other")
 const targets = [one, two, other]
 const failure = failureOf("ServerError", "upstream connect error")
 
-const health = (records: Health.ProviderRecords, cooldowns: Cooldown.Cooldowns = Cooldown.empty, now = 0) => {
-  const [first] = Health.healthOf(records, cooldowns, targets, now)
+const fresh = () => new ChainMemory(one, false, interactive.pacing)
+const all = (
+  memory: ChainMemory,
+  cooldowns: Cooldown.Cooldowns = Cooldown.empty,
+  now = 0,
+  unbuilt = [other]
+) =>
+  Health.healthOf(
+    [...memory.targetLogs.values()],
+    cooldowns,
+    targets,
+    now,
+    interactive.pacing.downAfter,
+    unbuilt
+  )
+const health = (memory: ChainMemory, cooldowns?: Cooldown.Cooldowns, now?: number) => {
+  const [first] = all(memory, cooldowns, now)
   assert.isDefined(first)
   return first
 }
-const failing = (times: number, records = Health.empty) =>
-  Array.from({ length: times }).reduce<Health.ProviderRecords>(
-    (all) => Health.failed(all, "vendor", failure),
-    records
-  )
+const failing = (times: number, memory = fresh()) => {
+  for (let i = 0; i < times; i++) fails(memory, i % 2 === 0 ? one : two, failure)
+  return memory
+}
 
 describe("the health of a provider", () => {
   it("is healthy, degraded after a failure, down after three consecutive ones, healthy after a success", () => {
@@ -26,8 +42,9 @@ describe("the health of a provider", () => {
       [0, 1, 2, 3, 4].map((times) => health(failing(times)).status),
       ["healthy", "degraded", "degraded", "down", "down"]
     )
-    const back = Health.succeeded(failing(3), "vendor", 7)
-    assert.deepStrictEqual(health(back), {
+    const memory = failing(3)
+    answers(memory, two, 7)
+    assert.deepStrictEqual(health(memory), {
       provider: "vendor",
       status: "healthy",
       errorCount: 0,
@@ -36,21 +53,46 @@ describe("the health of a provider", () => {
       lastSuccessAt: 7,
       cooldownUntil: undefined
     })
-    assert.strictEqual(health(failing(2, back)).status, "degraded")
-    assert.strictEqual(health(Health.reset(failing(3), "vendor")).status, "healthy")
+    assert.strictEqual(health(failing(2, memory)).status, "degraded")
+  })
+
+  it("counts the failures of all targets since the last answer of any", () => {
+    const memory = failing(5)
+    assert.strictEqual(health(memory).errorCount, 5)
+    answers(memory, two)
+    fails(memory, one, failure)
+    assert.strictEqual(health(memory).errorCount, 1)
+    fails(memory, two, failure)
+    fails(memory, one, failureOf("RateLimit"), 1)
+    assert.deepInclude(health(memory), { errorCount: 3, lastErrorReason: "RateLimit" })
+    answers(memory, other)
+    assert.strictEqual(health(memory).errorCount, 3)
+  })
+
+  it("forgets the failures of targets that an operator brought back, and keeps the last error", () => {
+    const memory = failing(3)
+    memory.reset([one], 1)
+    assert.deepInclude(health(memory), { errorCount: 1, lastErrorReason: "ServerError" })
+    memory.reset([two], 1)
+    assert.deepInclude(health(memory), { status: "healthy", lastErrorReason: "ServerError" })
   })
 
   it("does not count another provider's failures", () => {
-    const statuses = Health.healthOf(failing(3), Cooldown.empty, targets, 0).map(({ status }) => status)
+    const statuses = all(failing(3)).map(({ status }) => status)
     assert.deepStrictEqual(statuses, ["down", "healthy"])
   })
 
   it("does not count cancelled calls, refused content, and requests that are malformed or too large", () => {
+    const countOf = (reason: Parameters<typeof failureOf>[0]) => {
+      const memory = fresh()
+      fails(memory, one, failureOf(reason))
+      return health(memory).errorCount
+    }
     for (const reason of ["Cancelled", "ContentPolicy", "FormatRequest", "ContextOverflow"] as const) {
-      assert.strictEqual(Health.failed(Health.empty, "vendor", failureOf(reason)), Health.empty, reason)
+      assert.strictEqual(countOf(reason), 0, reason)
     }
     for (const reason of ["FormatResponse", "RateLimit", "Auth"] as const) {
-      assert.strictEqual(health(Health.failed(Health.empty, "vendor", failureOf(reason))).errorCount, 1)
+      assert.strictEqual(countOf(reason), 1, reason)
     }
   })
 
@@ -58,30 +100,25 @@ describe("the health of a provider", () => {
     const out = (target: typeof one, until: number, before = Cooldown.empty) =>
       Cooldown.open(before, { scope: "key", target, until, failure }, 0)
     const both = out(two, 50, out(one, 100))
-    assert.strictEqual(health(Health.empty, out(one, 100)).status, "healthy")
-    assert.deepInclude(health(Health.empty, both), { status: "degraded", cooldownUntil: 50 })
-    assert.deepInclude(health(Health.empty, both, 50), { status: "healthy", cooldownUntil: undefined })
+    assert.strictEqual(health(fresh(), out(one, 100)).status, "healthy")
+    assert.deepInclude(health(fresh(), both), { status: "degraded", cooldownUntil: 50 })
+    assert.deepInclude(health(fresh(), both, 50), { status: "healthy", cooldownUntil: undefined })
     assert.strictEqual(health(failing(1), out(two, 50, out(one, 100))).status, "degraded")
     assert.strictEqual(health(failing(3), out(two, 50, out(one, 100))).status, "down")
     const dead = out(two, Infinity, out(one, Infinity))
-    assert.deepInclude(health(Health.empty, dead), { status: "down", cooldownUntil: Infinity })
-    assert.strictEqual(health(Health.empty, out(two, 50, out(one, Infinity))).status, "degraded")
+    assert.deepInclude(health(fresh(), dead), { status: "down", cooldownUntil: Infinity })
+    assert.strictEqual(health(fresh(), out(two, 50, out(one, Infinity))).status, "degraded")
   })
 
   it("is down when none of its targets could be built", () => {
-    const [, , unbuilt] = Health.healthOf(Health.empty, Cooldown.empty, targets, 0, [
-      one,
-      targetOf("m", "k", "third")
-    ])
+    const [, , unbuilt] = all(fresh(), undefined, 0, [one, targetOf("m", "k", "third")])
     assert.deepInclude(unbuilt, { provider: "third", status: "down", cooldownUntil: Infinity })
-    assert.strictEqual(Health.healthOf(Health.empty, Cooldown.empty, targets, 0, [two])[0]?.status, "healthy")
+    assert.strictEqual(all(fresh(), undefined, 0, [two])[0]?.status, "healthy")
   })
 
-  it("keeps at most 200 characters of an error, and one record per provider", () => {
-    const once = Health.failed(Health.empty, "vendor", failureOf("ServerError", "x".repeat(300)))
-    assert.strictEqual(health(once).lastError?.length, 200)
-    const twice = Health.failed(once, "vendor", failureOf("RateLimit"))
-    assert.strictEqual(twice.size, 1)
-    assert.deepInclude(health(twice), { errorCount: 2, lastErrorReason: "RateLimit" })
+  it("keeps at most 200 characters of an error", () => {
+    const memory = fresh()
+    fails(memory, one, failureOf("ServerError", "x".repeat(300)))
+    assert.strictEqual(health(memory).lastError?.length, 200)
   })
 })

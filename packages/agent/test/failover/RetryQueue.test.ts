@@ -1,14 +1,15 @@
 /** The order in which calls that wait for the retry budget may go, and what lets them go. */
 import { assert, describe, it } from "@effect/vitest"
-import { mostSaved, RetryQueue, trickleEvery } from "#agent/failover/chain/RetryQueue"
+import { RetryQueue } from "#agent/failover/chain/RetryQueue"
 import type { Tokens, Waiting } from "#agent/failover/chain/RetryQueue"
+import { interactive } from "#agent/failover/decide/RecoveryPolicy"
 import { viewsOf } from "./callWorld.ts"
 
 const [one, two] = viewsOf("one", "two").map(({ ref }) => ref)
 
 /** A queue, and what it let go: the number of the call, and the target. */
 const queueOf = () => {
-  const queue = new RetryQueue()
+  const queue = new RetryQueue(interactive.pacing)
   const went: Array<string> = []
   const add = (call: number, mayGo: Waiting["mayGo"] = () => true): Waiting => {
     const waiting = {
@@ -59,13 +60,13 @@ describe("a queue of calls that wait for the retry budget", () => {
     const tokens = tokensOf(1)
     queue.trickle(0, tokens)
     assert.strictEqual(tokens.left(), 0)
-    queue.trickle(trickleEvery - 1, undefined)
+    queue.trickle(1_999, undefined)
     assert.deepStrictEqual(went, ["2 any"])
-    queue.trickle(trickleEvery, undefined)
-    queue.trickle(2 * trickleEvery, undefined)
+    queue.trickle(2_000, undefined)
+    queue.trickle(4_000, undefined)
     assert.deepStrictEqual(went, ["2 any", "3 any"])
     add(4)
-    queue.trickle(2 * trickleEvery, undefined)
+    queue.trickle(4_000, undefined)
     assert.deepStrictEqual(went.slice(2), ["4 any"])
   })
 
@@ -93,12 +94,12 @@ describe("a queue of calls that wait for the retry budget", () => {
   it("keeps a few successes for calls whose targets are out, each of which takes a token where there is one", () => {
     const { queue, went, add } = queueOf()
     let isOut = true
-    for (let call = 1; call <= mostSaved + 2; call++) add(call, () => !isOut)
-    for (let n = 0; n < mostSaved + 5; n++) succeeded(queue)
+    for (let call = 1; call <= 12; call++) add(call, () => !isOut)
+    for (let n = 0; n < 15; n++) succeeded(queue)
     isOut = false
-    const tokens = tokensOf(mostSaved + 1)
+    const tokens = tokensOf(11)
     queue.release(tokens)
-    assert.lengthOf(went, mostSaved + 1)
+    assert.lengthOf(went, 11)
     assert.strictEqual(tokens.left(), 0)
   })
 

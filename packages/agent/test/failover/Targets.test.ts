@@ -1,17 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { TargetRef } from "#agent/conversation/TargetRef"
+import { ChainMemory } from "#agent/failover/chain/ChainMemory"
 import * as ChainStore from "#agent/failover/chain/ChainStore"
-import * as ChainSync from "#agent/failover/chain/ChainSync"
-import * as Cooldown from "#agent/failover/decide/Cooldown"
+import type * as Cooldown from "#agent/failover/decide/Cooldown"
 import * as Failover from "#agent/failover/Failover"
-import * as Health from "#agent/failover/chain/ProviderHealth"
 import * as Targets from "#agent/failover/chain/Targets"
-import { Cause, Duration, Effect, Exit, MutableRef } from "effect"
+import { Cause, Duration, Effect, Exit } from "effect"
 import type { Prompt } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { played, policy } from "../support.ts"
 import { a, b, pass, start, watched } from "./chainProcess.ts"
-import { failureOf, targetOf } from "./chainSupport.ts"
+import { answers, failureOf, fails, targetOf } from "./chainSupport.ts"
 
 const minute = 60_000
 const small = { contextWindow: 8_192 }
@@ -21,8 +20,8 @@ const unbuilt = targetOf("gemini", "MISSING", "third")
 const failureFor = (until: number) => failureOf(until === Infinity ? "Auth" : "RateLimit", "slow down")
 
 const chain = Effect.gen(function* () {
-  const health = MutableRef.make(Health.empty)
-  const cooldowns = MutableRef.make(Cooldown.empty)
+  const memory = new ChainMemory(a, false, policy.pacing)
+  answers(memory, b, 990_000)
   const targets = Targets.make({
     targets: [
       { ref: a, info: small },
@@ -30,14 +29,9 @@ const chain = Effect.gen(function* () {
       { ref: other, info: {} }
     ],
     dead: [{ target: unbuilt, failure: failureOf("Auth") }],
-    cooldowns,
-    health,
-    streaks: new Map(),
-    answeredAt: new Map([[b.id, 990_000]]),
-    resets: { add: () => {} },
+    memory,
     admission: undefined,
     limiter: undefined,
-    sync: ChainSync.none,
     budget: undefined,
     compacts: false
   })
@@ -45,13 +39,11 @@ const chain = Effect.gen(function* () {
   // The test clock is both the wall clock and the monotonic clock.
   const now = 1_000_000
   const out = (scope: Parameters<typeof Cooldown.idOf>[0], target: TargetRef, length: number) => {
-    MutableRef.update(cooldowns, (all) =>
-      Cooldown.open(all, { scope, target, until: now + length, failure: failureFor(length) }, now)
-    )
-    MutableRef.update(health, (all) => Health.failed(all, target.provider, failureFor(length)))
+    memory.open({ scope, target, until: now + length, failure: failureFor(length) }, now)
+    fails(memory, target, failureFor(length), now)
   }
   const states = Effect.map(targets.list, (all) => all.map(({ state }) => state).join(" "))
-  return { targets, out, states, health, now }
+  return { targets, out, states, memory, now }
 })
 
 describe("the operator's view", () => {
@@ -151,9 +143,9 @@ describe("the operator's view", () => {
 
   it.effect("lists each provider's health, in Unix time", () =>
     Effect.gen(function* () {
-      const { targets, out, health, now } = yield* chain
+      const { targets, out, memory, now } = yield* chain
       out("model", a, minute)
-      MutableRef.update(health, (all) => Health.succeeded(all, "other", now - 500))
+      answers(memory, other, now - 500)
       const [vendor, second, third] = yield* targets.providers
       assert.deepInclude(vendor, { provider: "vendor", status: "degraded", errorCount: 1 })
       assert.strictEqual(vendor?.cooldownUntil, now + minute)
@@ -199,6 +191,19 @@ describe("a reset", () => {
       assert.strictEqual(yield* states, "ready ready dead dead")
       const counts = (yield* targets.providers).map(({ errorCount }) => errorCount)
       assert.deepStrictEqual(counts, [0, 1, 0])
+    })
+  )
+
+  it.effect("ends the failure counts of the targets that are back, and no others", () =>
+    Effect.gen(function* () {
+      const { targets } = yield* all
+      const count = Effect.map(targets.providers, ([vendor]) => vendor?.errorCount)
+      assert.strictEqual(yield* count, 3)
+      yield* targets.reset({ key: a.key })
+      assert.strictEqual(yield* count, 1)
+      // The cooldown of the model covers both keys.
+      yield* targets.reset({ target: a.id })
+      assert.strictEqual(yield* count, 0)
     })
   )
 
@@ -249,25 +254,20 @@ describe("a reset", () => {
     Effect.gen(function* () {
       const store = watched(ChainStore.memory())
       const one = yield* start(store)
-      const second = yield* start(store)
+      const memory = new ChainMemory(a, false, policy.pacing)
+      const second = yield* start(store, { cooldowns: memory.cooldowns })
+      memory.sync = second.sync
       one.fail(a, Infinity)
       yield* pass(store, 1_000)
-      const { cooldowns, sync } = second
-      const health = MutableRef.make(Health.empty)
       const targets = Targets.make({
         targets: [
           { ref: a, info: {} },
           { ref: b, info: {} }
         ],
         dead: [],
-        cooldowns,
-        health,
-        streaks: new Map(),
-        answeredAt: new Map(),
-        resets: { add: () => {} },
+        memory,
         admission: undefined,
         limiter: undefined,
-        sync,
         budget: undefined,
         compacts: false
       })

@@ -2,6 +2,8 @@
  * Targets, failures and cooldowns for the tests of a chain's state.
  */
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
+import type { ChainMemory } from "#agent/failover/chain/ChainMemory"
+import type { Flight } from "#agent/failover/chain/TargetLog"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
 import type * as TargetRef from "#agent/conversation/TargetRef"
 import { Duration } from "effect"
@@ -34,6 +36,34 @@ export const failureOf = (reason: keyof typeof reasons, detail = "", retryAfter?
     retryAfter: retryAfter === undefined ? undefined : Duration.millis(retryAfter),
     detail
   })
+
+export const flightOf = (target: TargetRef.TargetRef, startedAt = 0, seen: Partial<Flight> = {}): Flight => ({
+  target,
+  call: 1,
+  startedAt,
+  firstTokenAt: undefined,
+  isHeard: false,
+  ...seen
+})
+
+/** An attempt begins at `target` and fails at once. */
+export const fails = (
+  memory: ChainMemory,
+  target: TargetRef.TargetRef,
+  failure: ProviderFailure.ProviderFailure,
+  now = 0
+): void => {
+  const flight = flightOf(target, now)
+  memory.began(flight)
+  memory.failed(flight, failure, { rule: undefined, probedAt: undefined, conversation: undefined, now })
+}
+
+/** An attempt begins at `target` and is answered at once. */
+export const answers = (memory: ChainMemory, target: TargetRef.TargetRef, now = 0): void => {
+  const flight = flightOf(target, now)
+  memory.began(flight)
+  memory.succeeded(flight, { target: target.id, elapsed: 0, now })
+}
 
 /** True for a target that is out and may be probed. */
 export const mayProbe = (

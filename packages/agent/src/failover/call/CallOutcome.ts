@@ -15,6 +15,7 @@ import type { Usage } from "../../conversation/Usage.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { hasAnswered } from "../decide/CallLimits.ts"
 import type { Tokens, Waiting } from "../chain/RetryQueue.ts"
+import type * as TargetLog from "../chain/TargetLog.ts"
 import type { Commit, Cut, Failed, Spent } from "../decide/CallState.ts"
 import * as OutputLimit from "../decide/OutputLimit.ts"
 import { rowOf } from "../decide/RecoveryPolicy.ts"
@@ -38,14 +39,7 @@ export interface CutAnswer {
 }
 
 /** An attempt in flight, as the chain and its retry budget see it. */
-interface Flight {
-  readonly target: TargetRef
-  /** Monotonic milliseconds, as `firstTokenAt` is. */
-  readonly startedAt: number
-  /** `undefined` before the first token. */
-  firstTokenAt: number | undefined
-  hasProgress: boolean
-  isHeard: boolean
+interface Flight extends TargetLog.Flight {
   readonly budget: RetryBudget.Flight | undefined
 }
 
@@ -164,13 +158,13 @@ export class CallOutcome {
     if (isFirst) budget?.depositUnsafe(fiber, now)
     this.#flight = {
       target,
+      call: number,
       startedAt: now,
       firstTokenAt: undefined,
-      hasProgress: false,
       isHeard: false,
       budget: budget?.beginUnsafe(fiber, now)
     }
-    memory.flying.set(number, this.#flight)
+    memory.began(this.#flight)
   }
 
   /** The headers of the response have come. */
@@ -188,10 +182,7 @@ export class CallOutcome {
     const flight = this.#flight
     if (flight === undefined) return
     flight.budget?.progressUnsafe(now)
-    if (flight.hasProgress) return
-    flight.hasProgress = true
-    flight.firstTokenAt = now
-    this.#context.chain.memory.progressed(flight.target, now)
+    if (flight.firstTokenAt === undefined) this.#context.chain.memory.progressed(flight, now)
   }
 
   // ---------------------------------------------------------------------------
@@ -208,9 +199,14 @@ export class CallOutcome {
   ): Failed {
     const { chain, conversation } = this.#context
     const spent = this.#spent(attempt, usage)
-    const facts = { probedAt: this.#probe?.at, conversation, now: this.#context.now() }
-    chain.memory.failed(attempt.target.ref, failure, facts)
-    const isProven = this.#landed(failure)
+    const flight = this.#landed(false)
+    const facts = {
+      rule: rowOf(chain.policy, failure).cooldown,
+      probedAt: this.#probe?.at,
+      conversation,
+      now: this.#context.now()
+    }
+    const isProven = flight !== undefined && chain.memory.failed(flight, failure, facts)
     this.#probe = undefined
     this.#admission.settle(failure)
     return { _tag: "Failed", failure, commit, isProven, ...more, ...spent }
@@ -240,44 +236,39 @@ export class CallOutcome {
   /** The call was interrupted, or has failed: gives back what it holds. */
   abandoned(): void {
     this.#admission.settle(undefined, true)
-    this.#landed(undefined)
+    const flight = this.#landed(false)
+    if (flight !== undefined) this.#context.chain.memory.interrupted(flight)
     this.#admission.leave(undefined)
     this.endProbe()
   }
 
-  /** The attempt failed, or was given up without a failure. Returns true when that proves that its scope is out. */
-  #landed(failure: ProviderFailure | undefined): boolean {
+  /** The attempt is over: takes it, and ends its share of the retry budget. */
+  #landed(isAnswered: boolean, now?: number): Flight | undefined {
     const flight = this.#flight
-    if (flight === undefined) return false
     this.#flight = undefined
-    const { chain, fiber, number } = this.#context
-    const { memory, policy } = chain
-    memory.flying.delete(number)
-    flight.budget?.endUnsafe(fiber, false)
-    return failure !== undefined && memory.proves(rowOf(policy, failure).cooldown, failure, flight, number)
+    flight?.budget?.endUnsafe(this.#context.fiber, isAnswered, now)
+    return flight
   }
 
   /** The target of an attempt has shown that it works. */
-  #answered({ target, startedAt, outputLimit }: Attempt): void {
-    const { chain, conversation, fiber, number, raised, range, streams } = this.#context
+  #answered({ target, outputLimit }: Attempt): void {
+    const { chain, conversation, raised, range, streams } = this.#context
     const now = this.#context.now()
     const { id } = target.ref
     raised?.answered(id, outputLimit, range)
     this.#admission.settle(undefined, false, now)
-    chain.memory.flying.delete(number)
-    const flight = this.#flight
-    this.#flight = undefined
-    flight?.budget?.endUnsafe(fiber, true, now)
-    // A whole answer is compared by the time it takes.
-    const firstTokenAt = streams ? flight?.firstTokenAt : undefined
-    chain.memory.succeeded(target.ref, startedAt, {
+    const flight = this.#landed(true, now)
+    this.#probe = undefined
+    if (flight === undefined) return
+    const { startedAt, firstTokenAt } = flight
+    chain.memory.succeeded(flight, {
       target: id,
       conversation,
       elapsed: now - startedAt,
-      firstToken: firstTokenAt === undefined ? undefined : firstTokenAt - startedAt,
+      // A whole answer is compared by the time it takes.
+      firstToken: streams && firstTokenAt !== undefined ? firstTokenAt - startedAt : undefined,
       now
     })
-    this.#probe = undefined
   }
 
   #spent({ target, startedAt }: Attempt, usage: Usage | undefined): Spent {

@@ -380,7 +380,7 @@ export class CallRun {
   #mayWake(
     since: number,
     reset = this.#resetSince(since),
-    answeredAt: ReadonlyMap<string, number> = this.chain.memory.answeredAt
+    answeredAt: Pick<ReadonlyMap<string, number>, "get"> = this.chain.memory.answeredAt
   ): boolean {
     const snapshot = this.#context.snapshot(this.now(), this.#outcome.mayRetry)
     const state = Call.afterReset(this.#state, reset)

@@ -144,7 +144,7 @@ export const build = <E, R>(
     const [first, ...rest] = built.flatMap((result) => ("live" in result ? [result.live] : []))
     if (first === undefined) return yield* ErrorText.brief(new ChainError({ targets: dead }), "targets")
     yield* warn(built)
-    const memory = new ChainMemory(first.ref, wantsFacts(settings.order))
+    const memory = new ChainMemory(first.ref, wantsFacts(settings.order), settings.policy.pacing)
     const { store } = settings
     if (store !== undefined) {
       const { cooldowns } = memory
@@ -206,25 +206,24 @@ const buildSpec = <E, R>(
 ): Effect.Effect<ReadonlyArray<Built>, never, R | Scope.Scope> =>
   Effect.gen(function* () {
     const names = new Set<string>()
-    const keyed: Array<{ readonly ref: TargetRef; readonly key: Key | ProviderFailure }> = []
+    const keyed: Array<{ readonly ref: TargetRef; readonly key: LiveKey.LiveKey | ProviderFailure }> = []
     // Check names too: a target may be written by hand, and names appear in messages.
     spec.keys.forEach((key, i) => KeySource.checked("Failover.layer", `keys[${i}]`, key))
     for (const source of spec.keys.length === 0 ? [noKey] : spec.keys) {
       const ref = refOf(spec, unused(source.name, names), ids)
       keyed.push({ ref, key: yield* loadKey(source, ref, loaded) })
     }
-    const values = keyed.flatMap(({ key }) => (key._tag === "Key" ? [Redacted.value(key.key.current)] : []))
-    if (values.length === 0)
-      return keyed.flatMap(({ ref, key }) => (key._tag === "Key" ? [] : [out(ref, key)]))
+    const values = keyed.flatMap(({ key }) => ("current" in key ? [Redacted.value(key.current)] : []))
+    if (values.length === 0) return keyed.flatMap(({ ref, key }) => ("current" in key ? [] : [out(ref, key)]))
 
     // Build the model once for all keys. An error may quote any of the keys, so all of them are removed from it.
     const model = yield* builtOr(spec.build, (error) =>
       Classifier.failure(error, { provider: spec.provider, secrets: { values } })
     )
     return keyed.map(({ ref, key }): Built => {
-      if (key._tag === "ProviderFailure") return out(ref, key)
+      if (!("current" in key)) return out(ref, key)
       if ("_tag" in model) return out(ref, model.at(ref, { values }))
-      const own = spec.keys.length === 0 ? undefined : key.key
+      const own = spec.keys.length === 0 ? undefined : key
       return { live: { ref, key: own, renewable: own?.renew !== undefined, model, info: model.info } }
     })
   })
@@ -249,8 +248,6 @@ const unused = (name: string, taken: Set<string>): string => {
   return free
 }
 
-type Key = { readonly _tag: "Key"; readonly key: LiveKey.LiveKey }
-
 /** The key, or the error, of each source. Entries with the same source share its key and its refreshes. */
 type Loaded = Map<KeySource.KeySource, LiveKey.LiveKey | Config.ConfigError | KeySource.KeyError>
 
@@ -258,7 +255,7 @@ const loadKey = (
   source: KeySource.KeySource,
   ref: TargetRef,
   loaded: Loaded
-): Effect.Effect<Key | ProviderFailure, never, Scope.Scope> =>
+): Effect.Effect<LiveKey.LiveKey | ProviderFailure, never, Scope.Scope> =>
   Effect.gen(function* () {
     const found = loaded.get(source) ?? (yield* Effect.catch(LiveKey.make(source), Effect.succeed))
     loaded.set(source, found)
@@ -276,7 +273,7 @@ const loadKey = (
         detail: found.message
       })
     const isThere = "current" in found && (Redacted.value(found.current).trim() !== "" || source === noKey)
-    return isThere ? { _tag: "Key", key: found } : local(missingKey, new Auth({ permanent: false }), ref)
+    return isThere ? found : local(missingKey, new Auth({ permanent: false }), ref)
   })
 
 /** Runs the effect and turns its failure or defect into a value. An interruption stays an interruption. */

@@ -73,7 +73,7 @@ export class ChainLog {
 
   answered(id: string): void {
     this.#kind = undefined
-    if (this.#refused.size > 0) this.#refused.delete(id)
+    this.#refused.delete(id)
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * The health of each provider, derived from its last failures and successes and from its open cooldowns. Pure.
+ * The health of each provider, derived from the logs of its targets and from their open cooldowns. Pure.
  *
  * **States.** `healthy`; `degraded` after any failure since the last success, or while all of its targets cool;
  * `down` after three consecutive failures, or when all of its keys are dead: missing, or out until they are reset.
@@ -9,9 +9,8 @@
  * **Not counted** are failures that do not show a problem of the provider: a cancelled call, a malformed request, a
  * request larger than the window, refused content.
  *
- * Times are milliseconds of the caller's clock, which must be the same one everywhere.
+ * Times are monotonic milliseconds.
  */
-import { MutableRef } from "effect"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
 import { definitionOf } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
@@ -19,10 +18,7 @@ import { whatHappened } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Cooldowns } from "../decide/Cooldown.ts"
 import * as Cool from "../decide/Cooldown.ts"
-
-// -----------------------------------------------------------------------------
-// Model
-// -----------------------------------------------------------------------------
+import type { Fault, TargetLog } from "./TargetLog.ts"
 
 export interface ProviderHealth {
   readonly provider: string
@@ -37,110 +33,72 @@ export interface ProviderHealth {
   readonly cooldownUntil: number | undefined
 }
 
-/** The remembered part of a provider's health. */
-type Record = Pick<ProviderHealth, "errorCount" | "lastError" | "lastErrorReason" | "lastSuccessAt">
-
-/** Records by provider. Bounded, because a chain has finitely many providers. */
-export type ProviderRecords = ReadonlyMap<string, Record>
-
-export const empty: ProviderRecords = new Map()
-
-/** Consecutive failures after which a provider is down. 3, as in codebuddy. */
-export const downAfter = 3
-
 /** Maximum length of {@link ProviderHealth.lastError}, in characters. 200, as in codebuddy. */
 export const maxError = 200
-
-const unknown: Record = {
-  errorCount: 0,
-  lastError: undefined,
-  lastErrorReason: undefined,
-  lastSuccessAt: undefined
-}
-
-// -----------------------------------------------------------------------------
-// Recording
-// -----------------------------------------------------------------------------
-
-/** Records a failed attempt at a target of `provider`. */
-export const failed = (
-  records: ProviderRecords,
-  provider: string,
-  failure: ProviderFailure
-): ProviderRecords => {
-  if (!isItsFault(failure)) return records
-  const record = records.get(provider) ?? unknown
-  const said = failure.detail === "" ? "" : `: ${failure.detail}`
-  return new Map(records).set(provider, {
-    ...record,
-    errorCount: record.errorCount + 1,
-    lastError: `${whatHappened(failure)}${said}`.slice(0, maxError),
-    lastErrorReason: failure.reason._tag
-  })
-}
-
-/** Records a success. The last error is kept. */
-export const succeeded = (records: ProviderRecords, provider: string, now: number): ProviderRecords =>
-  new Map(records).set(provider, {
-    ...(records.get(provider) ?? unknown),
-    errorCount: 0,
-    lastSuccessAt: now
-  })
-
-/**
- * Applies {@link succeeded} to a cell. Consecutive successes change only the time, which is written at most once a
- * second.
- */
-export const succeed = (
-  cell: MutableRef.MutableRef<ProviderRecords>,
-  provider: string,
-  now: number
-): void => {
-  const records = MutableRef.get(cell)
-  const record = records.get(provider)
-  if (record?.errorCount === 0 && now - (record.lastSuccessAt ?? -Infinity) < 1_000) return
-  MutableRef.set(cell, succeeded(records, provider, now))
-}
-
-/** Sets the failure count to 0 after an operator's reset. */
-export const reset = (records: ProviderRecords, provider: string): ProviderRecords => {
-  const record = records.get(provider)
-  return record === undefined || record.errorCount === 0
-    ? records
-    : new Map(records).set(provider, { ...record, errorCount: 0 })
-}
 
 /**
  * True when a failure counts against its provider. A cancel does not count, nor does a request that fails everywhere.
  */
 export const isItsFault = ({ reason }: ProviderFailure): boolean => definitionOf(reason).isItsFault(reason)
 
-// -----------------------------------------------------------------------------
-// Reading
-// -----------------------------------------------------------------------------
+/** The logs of a provider's targets. */
+const logsOf = (logs: ReadonlyArray<TargetLog>, provider: string): ReadonlyArray<TargetLog> =>
+  logs.filter(({ target }) => target.provider === provider)
+
+const answersOf = (logs: ReadonlyArray<TargetLog>): number =>
+  logs.reduce((sum, { answers }) => sum + answers, 0)
+
+/** The fault of a target after one more failure. `logs` are those of the chain. */
+export const faultOf = (
+  logs: ReadonlyArray<TargetLog>,
+  { fault, target }: TargetLog,
+  failure: ProviderFailure,
+  at: number
+): Fault => {
+  const answers = answersOf(logsOf(logs, target.provider))
+  const count = fault?.answers === answers ? fault.count + 1 : 1
+  return { failure, at, count, answers }
+}
 
 /**
  * Returns the health of each provider of `targets`, in their order. `unbuilt` are targets that could never be chosen.
- * A provider with no other targets is down.
+ * A provider with no other targets is
+ * down, and so is one that has failed `downAfter` times since its last answer.
  */
 export const healthOf = (
-  records: ProviderRecords,
+  logs: ReadonlyArray<TargetLog>,
   cooldowns: Cooldowns,
   targets: ReadonlyArray<TargetRef>,
   now: number,
+  downAfter: number,
   unbuilt: ReadonlyArray<TargetRef> = []
 ): ReadonlyArray<ProviderHealth> => {
   const providers = new Set([...targets, ...unbuilt].map(({ provider }) => provider))
   return Array.from(providers, (provider) => {
-    const record = records.get(provider) ?? unknown
+    const past = pastOf(logsOf(logs, provider))
     const own = targets.filter((target) => target.provider === provider)
     const back = Math.min(
       Infinity,
       ...own.map((target) => Cool.outOf(cooldowns, target, now)?.until ?? -Infinity)
     )
     const isOut = back !== -Infinity
-    const isDown = back === Infinity || record.errorCount >= downAfter
-    const status = isDown ? "down" : isOut || record.errorCount > 0 ? "degraded" : "healthy"
-    return { provider, status, ...record, cooldownUntil: isOut ? back : undefined }
+    const isDown = back === Infinity || past.errorCount >= downAfter
+    const status = isDown ? "down" : isOut || past.errorCount > 0 ? "degraded" : "healthy"
+    return { provider, status, ...past, cooldownUntil: isOut ? back : undefined }
   })
+}
+
+/** The part of a provider's health that the logs of its targets show. */
+const pastOf = (logs: ReadonlyArray<TargetLog>) => {
+  const answers = answersOf(logs)
+  const faults = logs.flatMap(({ fault }) => fault ?? []).toSorted((a, b) => a.at - b.at)
+  const failure = faults.at(-1)?.failure
+  const detail = failure === undefined || failure.detail === "" ? "" : `: ${failure.detail}`
+  const answeredAt = logs.flatMap((log) => log.answeredAt ?? [])
+  return {
+    errorCount: faults.reduce((sum, fault) => sum + (fault.answers === answers ? fault.count : 0), 0),
+    lastError: failure && `${whatHappened(failure)}${detail}`.slice(0, maxError),
+    lastErrorReason: failure?.reason._tag,
+    lastSuccessAt: answeredAt.length === 0 ? undefined : Math.max(...answeredAt)
+  }
 }

@@ -1,20 +1,23 @@
 /** Targets that an operator brought back. Each reset wakes the calls that wait. */
 import { Effect } from "effect"
+import type { TargetLog } from "./TargetLog.ts"
 
 export class Resets {
-  /** Target id → time of its last reset, in monotonic milliseconds. */
-  readonly #at = new Map<string, number>()
+  readonly #logs: ReadonlyMap<string, TargetLog>
   /** The calls that wait. */
   readonly #waiting = new Set<() => void>()
 
-  add(ids: Iterable<string>, at: number): void {
-    for (const id of ids) this.#at.set(id, at)
+  constructor(logs: ReadonlyMap<string, TargetLog>) {
+    this.#logs = logs
+  }
+
+  wake(): void {
     for (const look of this.#waiting) look()
   }
 
   /** Ids of the targets that were brought back at that time or later. */
   since(time: number): ReadonlySet<string> {
-    return new Set([...this.#at].filter(([, at]) => at >= time).map(([id]) => id))
+    return new Set([...this.#logs].filter(([, { resetAt }]) => resetAt >= time).map(([id]) => id))
   }
 
   /** Completes at the first reset after that time at which `isBack` returns true. */
@@ -24,7 +27,7 @@ export class Resets {
         if (isBack()) resume(Effect.void)
       }
       this.#waiting.add(look)
-      if ([...this.#at.values()].some((at) => at > time)) look()
+      if ([...this.#logs.values()].some(({ resetAt }) => resetAt > time)) look()
       return Effect.sync(() => this.#waiting.delete(look))
     })
   }

@@ -6,12 +6,14 @@
  * call may take a token. A call whose targets are all out is passed over.
  *
  * A success pays for 1.5 retries. Where more than two of three requests fail, that is less than one further success, and
- * the queue would stand still. One call therefore goes every two seconds without a token ({@link RetryQueue.trickle}),
- * as long as any target of the chain has answered within the last 20 s: at most ten calls in an outage.
+ * the queue would stand still. One call therefore goes every `pacing.releaseEvery` without a token ({@link
+ * RetryQueue.trickle}), as long as any target of the chain has answered within `pacing.worksFor`.
  *
  * **Limits.** Bounded by the calls under way. Without successes nothing looks at the tokens: `CallOutcome.queued` does,
  * about once a second for each waiting call.
  */
+import { Duration } from "effect"
+import type { Pacing } from "../decide/RecoveryPolicy.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 
 /** A call that waits. */
@@ -30,16 +32,15 @@ export interface Tokens {
   readonly take: () => void
 }
 
-/** Successes that are kept for calls whose targets are out. */
-export const mostSaved = 10
-
-/** Milliseconds between two calls that {@link RetryQueue.trickle} lets go. */
-export const trickleEvery = 2_000
-
 export class RetryQueue {
   readonly #waiting: Array<Waiting> = []
   #saved = 0
   #trickledAt = -Infinity
+  readonly #pacing: Pick<Pacing, "releaseEvery" | "savedSuccesses">
+
+  constructor(pacing: Pick<Pacing, "releaseEvery" | "savedSuccesses">) {
+    this.#pacing = pacing
+  }
 
   get isEmpty(): boolean {
     return this.#waiting.length === 0
@@ -62,7 +63,7 @@ export class RetryQueue {
   succeeded(target: TargetRef): void {
     if (this.isEmpty) return
     const next = this.#waiting.find(({ mayGo }) => mayGo(target))
-    if (next === undefined) this.#saved = Math.min(mostSaved, this.#saved + 1)
+    if (next === undefined) this.#saved = Math.min(this.#pacing.savedSuccesses, this.#saved + 1)
     else this.#release(next, target)
   }
 
@@ -79,11 +80,11 @@ export class RetryQueue {
   }
 
   /**
-   * Lets one call go if none has gone so for {@link trickleEvery}. It takes a token where there is one. `now` is in
+   * Lets one call go if none has gone so for `pacing.releaseEvery`. It takes a token where there is one. `now` is in
    * monotonic milliseconds.
    */
   trickle(now: number, tokens: Tokens | undefined): void {
-    if (now - this.#trickledAt < trickleEvery) return
+    if (now - this.#trickledAt < Duration.toMillis(this.#pacing.releaseEvery)) return
     const next = this.#waiting.find(({ mayGo }) => mayGo(undefined))
     if (next === undefined) return
     this.#trickledAt = now

@@ -19,21 +19,20 @@
  * const { cooldowns } = yield* targets.reset({ key: "ANTHROPIC_API_KEY" })
  * ```
  */
-import { Clock, Context, Duration, Effect, HashMap, MutableRef } from "effect"
+import { Context, Duration, Effect, HashMap, MutableRef } from "effect"
 import { Options as Check } from "@outlast/resilience"
-import type { RetryBudget } from "@outlast/resilience"
+import type { CircuitBreaker, RetryBudget } from "@outlast/resilience"
 import type { TargetOut } from "../../failure/reasons/CallFailure.ts"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
 import { whatHappened } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type * as CallLimiter from "../../limiter/CallLimiter.ts"
-import type { ChainSync } from "./ChainSync.ts"
-import type { Cooldowns, Entry, Out } from "../decide/Cooldown.ts"
+import type { ChainMemory } from "./ChainMemory.ts"
+import type { Entry, Out } from "../decide/Cooldown.ts"
 import * as Cool from "../decide/Cooldown.ts"
 import type { ModelInfo } from "../../conversation/ModelInfo.ts"
-import type { Admission } from "./Permits.ts"
-import type { ProviderHealth, ProviderRecords } from "./ProviderHealth.ts"
-import type { Resets } from "./Resets.ts"
+import type { Admission, Refused } from "./Permits.ts"
+import type { ProviderHealth } from "./ProviderHealth.ts"
 import * as Health from "./ProviderHealth.ts"
 import type { Scope } from "../decide/RecoveryPolicy.ts"
 
@@ -53,8 +52,7 @@ export interface TargetStatus {
   /** Description of that failure, without secrets. */
   readonly message: string | undefined
   /**
-   * Time of the last answer in Unix milliseconds, accurate to a second. Absent when the target has not answered since
-   * the layer was built.
+   * Time of the last answer in Unix milliseconds. Absent when the target has not answered since the layer was built.
    */
   readonly lastSuccessAt: number | undefined
   /** All open cooldowns that cover the target. */
@@ -122,8 +120,8 @@ export interface Service {
   /** Health of each provider. Times are Unix milliseconds. */
   readonly providers: Effect.Effect<ReadonlyArray<ProviderHealth>>
   /**
-   * Ends cooldowns and clears their streaks, closes circuits, and drops limits named by providers and counts of
-   * consecutive failures, for the targets that `which` selects. Returns what it changed.
+   * Ends cooldowns and clears their streaks, closes circuits, and drops limits named by providers, for the targets that
+   * `which` selects. Earlier failures of each target that is back count no more. Returns what it changed.
    *
    * Dies with an `InvalidOption` for an unknown field, and for a target, key or provider that the chain does not
    * have.
@@ -137,184 +135,178 @@ export interface Options {
   readonly targets: ReadonlyArray<{ readonly ref: TargetRef; readonly info: ModelInfo }>
   /** Targets that could not be built. */
   readonly dead: ReadonlyArray<TargetOut>
-  readonly cooldowns: MutableRef.MutableRef<Cooldowns>
-  /** Health by provider. Times are monotonic milliseconds. */
-  readonly health: MutableRef.MutableRef<ProviderRecords>
-  /** Consecutive failures by target id. */
-  readonly streaks: Pick<Map<string, unknown>, "delete">
-  /** Time of the last answer by target id, in monotonic milliseconds. */
-  readonly answeredAt: ReadonlyMap<string, number>
-  readonly resets: Pick<Resets, "add">
+  readonly memory: Pick<ChainMemory, "change" | "cooldowns" | "pacing" | "reset" | "targetLogs">
   /** `undefined` when the chain has no circuits. */
   readonly admission: Pick<Admission, "foresee" | "circuits" | "close"> | undefined
   /** `undefined` when the chain has no limiter. */
   readonly limiter: Pick<CallLimiter.Service, "limits" | "forget"> | undefined
-  readonly sync: ChainSync
   readonly budget: Pick<RetryBudget.Service, "status"> | undefined
   readonly compacts: boolean
 }
 
 export const make = (options: Options): Service => {
-  const {
-    targets,
-    dead,
-    cooldowns,
-    health,
-    streaks,
-    answeredAt,
-    resets,
-    admission,
-    limiter,
-    sync,
-    budget,
-    compacts
-  } = options
-  const refs = targets.map(({ ref }) => ref)
-  const now = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1_000_000)
-  /** Difference to add to monotonic milliseconds to get Unix milliseconds. */
-  const shiftAt = (at: number) => Effect.map(Clock.currentTimeMillis, (unix) => unix - at)
-
-  const statusOf = ({ ref: target, info }: Options["targets"][number], at: number, shift: number) =>
-    Effect.gen(function* () {
-      const refused = yield* admission?.foresee(target) ?? Effect.undefined
-      const circuits = yield* admission?.circuits(target) ?? Effect.succeed([])
-      const limits = yield* limiter?.limits(target) ?? Effect.succeed([])
-      const known = MutableRef.get(cooldowns)
-      const cooling = Cool.outOf(known, target, at)
-      const circuit: Out | undefined = refused && { until: at + refused.wait, failure: refused.failure }
-      const isOpen = circuit !== undefined && circuit.until > (cooling?.until ?? at)
-      const out = isOpen ? circuit : cooling
-      const answered = answeredAt.get(target.id)
-      const status: TargetStatus = {
-        target,
-        info,
-        state: isOpen ? "open" : Cool.stateOf(known, target, at)._tag,
-        availableIn: leftOf(out?.until ?? Infinity, at),
-        reason: out?.failure.reason._tag,
-        message: out && whatHappened(out.failure),
-        lastSuccessAt: answered === undefined ? undefined : answered + shift,
-        cooldowns: Cool.openOf(known, target, at).map(({ scope, until, failure }) => ({
-          scope,
-          availableIn: leftOf(until, at),
-          reason: failure.reason._tag,
-          message: whatHappened(failure)
-        })),
-        circuits: circuits.flatMap(({ circuit, phase, retryAfter, lastFailure }) =>
-          phase === "closed" ? [] : [{ circuit, phase, availableIn: retryAfter, lastFailure }]
-        ),
-        limits
-      }
-      return status
-    })
-
-  const unbuilt = dead.map(({ target, failure }): TargetStatus => ({
-    target,
-    info: {},
-    state: "dead",
-    availableIn: undefined,
-    reason: failure.reason._tag,
-    message: whatHappened(failure),
-    lastSuccessAt: undefined,
-    cooldowns: [],
-    circuits: [],
-    limits: []
-  }))
-
-  const matches = (which: Which, { scope, target }: Pick<Entry, "scope" | "target">): boolean =>
-    (which.provider === undefined || target.provider === which.provider) &&
-    (which.key === undefined || (target.key === which.key && (scope === "key" || scope === "key+model"))) &&
-    (which.target === undefined ||
-      refs.some((ref) => ref.id === which.target && Cool.covers(scope, target, ref)))
-
-  /** Include names from cooldowns: a store may hold cooldowns of a chain with other targets. */
-  const namesBy = (name: (target: TargetRef) => string): ReadonlySet<string> =>
-    new Set(
-      [
-        ...refs,
-        ...dead.map(({ target }) => target),
-        ...HashMap.toValues(MutableRef.get(cooldowns)).map(({ target }) => target)
-      ].map(name)
-    )
-
-  const checks: Check.Checks<Which> = {
-    target: oneOf(() => namesBy(({ id }) => id)),
-    key: oneOf(() => namesBy(({ key }) => key)),
-    provider: oneOf(() => namesBy(({ provider }) => provider))
-  }
-
+  const { targets, dead, memory, budget, compacts } = options
   return {
     compacts,
     list: Effect.gen(function* () {
-      const at = yield* now
-      const shift = yield* shiftAt(at)
-      const built = yield* Effect.forEach(targets, (target) => statusOf(target, at, shift))
-      return [...built, ...unbuilt]
+      const time = yield* now
+      const built = yield* Effect.forEach(targets, (target) => look(options, target, time))
+      return [...built, ...dead.map(unbuilt)]
     }),
     retryBudget: budget?.status ?? Effect.undefined,
-    providers: Effect.gen(function* () {
-      const at = yield* now
-      const shift = yield* shiftAt(at)
-      const toUnix = (time: number | undefined) => (time === undefined ? undefined : time + shift)
-      const derived = Health.healthOf(
-        MutableRef.get(health),
-        MutableRef.get(cooldowns),
-        refs,
-        at,
+    providers: Effect.map(now, (time) =>
+      Health.healthOf(
+        [...memory.targetLogs.values()],
+        MutableRef.get(memory.cooldowns),
+        targets.map(({ ref }) => ref),
+        time.at,
+        memory.pacing.downAfter,
         dead.map(({ target }) => target)
-      )
-      return derived.map((provider) => ({
-        ...provider,
-        lastSuccessAt: toUnix(provider.lastSuccessAt),
-        cooldownUntil: toUnix(provider.cooldownUntil)
+      ).map((health) => ({
+        ...health,
+        lastSuccessAt: toUnix(health.lastSuccessAt, time),
+        cooldownUntil: toUnix(health.cooldownUntil, time)
       }))
-    }),
-    reset: (which = {}) =>
-      Effect.gen(function* () {
-        Check.fields("Targets.reset", which, checks)
-        const at = yield* now
-        const before = MutableRef.get(cooldowns)
-        const lifted = HashMap.toValues(before).filter((entry) => matches(which, entry))
-        const after = Cool.reset(before, (entry) => lifted.includes(entry))
-        MutableRef.set(cooldowns, after)
-        sync.changed(before, after, at)
-        const meant = refs.filter(
-          ({ id, provider, key }) =>
-            id === (which.target ?? id) &&
-            provider === (which.provider ?? provider) &&
-            key === (which.key ?? key)
-        )
-        for (const { id } of meant) streaks.delete(id)
-        MutableRef.update(health, (records) =>
-          meant.reduce((all, { provider }) => Health.reset(all, provider), records)
-        )
-        // A circuit belongs to an endpoint and its models. Selecting a key selects no circuit.
-        const closed =
-          which.key === undefined ? yield* admission?.close(meant) ?? Effect.undefined : undefined
-        const forgotten = limiter === undefined ? [] : yield* Effect.forEach(meant, limiter.forget)
-        // Last: it wakes the calls that wait, which go on with all of the above.
-        const isBack = (ref: TargetRef): boolean =>
-          meant.includes(ref) || lifted.some(({ scope, target }) => Cool.covers(scope, target, ref))
-        resets.add(
-          refs.filter(isBack).map(({ id }) => id),
-          at
-        )
-        return {
-          cooldowns: lifted.filter(({ until }) => until > at).length,
-          circuits: closed?.closed ?? [],
-          limits: forgotten.filter((wasKnown) => wasKnown).length,
-          isolated: closed?.isolated ?? []
-        }
-      })
+    ),
+    reset: (which = {}) => reset(options, which)
   }
 }
+
+/** Monotonic milliseconds, and what makes Unix milliseconds of them. */
+interface Time {
+  readonly at: number
+  readonly shift: number
+}
+
+const now: Effect.Effect<Time> = Effect.clockWith((clock) =>
+  Effect.sync(() => {
+    const at = Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
+    return { at, shift: clock.currentTimeMillisUnsafe() - at }
+  })
+)
+
+const toUnix = (at: number | undefined, { shift }: Time): number | undefined =>
+  at === undefined ? undefined : at + shift
+
+// -----------------------------------------------------------------------------
+// Status
+// -----------------------------------------------------------------------------
+
+/** What the chain knows of a target, as far as it is read by Effects. */
+interface Seen {
+  readonly refused: Refused | undefined
+  readonly circuits: ReadonlyArray<CircuitBreaker.Status>
+  readonly limits: ReadonlyArray<CallLimiter.LimitStatus>
+}
+
+const look = (
+  { admission, limiter, memory }: Options,
+  target: Options["targets"][number],
+  time: Time
+): Effect.Effect<TargetStatus> =>
+  Effect.gen(function* () {
+    const refused = yield* admission?.foresee(target.ref) ?? Effect.undefined
+    const circuits = yield* admission?.circuits(target.ref) ?? Effect.succeed([])
+    const limits = yield* limiter?.limits(target.ref) ?? Effect.succeed([])
+    return statusOf(memory, target, { refused, circuits, limits }, time)
+  })
+
+const statusOf = (
+  memory: Pick<Options["memory"], "cooldowns" | "targetLogs">,
+  { ref: target, info }: Options["targets"][number],
+  { refused, circuits, limits }: Seen,
+  time: Time
+): TargetStatus => {
+  const { at } = time
+  const cooldowns = MutableRef.get(memory.cooldowns)
+  const cooling = Cool.outOf(cooldowns, target, at)
+  const circuit: Out | undefined = refused && { until: at + refused.wait, failure: refused.failure }
+  const isOpen = circuit !== undefined && circuit.until > (cooling?.until ?? at)
+  const out = isOpen ? circuit : cooling
+  return {
+    target,
+    info,
+    state: isOpen ? "open" : Cool.stateOf(cooldowns, target, at)._tag,
+    availableIn: leftOf(out?.until ?? Infinity, at),
+    reason: out?.failure.reason._tag,
+    message: out && whatHappened(out.failure),
+    lastSuccessAt: toUnix(memory.targetLogs.get(target.id)?.answeredAt, time),
+    cooldowns: Cool.openOf(cooldowns, target, at).map(({ scope, until, failure }) => ({
+      scope,
+      availableIn: leftOf(until, at),
+      reason: failure.reason._tag,
+      message: whatHappened(failure)
+    })),
+    circuits: circuits.flatMap(({ circuit, phase, retryAfter, lastFailure }) =>
+      phase === "closed" ? [] : [{ circuit, phase, availableIn: retryAfter, lastFailure }]
+    ),
+    limits
+  }
+}
+
+const unbuilt = ({ target, failure }: TargetOut): TargetStatus => ({
+  target,
+  info: {},
+  state: "dead",
+  availableIn: undefined,
+  reason: failure.reason._tag,
+  message: whatHappened(failure),
+  lastSuccessAt: undefined,
+  cooldowns: [],
+  circuits: [],
+  limits: []
+})
 
 /** Time until the end; `undefined` for an infinite one. */
 const leftOf = (until: number, at: number): Duration.Duration | undefined =>
   until === Infinity ? undefined : Duration.millis(until - at)
 
-/** Checks that the value is one of the names. They are read when the check runs. */
-const oneOf =
-  (names: () => ReadonlySet<string>): Check.Check =>
-  (module, field, value) =>
-    // `oneOf` also checks that the value is a string.
-    void Check.oneOf(module, field, value as string, [...names()])
+// -----------------------------------------------------------------------------
+// Reset
+// -----------------------------------------------------------------------------
+
+const reset = ({ targets, dead, memory, admission, limiter }: Options, which: Which): Effect.Effect<Lifted> =>
+  Effect.gen(function* () {
+    const { at } = yield* now
+    const refs = targets.map(({ ref }) => ref)
+    const entries = HashMap.toValues(MutableRef.get(memory.cooldowns))
+    // With names from cooldowns: a store may hold cooldowns of a chain with other targets.
+    const named = [...refs, ...dead.map(({ target }) => target), ...entries.map(({ target }) => target)]
+    Check.fields("Targets.reset", which, checksOf(named))
+    const lifted = entries.filter((entry) => covers(which, entry, refs))
+    memory.change((cooldowns) => Cool.reset(cooldowns, (entry) => lifted.includes(entry)), at)
+    const meant = refs.filter((ref) => selects(which, ref))
+    // A circuit belongs to an endpoint and its models. Selecting a key selects no circuit.
+    const closed = which.key === undefined ? yield* admission?.close(meant) ?? Effect.undefined : undefined
+    const forgotten = limiter === undefined ? [] : yield* Effect.forEach(meant, limiter.forget)
+    // Last: it wakes the calls that wait, which go on with all of the above.
+    const isBack = (ref: TargetRef): boolean =>
+      meant.includes(ref) || lifted.some(({ scope, target }) => Cool.covers(scope, target, ref))
+    memory.reset(refs.filter(isBack), at)
+    return {
+      cooldowns: lifted.filter(({ until }) => until > at).length,
+      circuits: closed?.closed ?? [],
+      limits: forgotten.filter((wasKnown) => wasKnown).length,
+      isolated: closed?.isolated ?? []
+    }
+  })
+
+/** True when the target matches all fields. */
+const selects = (which: Which, { id, provider, key }: TargetRef): boolean =>
+  id === (which.target ?? id) && provider === (which.provider ?? provider) && key === (which.key ?? key)
+
+/** True when the cooldown matches all fields. A target has all cooldowns that cover it, a key only those of its scope. */
+const covers = (which: Which, { scope, target }: Entry, refs: ReadonlyArray<TargetRef>): boolean =>
+  (which.provider === undefined || target.provider === which.provider) &&
+  (which.key === undefined || (target.key === which.key && (scope === "key" || scope === "key+model"))) &&
+  (which.target === undefined ||
+    refs.some((ref) => ref.id === which.target && Cool.covers(scope, target, ref)))
+
+const checksOf = (named: ReadonlyArray<TargetRef>): Check.Checks<Which> => {
+  const one = (name: (target: TargetRef) => string) => Check.is.oneOf(...new Set(named.map(name)))
+  return {
+    target: one(({ id }) => id),
+    key: one(({ key }) => key),
+    provider: one(({ provider }) => provider)
+  }
+}

@@ -244,9 +244,11 @@ export interface Snapshot {
   readonly mayRetry: boolean
   readonly canCompact: boolean
   /** Failed attempts of all calls since the last answer, by target id. */
-  readonly streaks: ReadonlyMap<string, Streak>
+  readonly streaks: Pick<ReadonlyMap<string, Streak>, "get" | "has">
   /** Time of the last answer of each target, by id. */
-  readonly answered: ReadonlyMap<string, number>
+  readonly answered: Pick<ReadonlyMap<string, number>, "get" | "has"> & {
+    readonly values: () => Iterable<number>
+  }
   /** Attempts in flight of all calls. */
   readonly flying: {
     readonly values: () => Iterable<{ readonly target: TargetRef; readonly startedAt: number }>
