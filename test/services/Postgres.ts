@@ -53,5 +53,7 @@ export const started = ({
 /** A server without durability: it is asked about rules, not about its disk. */
 export const running = started({ fsync: false })
 
-export const client = ({ port }: Server.Program, options: { readonly maxConnections?: number } = {}) =>
-  PgClient.layer({ host: "127.0.0.1", port, username: "outlast", database: "postgres", ...options })
+export const client = (
+  { port }: Server.Program,
+  options: { readonly maxConnections?: number; readonly database?: string } = {}
+) => PgClient.layer({ host: "127.0.0.1", port, username: "outlast", database: "postgres", ...options })

@@ -64,7 +64,7 @@ export const layer = (
   )
 }
 
-/** Makes the tables of the engine, as soon as the database answers. Two workers that make them at once disturb each other. */
+/** Makes the tables of the engine, as soon as the database answers. Its migrations let one worker in at a time. */
 export const migrated: Effect.Effect<void, never, SqlClient.SqlClient> = Waiting.untilDone(
   Effect.scoped(
     Effect.asVoid(

@@ -11,12 +11,13 @@
  * Any other worker lives while it renews its row. After a silence of one lease it is gone, unless the worker that asks
  * has been without the database itself: then the others have been, too, and get one lease to come back.
  */
-import { Clock, Context, Duration, Effect, Layer, Option, Schedule, Schema } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option, Schema } from "effect"
 import { StoreError as StoreErrors } from "@outlast/resilience"
 import type { StoreError } from "@outlast/resilience"
 import { ShardingConfig } from "effect/cluster"
 import { SqlClient } from "effect/sql"
 import * as SqlStore from "../store/sql/SqlStore.ts"
+import * as Tables from "../store/sql/Tables.ts"
 import { kept, StoreOutage } from "../store/StoreOutage.ts"
 import type { EffectRecord } from "../state/TaskState.ts"
 import type { Reply } from "../workflow/Reply.ts"
@@ -81,16 +82,20 @@ export const layer = (
       let isFirst = true
 
       const migrated = Effect.gen(function* () {
-        yield* sql`CREATE TABLE IF NOT EXISTS ${workers} (boot TEXT NOT NULL PRIMARY KEY, seen BIGINT NOT NULL)`
-        yield* sql`ALTER TABLE ${workers} ADD COLUMN IF NOT EXISTS address TEXT`
-        yield* sql`CREATE TABLE IF NOT EXISTS ${replies} (effect_key TEXT NOT NULL, boot TEXT NOT NULL,
-          task TEXT NOT NULL, reply TEXT NOT NULL, PRIMARY KEY (effect_key, boot))`
-        yield* sql`DELETE FROM ${workers} WHERE seen < ${now} - ${forgotten}`
-        yield* sql`DELETE FROM ${replies} WHERE NOT EXISTS (
-          SELECT 1 FROM ${sql(`${prefix}_tasks`)} t WHERE t.id = ${replies}.task AND t.is_open = 1)`
+        const alone = Tables.oneAtATime(sql, prefix)
+        yield* alone(sql`CREATE TABLE IF NOT EXISTS ${workers} (
+          boot TEXT NOT NULL PRIMARY KEY, seen BIGINT NOT NULL, address TEXT)`)
+        // The first version had no address. `ADD COLUMN` waits for all who read the table, so it runs only where needed.
+        yield* Effect.catch(sql`SELECT address FROM ${workers} LIMIT 1`, () =>
+          alone(sql`ALTER TABLE ${workers} ADD COLUMN IF NOT EXISTS address TEXT`)
+        )
+        yield* alone(sql`CREATE TABLE IF NOT EXISTS ${replies} (effect_key TEXT NOT NULL, boot TEXT NOT NULL,
+          task TEXT NOT NULL, reply TEXT NOT NULL, PRIMARY KEY (effect_key, boot))`)
+        yield* alone(sql`DELETE FROM ${workers} WHERE seen < ${now} - ${forgotten}`)
+        yield* alone(sql`DELETE FROM ${replies} WHERE NOT EXISTS (
+          SELECT 1 FROM ${sql(`${prefix}_tasks`)} t WHERE t.id = ${replies}.task AND t.is_open = 1)`)
       })
-      // Two workers that make the tables at once disturb each other.
-      yield* run(Effect.retry(migrated, Schedule.recurs(3)))
+      yield* run(migrated)
 
       /** Milliseconds since a worker was seen; `undefined` for one that has left. */
       const silence = (boot: string) =>

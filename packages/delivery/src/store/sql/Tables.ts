@@ -1,6 +1,6 @@
 /** The tables of a store, and how their statements run. */
 import type { Array as Arr } from "effect"
-import { Effect, Schedule } from "effect"
+import { Effect } from "effect"
 import { StoreError } from "@outlast/resilience"
 import * as Options from "@outlast/resilience/Options"
 import type { SqlClient, SqlError } from "effect/sql"
@@ -44,7 +44,24 @@ const namesOf = (prefix: string) => ({
   probe: `${prefix}_outbox_probe`
 })
 
-/** Creates what is missing. Two processes may do it at once: PostgreSQL then fails one of them, which tries again. */
+/**
+ * Runs a statement of a start, in one process at a time. Of two processes that make the same table at once, PostgreSQL
+ * fails one, in spite of `IF NOT EXISTS`. Each statement is a transaction of its own: a transaction that held the locks
+ * of several tables could deadlock with running processes.
+ */
+const oneAtATime =
+  (sql: SqlClient.SqlClient, prefix: string) =>
+  (statement: Effect.Effect<unknown, SqlError.SqlError>): Effect.Effect<unknown, SqlError.SqlError> =>
+    sql.onDialectOrElse({
+      pg: () =>
+        sql`SELECT pg_advisory_xact_lock(hashtext(${prefix}))`.pipe(
+          Effect.andThen(statement),
+          sql.withTransaction
+        ),
+      orElse: () => statement
+    })
+
+/** Creates what is missing. Several processes may do it at once. */
 export const migrate = (sql: SqlClient.SqlClient, prefix: string): Effect.Effect<void, SqlError.SqlError> => {
   const table = namesOf(prefix)
   const types = sql.onDialectOrElse({
@@ -85,9 +102,8 @@ export const migrate = (sql: SqlClient.SqlClient, prefix: string): Effect.Effect
     `CREATE INDEX IF NOT EXISTS ${table.dead}_id ON ${table.dead} (id)`,
     `CREATE TABLE IF NOT EXISTS ${table.probe} (id INTEGER NOT NULL PRIMARY KEY, at ${types.number} NOT NULL)`
   ]
-  return Effect.forEach(statements, (statement) => sql.unsafe(statement), { discard: true }).pipe(
-    Effect.retry(Schedule.recurs(3))
-  )
+  const alone = oneAtATime(sql, prefix)
+  return Effect.forEach(statements, (statement) => alone(sql.unsafe(statement)), { discard: true })
 }
 
 /** Fails unless the tables are there: for a tool that must not make a store of a wrong file. */

@@ -1,5 +1,5 @@
 /** The tables of a store, and how their statements run. */
-import { Effect, Schedule } from "effect"
+import { Effect } from "effect"
 import { InvalidOption, StoreError } from "@outlast/resilience"
 import type { SqlClient, SqlError } from "effect/sql"
 
@@ -35,7 +35,24 @@ const namesOf = (prefix: string) => ({
   numbers: `${prefix}_task_numbers`
 })
 
-/** Creates what is missing. Two processes may do it at once: PostgreSQL then fails one of them, which tries again. */
+/**
+ * Runs a statement of a start, in one process at a time. Of two processes that make the same table at once, PostgreSQL
+ * fails one, in spite of `IF NOT EXISTS`. Each statement is a transaction of its own: a transaction that held the locks
+ * of several tables could deadlock with running workers.
+ */
+export const oneAtATime =
+  (sql: SqlClient.SqlClient, prefix: string) =>
+  (statement: Effect.Effect<unknown, SqlError.SqlError>): Effect.Effect<unknown, SqlError.SqlError> =>
+    sql.onDialectOrElse({
+      pg: () =>
+        sql`SELECT pg_advisory_xact_lock(hashtext(${prefix}))`.pipe(
+          Effect.andThen(statement),
+          sql.withTransaction
+        ),
+      orElse: () => statement
+    })
+
+/** Creates what is missing. Several processes may do it at once. */
 export const migrate = (sql: SqlClient.SqlClient, prefix: string): Effect.Effect<void, SqlError.SqlError> => {
   const table = namesOf(prefix)
   const types = sql.onDialectOrElse({
@@ -78,9 +95,9 @@ export const migrate = (sql: SqlClient.SqlClient, prefix: string): Effect.Effect
     stepsOf(prefix),
     `CREATE TABLE IF NOT EXISTS ${table.probe} (id INTEGER NOT NULL PRIMARY KEY, at ${number} NOT NULL)`
   ]
-  return Effect.forEach(statements, (statement) => sql.unsafe(statement), { discard: true }).pipe(
-    Effect.andThen(upgrade(sql, prefix)),
-    Effect.retry(Schedule.recurs(3))
+  const alone = oneAtATime(sql, prefix)
+  return Effect.forEach(statements, (statement) => alone(sql.unsafe(statement)), { discard: true }).pipe(
+    Effect.andThen(upgrade(sql, prefix))
   )
 }
 
@@ -95,11 +112,17 @@ const stepsOf = (prefix: string): string => `CREATE TABLE IF NOT EXISTS ${namesO
 /** Adds what the tables of an earlier version do not have. */
 const upgrade = (sql: SqlClient.SqlClient, prefix: string) => {
   const { tasks } = namesOf(prefix)
+  const alone = oneAtATime(sql, prefix)
   const has = (columns: string) => sql.unsafe(`SELECT ${columns} FROM ${tasks} LIMIT 1`)
-  const add = (column: string) => sql.unsafe(`ALTER TABLE ${tasks} ADD COLUMN ${column} TEXT`)
+  const add = (column: string) =>
+    // Fails if another process has added the column meanwhile.
+    Effect.catch(alone(sql.unsafe(`ALTER TABLE ${tasks} ADD COLUMN ${column} TEXT`)), (error) =>
+      Effect.mapError(has(column), () => error)
+    )
+  // `ADD COLUMN` waits for all who read the table, so it runs only where needed.
   const all = Effect.forEach(added, (column) => Effect.catch(has(column), () => add(column)))
   return Effect.catch(has(added.join(", ")), () =>
-    has("id").pipe(Effect.andThen(all), Effect.andThen(sql.unsafe(stepsOf(prefix))))
+    has("id").pipe(Effect.andThen(all), Effect.andThen(alone(sql.unsafe(stepsOf(prefix)))))
   )
 }
 
