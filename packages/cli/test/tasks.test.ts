@@ -8,7 +8,7 @@ import { SqliteClient } from "@outlast/node/sqlite"
 import { Task, Tasks, TaskStore } from "@outlast/tasks"
 import { SqlClient } from "effect/sql"
 import { afterAll, assert, beforeEach, describe, it } from "vitest"
-import { linesOf, main, outlast as start } from "./process.ts"
+import { installed, installedMain, linesOf } from "./process.ts"
 import { outlast } from "./run.ts"
 
 let folder = ""
@@ -114,7 +114,7 @@ describe("outlast tasks", { timeout: 240_000 }, () => {
   it("runs them by a worker that ends in good order, and shows the answer only when asked", async () => {
     const module = fileURLToPath(new URL("./agents.tmp.mjs", import.meta.url))
     await writeFile(module, agents)
-    const args = [main, "worker", module, "--store", file, "--name", "w"]
+    const args = [installedMain, "worker", module, "--store", file, "--name", "w"]
     const worker = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] })
     try {
       const ended = new Promise<number | null>((resolve) => worker.once("close", resolve))
@@ -124,7 +124,7 @@ describe("outlast tasks", { timeout: 240_000 }, () => {
       assert.strictEqual(watched.exitCode, 0, watched.all)
       assert.match(watched.stdout, /done \(completed\)\n$/)
       assert.include(said, "Worker w runs the tasks of")
-      const second = await start(["worker", module, "--store", file])
+      const second = await installed(["worker", module, "--store", file])
       assert.strictEqual(second.exitCode, 1, second.all)
       assert.include(second.stderr, "is locked")
       // It is queued until the worker has looked for tasks the next time.
@@ -221,7 +221,7 @@ describe("outlast tasks", { timeout: 240_000 }, () => {
   it("starts no worker for a module without agents", async () => {
     const module = join(folder, "empty.mjs")
     await writeFile(module, "export default 1")
-    const run = await start(["worker", module, "--store", file])
+    const run = await installed(["worker", module, "--store", file])
     assert.strictEqual(run.exitCode, 2, run.all)
     assert.include(run.stderr, "is no Layer")
   })
