@@ -19,7 +19,7 @@ import * as Loading from "#cli/doctor/Loading"
 import * as NodeVersion from "#cli/doctor/NodeVersion"
 import * as Offer from "#cli/doctor/Offer"
 import type { Report } from "#cli/doctor/Report"
-import { installed } from "./process.ts"
+import { installed, outlast as start } from "./process.ts"
 import type { Run } from "./process.ts"
 import { outlast } from "./run.ts"
 
@@ -189,7 +189,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
       "open.mjs",
       `setInterval(() => {}, 1_000); export const a = { name: "a", requires: {} }`
     )
-    const run = await installed(["doctor", "--json", path])
+    const run = await start(["doctor", "--json", path])
     assert.strictEqual(run.exitCode, 0, run.all)
     assert.deepStrictEqual(toolsOf(run), [["a", true, null]])
   })
@@ -200,7 +200,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
       "many.json",
       '[{ "name": "two", "requires": {} }, { "name": "three", "requires": { "env": ["A_KEY", "B_KEY"] } }]'
     )
-    const run = await installed(["doctor", "--json", one, many], { env: { A_KEY: "k" } })
+    const run = await start(["doctor", "--json", one, many], { env: { A_KEY: "k" } })
     assert.strictEqual(run.exitCode, 0, run.all)
     assert.deepStrictEqual(toolsOf(run), [
       ["one", true, null],
@@ -270,7 +270,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
     ]
     const good = await file("good.json", '[null, { "name": "good", "requires": {} }]')
     const paths = [...bad.map(([path]) => path), good]
-    const run = await installed(["doctor", "--json", ...paths], { env: { OPENAI_API_KEY: key } })
+    const run = await start(["doctor", "--json", ...paths], { env: { OPENAI_API_KEY: key } })
     assert.strictEqual(run.exitCode, 1, run.all)
     const { problems } = reportOf(run)
     assert.deepStrictEqual(
@@ -285,14 +285,14 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
   it("hides a key that the error of a module repeats", async () => {
     const secret = "plain words as a credential"
     const path = await file("echo.mjs", "throw new Error(`refused ${process.env.OPENAI_API_KEY}.`)")
-    const run = await installed(["doctor", "--json", path], { env: { OPENAI_API_KEY: secret } })
+    const run = await start(["doctor", "--json", path], { env: { OPENAI_API_KEY: secret } })
     assert.match(messagesOf(run)[0] ?? "", /^It cannot be loaded: refused \[redacted\]\. Its top-level code/)
     assert.notInclude(run.all, secret)
   })
 
   it("fails for a module that ends the process", async () => {
     const path = await file("ends.mjs", `export const a = { name: "a", requires: {} }; process.exit(0)`)
-    const run = await installed(["doctor", path])
+    const run = await start(["doctor", path])
     assert.strictEqual(run.exitCode, 1)
     assert.include(run.stderr, `outlast doctor: ${path} ends the process when it is loaded`)
   })
@@ -303,7 +303,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
       "late.mjs",
       'export const a = { name: "a", requires: {} }; Promise.reject(new Error(`refused ${process.env.OPENAI_API_KEY}.`))'
     )
-    const run = await installed(["doctor", "--json", path], { env: { OPENAI_API_KEY: secret } })
+    const run = await start(["doctor", "--json", path], { env: { OPENAI_API_KEY: secret } })
     assert.strictEqual(run.exitCode, 1)
     assert.match(messagesOf(run)[0] ?? "", /without being caught: refused \[redacted\]\. Fix that/)
     assert.deepStrictEqual(toolsOf(run), [["a", true, null]])
@@ -315,7 +315,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
       "prints.mjs",
       `console.log("noise"); process.stdout.write("more"); export const a = { name: "a", requires: {} }`
     )
-    const run = await installed(["doctor", "--json", path])
+    const run = await start(["doctor", "--json", path])
     assert.strictEqual(run.exitCode, 0, run.all)
     assert.deepStrictEqual(toolsOf(run), [["a", true, null]])
     assert.include(run.stderr, "noise")
@@ -325,7 +325,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
   it("resolves modules from the current directory, and reports mistakes in the command as such", async () => {
     // Loads an existing module that has nothing to check.
     const path = relative(process.cwd(), join(root, "packages/cli/src/doctor/Limit.ts"))
-    const run = await installed(["doctor", path, "nowhere.ts"])
+    const run = await start(["doctor", path, "nowhere.ts"])
     assert.include(run.stdout, `error    ${path}: It exports nothing to check.`)
     assert.include(run.stdout, "error    nowhere.ts: The file does not exist.")
     const misused = await outlast(["doctor", "--nope"])

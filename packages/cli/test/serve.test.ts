@@ -8,6 +8,7 @@ import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { outlast } from "./process.ts"
+import { outlast as inProcess } from "./run.ts"
 import { anyPort, ask, folder, json, run, serve, service, token } from "./served.ts"
 
 describe("outlast serve", () => {
@@ -211,7 +212,7 @@ describe("outlast serve", () => {
         [join(file, "below"), 2, /^outlast serve: The folder \S+ cannot be made: ENOTDIR\. .*--data\.\n/],
         [broken, 1, /^outlast serve: .*tasks\.db.*\n$/]
       ] as const) {
-        const ended = yield* Effect.promise(() => outlast(["serve", "--fake", "--data", path, ...anyPort]))
+        const ended = yield* Effect.promise(() => inProcess(["serve", "--fake", "--data", path, ...anyPort]))
         assert.strictEqual(ended.exitCode, exitCode, ended.all)
         assert.match(ended.stderr, message)
       }
@@ -223,7 +224,7 @@ describe("outlast serve", () => {
     Effect.gen(function* () {
       const data = yield* folder
       const start = (args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
-        Effect.promise(() => outlast(["serve", "--data", data, ...anyPort, ...args], { env }))
+        Effect.promise(() => inProcess(["serve", "--data", data, ...anyPort, ...args], { env }))
       const wrongToken = yield* start([], { OUTLAST_OPS_TOKEN: `${token}\n` })
       const wrongHost = yield* start(["--host", "127.evil.example"])
       const wrongName = yield* start(["--name", "https://status.example"])
@@ -255,11 +256,11 @@ describe("outlast serve", () => {
       )
       assert.deepInclude(sections.runs[0].limits, { limit: "turns", used: 5, of: 5 })
       writeFileSync(file, "policy:\n  maxAttemps: 3\n")
-      const wrong = yield* Effect.promise(() => outlast(["serve", "--data", data, "--config", file]))
+      const wrong = yield* Effect.promise(() => inProcess(["serve", "--data", data, "--config", file]))
       assert.strictEqual(wrong.exitCode, 1)
       assert.include(wrong.stderr, "policy.maxAttemps")
       const beyond = yield* Effect.promise(() =>
-        outlast(["serve", "--data", join(data, "b"), ...anyPort, "--host", "0.0.0.0"])
+        inProcess(["serve", "--data", join(data, "b"), ...anyPort, "--host", "0.0.0.0"])
       )
       assert.strictEqual(beyond.exitCode, 2)
       assert.include(beyond.stderr, "OUTLAST_OPS_TOKEN")

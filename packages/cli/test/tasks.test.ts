@@ -29,7 +29,7 @@ const stateOf = (id: string) =>
     }).pipe(Effect.provide(client()))
   )
 
-beforeEach(async () => {
+const fill = async () => {
   folder = await mkdtemp(join(tmpdir(), "outlast-tasks-"))
   folders.push(folder)
   file = join(folder, "tasks.db")
@@ -40,7 +40,7 @@ beforeEach(async () => {
       yield* Other.submit({ params: { text: "secret-text" }, key: "o-1" })
     }).pipe(Effect.provide(client()))
   )
-})
+}
 
 const tasks = (...args: ReadonlyArray<string>) => outlast(["tasks", ...args, "--store", file])
 
@@ -59,6 +59,8 @@ export default Triage.toLayer(({ text }) => ({ prompt: text })).pipe(Layer.provi
 `
 
 describe("outlast tasks", { timeout: 240_000 }, () => {
+  beforeEach(fill)
+
   it("lists the newest first, by state, agent and limit, without parameters", async () => {
     const all = await tasks("list")
     assert.strictEqual(all.exitCode, 0, all.stderr)
@@ -145,24 +147,6 @@ describe("outlast tasks", { timeout: 240_000 }, () => {
     }
   })
 
-  const misuse: ReadonlyArray<readonly [ReadonlyArray<string>, RegExp]> = [
-    [["decide", "a"], /Say what is so: --happened/],
-    [["decide", "a", "--happened", "--did-not"], /Say what is so/],
-    [["decide", "a", "--did-not", "--result", "1"], /--result goes with --happened/],
-    [["decide", "a", "--happened", "--result", "{"], /--result must be JSON/],
-    [["decide", "a", "--approve", "maybe"], /--approve must be yes or no/],
-    [["prune", "--older-than", "yesterday"], /--older-than must be an age/],
-    [["list", "--limit", "0"], /--limit must be at least 1/]
-  ]
-  for (const [args, says] of misuse) {
-    it(`ends with 2 for ${args.join(" ")}`, async () => {
-      const run = await tasks(...args)
-      assert.strictEqual(run.exitCode, 2, run.all)
-      assert.match(run.stderr, says)
-      assert.notMatch(run.stderr, /\n\s+at /)
-    })
-  }
-
   it("decides nothing for a task that waits for nothing", async () => {
     const run = await tasks("decide", "triage/t-1", "--did-not")
     assert.strictEqual(run.exitCode, 1)
@@ -225,4 +209,24 @@ describe("outlast tasks", { timeout: 240_000 }, () => {
     assert.strictEqual(run.exitCode, 2, run.all)
     assert.include(run.stderr, "is no Layer")
   })
+})
+
+describe("outlast tasks, used wrongly", () => {
+  const misuse: ReadonlyArray<readonly [ReadonlyArray<string>, RegExp]> = [
+    [["decide", "a"], /Say what is so: --happened/],
+    [["decide", "a", "--happened", "--did-not"], /Say what is so/],
+    [["decide", "a", "--did-not", "--result", "1"], /--result goes with --happened/],
+    [["decide", "a", "--happened", "--result", "{"], /--result must be JSON/],
+    [["decide", "a", "--approve", "maybe"], /--approve must be yes or no/],
+    [["prune", "--older-than", "yesterday"], /--older-than must be an age/],
+    [["list", "--limit", "0"], /--limit must be at least 1/]
+  ]
+  for (const [args, says] of misuse) {
+    it(`ends with 2 for ${args.join(" ")}`, async () => {
+      const run = await outlast(["tasks", ...args, "--store", "never-opened.db"])
+      assert.strictEqual(run.exitCode, 2, run.all)
+      assert.match(run.stderr, says)
+      assert.notMatch(run.stderr, /\n\s+at /)
+    })
+  }
 })
