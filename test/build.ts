@@ -3,6 +3,7 @@
  * it is started by itself.
  */
 import { execFileSync } from "node:child_process"
+import { cpSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { rolldown } from "rolldown"
@@ -10,6 +11,12 @@ import type { TestProject } from "vitest/node"
 import { bundles, nameOf, root, sources } from "./programs.ts"
 
 const script = fileURLToPath(new URL("../scripts/bundle.ts", import.meta.url))
+
+/** Files that the programs read or start, and their places beside the bundles. */
+const besides = [
+  ["packages/node/src/ops/page", "../src/ops/page"],
+  ["examples/host/tools.mjs", "programs/tools.mjs"]
+] as const
 
 const bundlePrograms = async (): Promise<void> => {
   const bundle = await rolldown({
@@ -29,6 +36,7 @@ const bundlePrograms = async (): Promise<void> => {
     cleanDir: true
   })
   await bundle.close()
+  for (const [from, to] of besides) cpSync(join(root, from), join(bundles, to), { recursive: true })
 }
 
 const build = async (): Promise<void> => {

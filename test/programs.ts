@@ -9,6 +9,8 @@ export const root = join(import.meta.dirname, "..")
 
 /** The sources, below the root of the project. */
 export const sources: ReadonlyArray<string> = [
+  "examples/host/service.ts",
+  "packages/cli/src/program.ts",
   "packages/node/test/support/hostedProgram.ts",
   "packages/node/test/support/instance.ts",
   "packages/node/test/support/lockHolder.ts",
@@ -18,6 +20,7 @@ export const sources: ReadonlyArray<string> = [
   "packages/resilience/test/breaker/redisWorker.ts",
   "packages/tasks/test/kill/killer.ts",
   "packages/tasks/test/kill/program.ts",
+  "test/chaos/endurance.ts",
   "test/durability/instance.ts",
   "test/durability/poison.ts",
   "test/durability/publisher.ts",
@@ -25,11 +28,11 @@ export const sources: ReadonlyArray<string> = [
   "test/durability/world.ts"
 ]
 
-/** Two folders below `bundles`, as the code of a package is below it, so that SQLite's worker is found. */
+/** As deep below `bundles` as the code of a package is below `dist`, so that files beside it are found. */
 export const nameOf = (source: string): string =>
   `programs/${source.replaceAll("/", "-").replace(/\.ts$/, "")}`
 
-export const bundles: string = join(root, ".cache", "tests")
+export const bundles: string = join(root, ".cache", "tests", "dist")
 
 /** The bundle of a program. */
 export const bundled = (source: URL): string => {

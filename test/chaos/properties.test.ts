@@ -1,5 +1,5 @@
 /**
- * Laws of every run of an agent, over random worlds. `OUTLAST_CHAOS_RUNS` sets the number of worlds (default 500, or
+ * Laws of every run of an agent, over random worlds. `OUTLAST_CHAOS_RUNS` sets the number of worlds (default 250, or
  * 10,000 in `npm run test:full`), `SEED` the seed.
  */
 import { assert, describe, it } from "@effect/vitest"
@@ -10,7 +10,7 @@ import * as Run from "./Run.ts"
 import { World } from "./World.ts"
 import * as Sweeps from "../sweeps.ts"
 
-const runs = Number(process.env["OUTLAST_CHAOS_RUNS"] ?? 500)
+const runs = Number(process.env["OUTLAST_CHAOS_RUNS"] ?? 250)
 
 describe("an agent in a random world", () => {
   it.effect.prop(

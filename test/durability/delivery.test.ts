@@ -9,7 +9,11 @@ import { join } from "node:path"
 import * as Programs from "../programs.ts"
 import * as Nats from "../services/Nats.ts"
 import * as Server from "../services/Server.ts"
+import * as Sweeps from "../sweeps.ts"
 import { run } from "./delivery.ts"
+
+/** One of each kind, and more. */
+const rounds = Sweeps.full(7, 3)
 
 const poison = Programs.bundled(new URL("poison.ts", import.meta.url))
 
@@ -31,11 +35,11 @@ const consumer = (url: string, file: string, said: ReadonlyArray<string>) =>
 
 describe.skipIf(Nats.missing !== undefined)("a broker and publishers that are killed", () => {
   it.live(
-    "lose no event and no order, in seven rounds",
+    "lose no event and no order",
     () =>
       Effect.gen(function* () {
-        const result = yield* run({ rounds: 7, seed: "ci", parallel: 3 })
-        assert.isAtLeast(result.kills, 10)
+        const result = yield* run({ rounds, seed: "ci", parallel: 3 })
+        assert.isAtLeast(result.kills, rounds)
         assert.isAbove(result.events, 100)
         assert.deepStrictEqual(
           { lost: result.lost, outOfOrder: result.outOfOrder },

@@ -11,13 +11,12 @@ import { readFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
-import { fileURLToPath } from "node:url"
 import { Effect, Random } from "effect"
 import type { Scope } from "effect"
 import * as Programs from "../programs.ts"
 import * as Server from "../services/Server.ts"
 
-const serviceFile = fileURLToPath(new URL("../../examples/host/service.ts", import.meta.url))
+const serviceFile = Programs.bundled(new URL("../../examples/host/service.ts", import.meta.url))
 const instanceFile = Programs.bundled(new URL("instance.ts", import.meta.url))
 
 // -----------------------------------------------------------------------------

@@ -1,11 +1,11 @@
 /** The status page in a real browser. */
-import { assert, describe, it } from "@effect/vitest"
+import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
 import { Clock, Effect, Exit, Layer, Redacted, Schema, Scope } from "effect"
 import { Host } from "@outlast/node"
 import { Ops } from "@outlast/node/ops"
 import type { Alerts } from "@outlast/resilience"
 import { ResilienceEvents } from "@outlast/resilience"
-import type { Page } from "playwright-core"
+import type { Browser, Page } from "playwright-core"
 import * as Chromium from "./Chromium.ts"
 import * as World from "./World.ts"
 
@@ -18,10 +18,17 @@ interface Opened {
   readonly errors: Array<string>
 }
 
+/** One browser for all tests. Each has a page, cookies and storage of its own. */
+const scope = Effect.runSync(Scope.make())
+let browser: Browser | undefined
+
 const open = (port: number | undefined, viewport = { width: 1_200, height: 900 }) =>
   Effect.gen(function* () {
-    const browser = yield* Chromium.launch
-    const page = yield* promise(() => browser.newPage({ viewport }))
+    const running = browser ?? assert.fail("The browser is not running.")
+    const page = yield* Effect.acquireRelease(
+      promise(() => running.newPage({ viewport })),
+      (page) => promise(() => page.close())
+    )
     page.setDefaultTimeout(20_000)
     const errors: Array<string> = []
     page.on("console", (message) => {
@@ -38,6 +45,11 @@ const shows = (page: Page, selector: string, text: string) =>
   promise(() => page.locator(selector).filter({ hasText: text }).first().waitFor({ state: "attached" }))
 
 describe.skipIf(Chromium.isMissing())("the status page", () => {
+  beforeAll(async () => {
+    browser = await Effect.runPromise(Scope.provide(Chromium.launch, scope))
+  })
+  afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
+
   it.live(
     "shows a switch within a second, and the chain of the call and the end of each cooldown",
     () =>

@@ -8,6 +8,7 @@ import { FakeProvider } from "@outlast/testing"
 import { assert, describe, it } from "vitest"
 import type { Fixture } from "../../../test/fixtures/transcripts/generate.ts"
 import { fileOf, fixtures } from "../../../test/fixtures/transcripts/generate.ts"
+import * as Sweeps from "../../../test/sweeps.ts"
 import type { Json } from "./transcripts.ts"
 import { assertValid, compact, headers, isGoal, listOf, pathOf, read, tokensOf } from "./transcripts.ts"
 
@@ -17,7 +18,7 @@ const bindsThinking = ({ model }: Fixture): boolean =>
   Catalogue.find(model)?.capabilities.bindsThinking === true
 
 /** Windows as shares of the conversation's tokens. */
-const shares = [0.9, 0.5, 0.25, 0.15]
+const shares = Sweeps.full([0.9, 0.5, 0.25, 0.15], [0.5, 0.15])
 
 describe("the transcripts", () => {
   it("match the output of the generator, are long, and cover every format", async () => {
@@ -168,9 +169,11 @@ describe.each(Object.entries(fixtures).filter(([, { format }]) => format === "ef
 })
 
 describe("a conversation of a million tokens", { timeout: 120_000 }, () => {
-  const long = Object.entries(fixtures).filter(([name]) =>
-    ["anthropic-repository", "openai-repository", "gemini-operations", "effect-support"].includes(name)
+  const some = Sweeps.full(
+    ["anthropic-repository", "openai-repository", "gemini-operations", "effect-support"],
+    ["anthropic-repository"]
   )
+  const long = Object.entries(fixtures).filter(([name]) => some.includes(name))
   it.each(long)("fits into 200,000: %s", async (_, fixture) => {
     const body = JSON.parse(JSON.stringify(fixture.make(28)))
     assert.isAtLeast(tokensOf(read(body)), 1_000_000)

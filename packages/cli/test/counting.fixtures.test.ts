@@ -9,6 +9,7 @@ import type { Provider } from "../../providers/test/simulatedUsage.ts"
 // oxlint-disable-next-line no-restricted-imports -- As above.
 import { provider, tokenizers } from "../../providers/test/simulatedUsage.ts"
 import { fileOf, fixtures } from "../../../test/fixtures/transcripts/generate.ts"
+import * as Sweeps from "../../../test/sweeps.ts"
 import type { Transcript } from "#cli/compact/Transcript"
 import { read } from "./transcripts.ts"
 
@@ -33,8 +34,11 @@ const errorsOf = ({ prompt: { content } }: Transcript, tools: Transcript["tools"
   }).pipe(Effect.scoped, Effect.runPromise)
 
 const { o200k, cl100k } = tokenizers
-const cases = Object.entries({ o200k, cl100k }).flatMap(([name, tokenizer]) =>
-  [30, 300, 1_500].map((hidden) => [name, hidden, tokenizer] as const)
+const cases = Sweeps.everyNth(
+  5,
+  Object.entries({ o200k, cl100k }).flatMap(([name, tokenizer]) =>
+    [30, 300, 1_500].map((hidden) => [name, hidden, tokenizer] as const)
+  )
 )
 
 describe.each(Object.keys(fixtures))("%s, after ten turns", (name) => {

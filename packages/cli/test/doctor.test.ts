@@ -19,7 +19,7 @@ import * as Loading from "#cli/doctor/Loading"
 import * as NodeVersion from "#cli/doctor/NodeVersion"
 import * as Offer from "#cli/doctor/Offer"
 import type { Report } from "#cli/doctor/Report"
-import { outlast as start } from "./process.ts"
+import { installed, outlast as start } from "./process.ts"
 import type { Run } from "./process.ts"
 import { outlast } from "./run.ts"
 
@@ -121,7 +121,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
       export const h_layer = c_kit.toLayer({ plain: () => Effect.void, issues: () => Effect.void, mail: () => Effect.void })
       `
     )
-    const run = await start(["doctor", "--json", path], { env: { MAIL_KEY: "k", SEARCH_KEY: "" } })
+    const run = await installed(["doctor", "--json", path], { env: { MAIL_KEY: "k", SEARCH_KEY: "" } })
     assert.strictEqual(run.exitCode, 0, run.all)
     assert.deepStrictEqual(toolsOf(run), [
       ["plain", true, null],
@@ -142,13 +142,13 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
       export const kit = Toolkit.make(
         Requirements.requires(Tool.make("issues", {}), { env: ["GITHUB_TOKEN"] }), Tool.make("plain", {}))`
     )
-    const run = await start(["doctor", path])
+    const run = await installed(["doctor", path])
     assert.strictEqual(run.exitCode, 0, run.all)
     assert.include(run.stdout, `\n${path}\n  skipped  issues: GITHUB_TOKEN is not set\n  offered  plain\n`)
-    const strict = await start(["doctor", "--strict", path])
+    const strict = await installed(["doctor", "--strict", path])
     assert.strictEqual(strict.exitCode, 1, strict.all)
     assert.include(strict.stdout, `error    ${path}: issues is skipped: GITHUB_TOKEN is not set.`)
-    const met = await start(["doctor", "--strict", path], { env: { GITHUB_TOKEN: "t" } })
+    const met = await installed(["doctor", "--strict", path], { env: { GITHUB_TOKEN: "t" } })
     assert.strictEqual(met.exitCode, 0, met.all)
   })
 
@@ -167,7 +167,7 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
         tool("tells", Effect.sync(() => "refused: " + process.env.WEATHER), ["WEATHER", "SHORT"])
       ]`
     )
-    const run = await start(["doctor", "--json", path], {
+    const run = await installed(["doctor", "--json", path], {
       env: { WEATHER: "hunter2-hunter2", SHORT: "used" }
     })
     assert.strictEqual(run.exitCode, 0, run.all)

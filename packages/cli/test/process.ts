@@ -4,9 +4,13 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import * as Programs from "../../../test/programs.ts"
 
-/** The command as users install it. `test/build.ts` bundles it before the tests. */
-export const main = fileURLToPath(new URL("../dist/main.js", import.meta.url))
+/** The command bundled with all that it imports, which starts in half the time. */
+export const main = Programs.bundled(new URL("../src/program.ts", import.meta.url))
+
+/** The command as users install it: it shares Effect and our packages with the modules that it loads. */
+export const installedMain = fileURLToPath(new URL("../dist/main.js", import.meta.url))
 
 export interface Run {
   readonly exitCode: number | null
@@ -23,9 +27,13 @@ export interface Options {
   readonly env?: Readonly<Record<string, string>>
 }
 
-export const outlast = (args: ReadonlyArray<string>, { input = "", env = {} }: Options = {}): Promise<Run> =>
+const start = (
+  file: string,
+  args: ReadonlyArray<string>,
+  { input = "", env = {} }: Options = {}
+): Promise<Run> =>
   new Promise((resolve) => {
-    const child = spawn(process.execPath, [main, ...args], {
+    const child = spawn(process.execPath, [file, ...args], {
       env: { PATH: process.env["PATH"], NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"], ...env }
     })
     let stdout = ""
@@ -42,6 +50,13 @@ export const outlast = (args: ReadonlyArray<string>, { input = "", env = {} }: O
     child.on("close", (exitCode) => resolve({ exitCode, stdout, stderr, all }))
     child.stdin.end(input)
   })
+
+export const outlast = (args: ReadonlyArray<string>, options?: Options): Promise<Run> =>
+  start(main, args, options)
+
+/** For commands that load modules of users. */
+export const installed = (args: ReadonlyArray<string>, options?: Options): Promise<Run> =>
+  start(installedMain, args, options)
 
 /** Returns the output of a run, line by line. */
 export const linesOf = ({ stdout }: Run): ReadonlyArray<string> => stdout.trimEnd().split("\n")

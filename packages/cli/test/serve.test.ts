@@ -1,20 +1,64 @@
 /** `outlast serve` as a process, asked over HTTP. */
-import { assert, describe } from "@effect/vitest"
+import { afterAll, assert, beforeAll, describe } from "@effect/vitest"
 import { DeadLetters, DeliveryStore } from "@outlast/delivery"
 import { SqliteClient } from "@outlast/node/sqlite"
-import { Effect, Fiber, Layer } from "effect"
+import { Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { spawnSync } from "node:child_process"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { outlast } from "./process.ts"
+import { outlast as inProcess } from "./run.ts"
+import type { Served } from "./served.ts"
 import { anyPort, ask, folder, json, run, serve, service, token } from "./served.ts"
 
 describe("outlast serve", () => {
+  /** One service for the tests that change none of its settings. No prompt has run before the first of them. */
+  const scope = Effect.runSync(Scope.make())
+  let started: (Served & { readonly data: string }) | undefined
+  const running = () => started ?? assert.fail("The service is not running.")
+  beforeAll(async () => {
+    const start = Effect.flatMap(folder, (data) => Effect.map(serve(data), (own) => ({ ...own, data })))
+    started = await Effect.runPromise(Scope.provide(start, scope))
+  })
+  afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
+
+  service(
+    "drops an empty prompt before the model, and refuses what is no prompt",
+    Effect.gen(function* () {
+      const { metrics, page } = running()
+      assert.strictEqual((yield* run(page, { prompt: " " })).status, 204)
+      assert.strictEqual((yield* run(page, {})).status, 204)
+      assert.strictEqual((yield* run(page, { prompt: 1 })).status, 400)
+      assert.strictEqual((yield* run(page, { prompt: "x".repeat(70_000) })).status, 413)
+      const form = yield* ask(`${page}/api/runs`, { method: "POST", body: "prompt=x" })
+      assert.strictEqual(form.status, 415)
+      const counted = (yield* ask(`${metrics}/metrics`)).text
+      assert.include(counted, 'outlast_inbound_messages_total{outcome="dropped"} 2')
+      assert.notInclude(counted, "outlast_attempts_total{")
+    })
+  )
+
+  service(
+    "is not ready while the store of its tasks takes no writes, and says so",
+    Effect.gen(function* () {
+      const { data, probes } = running()
+      const other = new DatabaseSync(join(data, "tasks.db"), { timeout: 5_000 })
+      other.exec("BEGIN IMMEDIATE")
+      const answer = yield* ask(`${probes}/ready`)
+      assert.strictEqual(answer.status, 503)
+      assert.include(answer.text, '"name":"tasks"')
+      other.exec("ROLLBACK")
+      other.close()
+      const again = yield* Effect.repeat(ask(`${probes}/ready`), { until: ({ status }) => status === 200 })
+      assert.include(again.text, '"tasks"')
+    })
+  )
+
   service(
     "answers a prompt with the events of its run, and shows the call",
     Effect.gen(function* () {
-      const { metrics, output, page, probes } = yield* serve(yield* folder)
+      const { metrics, output, page, probes } = running()
       assert.include(output(), "Fake providers on this machine")
       const { status, text } = yield* run(page, { prompt: "read many files" })
       assert.strictEqual(status, 200)
@@ -39,39 +83,6 @@ describe("outlast serve", () => {
         stderr
       } = spawnSync("promtool", ["check", "metrics"], { input: scraped })
       if (error === undefined) assert.strictEqual(checked, 0, String(stderr))
-    })
-  )
-
-  service(
-    "is not ready while the store of its tasks takes no writes, and says so",
-    Effect.gen(function* () {
-      const data = yield* folder
-      const { probes } = yield* serve(data)
-      const other = new DatabaseSync(join(data, "tasks.db"), { timeout: 5_000 })
-      other.exec("BEGIN IMMEDIATE")
-      const answer = yield* ask(`${probes}/ready`)
-      assert.strictEqual(answer.status, 503)
-      assert.include(answer.text, '"name":"tasks"')
-      other.exec("ROLLBACK")
-      other.close()
-      const again = yield* Effect.repeat(ask(`${probes}/ready`), { until: ({ status }) => status === 200 })
-      assert.include(again.text, '"tasks"')
-    })
-  )
-
-  service(
-    "drops an empty prompt before the model, and refuses what is no prompt",
-    Effect.gen(function* () {
-      const { metrics, page } = yield* serve(yield* folder)
-      assert.strictEqual((yield* run(page, { prompt: " " })).status, 204)
-      assert.strictEqual((yield* run(page, {})).status, 204)
-      assert.strictEqual((yield* run(page, { prompt: 1 })).status, 400)
-      assert.strictEqual((yield* run(page, { prompt: "x".repeat(70_000) })).status, 413)
-      const form = yield* ask(`${page}/api/runs`, { method: "POST", body: "prompt=x" })
-      assert.strictEqual(form.status, 415)
-      const counted = (yield* ask(`${metrics}/metrics`)).text
-      assert.include(counted, 'outlast_inbound_messages_total{outcome="dropped"} 2')
-      assert.notInclude(counted, "outlast_attempts_total{")
     })
   )
 
@@ -211,7 +222,7 @@ describe("outlast serve", () => {
         [join(file, "below"), 2, /^outlast serve: The folder \S+ cannot be made: ENOTDIR\. .*--data\.\n/],
         [broken, 1, /^outlast serve: .*tasks\.db.*\n$/]
       ] as const) {
-        const ended = yield* Effect.promise(() => outlast(["serve", "--fake", "--data", path, ...anyPort]))
+        const ended = yield* Effect.promise(() => inProcess(["serve", "--fake", "--data", path, ...anyPort]))
         assert.strictEqual(ended.exitCode, exitCode, ended.all)
         assert.match(ended.stderr, message)
       }
@@ -223,7 +234,7 @@ describe("outlast serve", () => {
     Effect.gen(function* () {
       const data = yield* folder
       const start = (args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
-        Effect.promise(() => outlast(["serve", "--data", data, ...anyPort, ...args], { env }))
+        Effect.promise(() => inProcess(["serve", "--data", data, ...anyPort, ...args], { env }))
       const wrongToken = yield* start([], { OUTLAST_OPS_TOKEN: `${token}\n` })
       const wrongHost = yield* start(["--host", "127.evil.example"])
       const wrongName = yield* start(["--name", "https://status.example"])
@@ -255,11 +266,11 @@ describe("outlast serve", () => {
       )
       assert.deepInclude(sections.runs[0].limits, { limit: "turns", used: 5, of: 5 })
       writeFileSync(file, "policy:\n  maxAttemps: 3\n")
-      const wrong = yield* Effect.promise(() => outlast(["serve", "--data", data, "--config", file]))
+      const wrong = yield* Effect.promise(() => inProcess(["serve", "--data", data, "--config", file]))
       assert.strictEqual(wrong.exitCode, 1)
       assert.include(wrong.stderr, "policy.maxAttemps")
       const beyond = yield* Effect.promise(() =>
-        outlast(["serve", "--data", join(data, "b"), ...anyPort, "--host", "0.0.0.0"])
+        inProcess(["serve", "--data", join(data, "b"), ...anyPort, "--host", "0.0.0.0"])
       )
       assert.strictEqual(beyond.exitCode, 2)
       assert.include(beyond.stderr, "OUTLAST_OPS_TOKEN")

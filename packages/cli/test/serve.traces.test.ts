@@ -2,7 +2,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Effect } from "effect"
 import { receiver } from "../../../test/end-to-end/OtlpReceiver.ts"
-import { outlast } from "./process.ts"
+import { outlast } from "./run.ts"
 import { anyPort, folder, run, serve, service } from "./served.ts"
 
 describe("traces of outlast serve", () => {

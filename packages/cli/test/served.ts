@@ -17,7 +17,7 @@ export const folder = Effect.acquireRelease(
   (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true, maxRetries: 3 }))
 )
 
-interface Served {
+export interface Served {
   readonly child: ChildProcess
   readonly page: string
   readonly probes: string

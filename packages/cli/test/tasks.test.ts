@@ -8,7 +8,7 @@ import { SqliteClient } from "@outlast/node/sqlite"
 import { Task, Tasks, TaskStore } from "@outlast/tasks"
 import { SqlClient } from "effect/sql"
 import { afterAll, assert, beforeEach, describe, it } from "vitest"
-import { linesOf, main, outlast as start } from "./process.ts"
+import { installed, installedMain, linesOf } from "./process.ts"
 import { outlast } from "./run.ts"
 
 let folder = ""
@@ -29,7 +29,7 @@ const stateOf = (id: string) =>
     }).pipe(Effect.provide(client()))
   )
 
-beforeEach(async () => {
+const fill = async () => {
   folder = await mkdtemp(join(tmpdir(), "outlast-tasks-"))
   folders.push(folder)
   file = join(folder, "tasks.db")
@@ -40,7 +40,7 @@ beforeEach(async () => {
       yield* Other.submit({ params: { text: "secret-text" }, key: "o-1" })
     }).pipe(Effect.provide(client()))
   )
-})
+}
 
 const tasks = (...args: ReadonlyArray<string>) => outlast(["tasks", ...args, "--store", file])
 
@@ -59,6 +59,8 @@ export default Triage.toLayer(({ text }) => ({ prompt: text })).pipe(Layer.provi
 `
 
 describe("outlast tasks", { timeout: 240_000 }, () => {
+  beforeEach(fill)
+
   it("lists the newest first, by state, agent and limit, without parameters", async () => {
     const all = await tasks("list")
     assert.strictEqual(all.exitCode, 0, all.stderr)
@@ -114,7 +116,7 @@ describe("outlast tasks", { timeout: 240_000 }, () => {
   it("runs them by a worker that ends in good order, and shows the answer only when asked", async () => {
     const module = fileURLToPath(new URL("./agents.tmp.mjs", import.meta.url))
     await writeFile(module, agents)
-    const args = [main, "worker", module, "--store", file, "--name", "w"]
+    const args = [installedMain, "worker", module, "--store", file, "--name", "w"]
     const worker = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] })
     try {
       const ended = new Promise<number | null>((resolve) => worker.once("close", resolve))
@@ -124,7 +126,7 @@ describe("outlast tasks", { timeout: 240_000 }, () => {
       assert.strictEqual(watched.exitCode, 0, watched.all)
       assert.match(watched.stdout, /done \(completed\)\n$/)
       assert.include(said, "Worker w runs the tasks of")
-      const second = await start(["worker", module, "--store", file])
+      const second = await installed(["worker", module, "--store", file])
       assert.strictEqual(second.exitCode, 1, second.all)
       assert.include(second.stderr, "is locked")
       // It is queued until the worker has looked for tasks the next time.
@@ -144,24 +146,6 @@ describe("outlast tasks", { timeout: 240_000 }, () => {
       await rm(module, { force: true })
     }
   })
-
-  const misuse: ReadonlyArray<readonly [ReadonlyArray<string>, RegExp]> = [
-    [["decide", "a"], /Say what is so: --happened/],
-    [["decide", "a", "--happened", "--did-not"], /Say what is so/],
-    [["decide", "a", "--did-not", "--result", "1"], /--result goes with --happened/],
-    [["decide", "a", "--happened", "--result", "{"], /--result must be JSON/],
-    [["decide", "a", "--approve", "maybe"], /--approve must be yes or no/],
-    [["prune", "--older-than", "yesterday"], /--older-than must be an age/],
-    [["list", "--limit", "0"], /--limit must be at least 1/]
-  ]
-  for (const [args, says] of misuse) {
-    it(`ends with 2 for ${args.join(" ")}`, async () => {
-      const run = await tasks(...args)
-      assert.strictEqual(run.exitCode, 2, run.all)
-      assert.match(run.stderr, says)
-      assert.notMatch(run.stderr, /\n\s+at /)
-    })
-  }
 
   it("decides nothing for a task that waits for nothing", async () => {
     const run = await tasks("decide", "triage/t-1", "--did-not")
@@ -221,8 +205,28 @@ describe("outlast tasks", { timeout: 240_000 }, () => {
   it("starts no worker for a module without agents", async () => {
     const module = join(folder, "empty.mjs")
     await writeFile(module, "export default 1")
-    const run = await start(["worker", module, "--store", file])
+    const run = await installed(["worker", module, "--store", file])
     assert.strictEqual(run.exitCode, 2, run.all)
     assert.include(run.stderr, "is no Layer")
   })
+})
+
+describe("outlast tasks, used wrongly", () => {
+  const misuse: ReadonlyArray<readonly [ReadonlyArray<string>, RegExp]> = [
+    [["decide", "a"], /Say what is so: --happened/],
+    [["decide", "a", "--happened", "--did-not"], /Say what is so/],
+    [["decide", "a", "--did-not", "--result", "1"], /--result goes with --happened/],
+    [["decide", "a", "--happened", "--result", "{"], /--result must be JSON/],
+    [["decide", "a", "--approve", "maybe"], /--approve must be yes or no/],
+    [["prune", "--older-than", "yesterday"], /--older-than must be an age/],
+    [["list", "--limit", "0"], /--limit must be at least 1/]
+  ]
+  for (const [args, says] of misuse) {
+    it(`ends with 2 for ${args.join(" ")}`, async () => {
+      const run = await outlast(["tasks", ...args, "--store", "never-opened.db"])
+      assert.strictEqual(run.exitCode, 2, run.all)
+      assert.match(run.stderr, says)
+      assert.notMatch(run.stderr, /\n\s+at /)
+    })
+  }
 })

@@ -124,10 +124,10 @@ const round = (death: Dying.Death, canAsk: boolean) =>
 /** `acts`: statements behind which the model or a tool acted in one life. Another life may count a few more or fewer. */
 const deaths = (to: number, acts: ReadonlyArray<number>, canAsk: boolean) =>
   Effect.gen(function* () {
-    const isNear = (at: number) => acts.some((act) => Math.abs(act - at) <= 2)
+    const isNear = (at: number) => acts.some((act) => Math.abs(act - at) <= Sweeps.full(2, 1))
     const all = Array.from({ length: to }, (_, n) => n + 1)
     const far = Sweeps.everyNth(
-      6,
+      10,
       all.filter((at) => !isNear(at))
     ).map((at) => ({ at, when: "before" }) as const)
     const near = all

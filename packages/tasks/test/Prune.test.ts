@@ -6,6 +6,7 @@ import { SqliteClient } from "@outlast/node/sqlite"
 import { Tasks } from "@outlast/tasks"
 import * as Dying from "../../../test/services/Dying.ts"
 import * as Agents from "../../../test/tasks/Agents.ts"
+import * as Sweeps from "../../../test/sweeps.ts"
 import { halfSecond, inTime, until } from "../../../test/tasks/Time.ts"
 
 const { Buy } = Agents
@@ -42,7 +43,7 @@ it.effect(
   "a prune that died after any statement can be repeated, and leaves neither steps nor rows of the engine",
   () =>
     Effect.gen(function* () {
-      for (let at = 1; ; at++) {
+      for (let at = 1; ; at += Sweeps.full(1, 2)) {
         yield* worked(["1", "2"])
         assert.isAbove((yield* rowsOfEngine) ?? 0, 10)
         const wasKilled = yield* Effect.gen(function* () {

@@ -165,7 +165,7 @@ export const nexo: Seed = {
     works(
       "003-drop-atleastonce",
       "at-least-once delivery of publishes that reach the runtime",
-      durabilityAt("lose no event and no order, in seven rounds")
+      durabilityAt("lose no event and no order")
     ),
     works(
       "003-drop-healthy",

@@ -7,6 +7,7 @@ import { Marks, RecallStore } from "@outlast/agent/compaction"
 import type { FaultPlan } from "@outlast/testing"
 import { ScriptedModel } from "@outlast/testing"
 import { assistant, finish, lorem, scripted, terse, thinking, turn, user } from "../compaction/support.ts"
+import * as Sweeps from "../../../../test/sweeps.ts"
 import { answer, played, policy } from "../support.ts"
 import {
   brokenPairs,
@@ -37,7 +38,9 @@ const looks: FaultPlan.FaultPlan["answers"] = ({ turn }) => ({
 const endless = (options: Partial<ScriptedModel.Options> = {}) =>
   ScriptedModel.make({ provider: "anthropic", model: "m", plan: { answers: looks }, ...options })
 
-describe.each(Object.entries(ways))("Agent.%s over 200 turns in a window of 4,000 tokens", (_, run) => {
+const turns = Sweeps.full(200, 80)
+
+describe.each(Object.entries(ways))("Agent.%s over many turns in a window of 4,000 tokens", (_, run) => {
   it.effect.each([
     ["without a summariser", false],
     ["with a summariser", true]
@@ -46,7 +49,7 @@ describe.each(Object.entries(ways))("Agent.%s over 200 turns in a window of 4,00
       const model = yield* endless({ info: { contextWindow: 4_000 } })
       const summariser = yield* terse()
       const { layer, of, transitions } = recording()
-      const outcome = yield* run({ prompt, toolkit: Kit, maxTurns: 200 }).pipe(
+      const outcome = yield* run({ prompt, toolkit: Kit, maxTurns: turns }).pipe(
         Effect.provide([
           looking(120),
           Failover.layer([model], { policy }),
@@ -55,9 +58,9 @@ describe.each(Object.entries(ways))("Agent.%s over 200 turns in a window of 4,00
           windows()
         ])
       )
-      assert.deepStrictEqual([outcome.status, outcome.turns, outcome.toolCalls], ["turn_limit", 200, 200])
+      assert.deepStrictEqual([outcome.status, outcome.turns, outcome.toolCalls], ["turn_limit", turns, turns])
       const seen = (yield* model.requests).map((request) => request.prompt)
-      assert.strictEqual(seen.length, 200)
+      assert.strictEqual(seen.length, turns)
       for (const prompt of seen) {
         assert.isAtMost(tokensOf(prompt), 3_600)
         assert.deepStrictEqual(brokenPairs(prompt), [])
@@ -68,8 +71,8 @@ describe.each(Object.entries(ways))("Agent.%s over 200 turns in a window of 4,00
       // The compacted prompt becomes the transcript. It is 60 % of the limit, so some turns pass before the next
       // compaction.
       const { times } = outcome.compactions
-      assert.isAbove(times, 5)
-      assert.isBelow(times, 200 / 4)
+      assert.isAbove(times, turns / 40)
+      assert.isBelow(times, turns / 4)
       assert.strictEqual(of("ContextCompacted").length, times)
       assert.strictEqual(transitions().filter((transition) => transition === "compacted").length, times)
       assert.deepStrictEqual(brokenPairs(outcome.transcript.prompt), [])

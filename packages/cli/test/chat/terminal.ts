@@ -34,7 +34,13 @@ export const open = async (
       : ["--quiet", "--flush", "--return", "--command", command.map(quoted).join(" "), "/dev/null"]
   const child = spawn("script", script, {
     stdio: ["pipe", "pipe", "inherit"],
-    env: { PATH: process.env["PATH"], TERM: "xterm", SHELL: "/bin/sh", ...env }
+    env: {
+      PATH: process.env["PATH"],
+      NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"],
+      TERM: "xterm",
+      SHELL: "/bin/sh",
+      ...env
+    }
   })
   const exitCode = new Promise<number | null>((resolve, reject) => {
     child.on("error", reject)

@@ -11,8 +11,9 @@ const [kind = "", options = "{}", file = ""] = process.argv.slice(2)
 const say = (line: string) => Effect.sync(() => console.log(line))
 
 /** Blocks the thread. */
-const spin = Effect.sync(() => {
-  for (;;);
+const block = Effect.sync(() => {
+  // Blocks the thread without using the processor.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
 })
 
 const steps: Readonly<
@@ -27,8 +28,8 @@ const steps: Readonly<
     ["intake", Effect.die(new Error("thrown"))],
     ["last", say("step last")]
   ],
-  spins: [["runs", spin]],
-  "spins itself": [["runs", spin]],
+  spins: [["runs", block]],
+  "spins itself": [["runs", block]],
   logs: [
     [
       "runs",

@@ -55,7 +55,7 @@ createInterface({ input: process.stdin }).on("line", (line) => {
       return process.stdout.write("x".repeat(10_000))
     case "flood": {
       const lines = "this is no message\n".repeat(1_000)
-      for (let i = 0; i < 200; i++) process.stdout.write(lines)
+      for (let i = 0; i < 40; i++) process.stdout.write(lines)
       return answer({ id, result: "flooded" })
     }
     case "confuse":

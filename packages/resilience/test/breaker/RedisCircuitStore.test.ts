@@ -201,7 +201,8 @@ describe.skipIf(RedisServer.missing !== undefined)("two processes", () => {
 
   it.effect("adopt an opening late without lengthening it (23)", () =>
     Effect.gen(function* () {
-      const { server, a } = yield* two
+      const server = yield* RedisServer.running
+      const a = yield* start(server)
       yield* script({ a }, ["a: trip api 10000", "a: sync", "a: adjust api 4000"])
       const late = yield* start(server)
       // The clock starts at zero, as in the other processes 4 seconds ago.

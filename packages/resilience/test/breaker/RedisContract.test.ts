@@ -7,7 +7,7 @@ import * as RedisStore from "./redisStore.ts"
 import { runModel, serviceOver } from "./support.ts"
 
 /** `CircuitModel.test.ts` runs many more commands, without a server. */
-const commands = Sweeps.runs(5_000)
+const commands = Sweeps.full(5_000, 500)
 
 describe.skipIf(RedisServer.missing !== undefined)("over Redis", () => {
   const scope = Effect.runSync(Scope.make())
