@@ -41,7 +41,7 @@ describe("the visible parts of one attempt", () => {
   it("the preamble waits for content, then keeps its order (zirkelc/ai-retry#51)", () => {
     const answer = opened()
     assert.deepStrictEqual(answer.push([keepAlive, source, file, text.start()]), [])
-    assert.isFalse(answer.alive)
+    assert.isFalse(answer.shown.isAlive)
     assert.deepStrictEqual(typesOf(answer.push([text.delta("a")])), [
       "response-metadata",
       "source",
@@ -49,7 +49,7 @@ describe("the visible parts of one attempt", () => {
       "text-start",
       "text-delta"
     ])
-    assert.isTrue(answer.alive)
+    assert.isTrue(answer.shown.isAlive)
   })
 
   it("sources and files between texts keep their place", () => {
@@ -76,17 +76,20 @@ describe("the visible parts of one attempt", () => {
   it("an empty delta is not content", () => {
     const answer = opened()
     assert.deepStrictEqual(answer.push([text.start(), text.delta("")]), [])
-    assert.deepStrictEqual([answer.commit, answer.alive, answer.text], ["nothing", false, ""])
+    assert.deepStrictEqual(
+      [answer.shown.commit, answer.shown.isAlive, answer.shown.text.all],
+      ["nothing", false, ""]
+    )
   })
 
   it("a late signature passes on an empty delta, and is not content", () => {
     const late: Part = { type: "text-delta", id: "0", delta: "", metadata: { vendor: { signature: "late" } } }
     const answer = opened()
     assert.deepStrictEqual(answer.push([text.start(), late]), [])
-    assert.strictEqual(answer.commit, "nothing")
+    assert.strictEqual(answer.shown.commit, "nothing")
     assert.deepStrictEqual(answer.push([text.delta("a")])[1], late)
     assert.deepStrictEqual(answer.push([late]), [late])
-    assert.strictEqual(answer.text, "a")
+    assert.strictEqual(answer.shown.text.all, "a")
   })
 
   it("tool calls are held until the finish, and later parts do not overtake them", () => {
@@ -94,7 +97,10 @@ describe("the visible parts of one attempt", () => {
     const behind = [toolCall("1"), source, ...text.block("b", "1"), toolCall("2"), file]
     const before = answer.push([text.start(), text.delta("a"), text.end(), ...behind])
     assert.deepStrictEqual(typesOf(before), ["text-start", "text-delta", "text-end"])
-    assert.deepStrictEqual([answer.text, answer.alive, answer.commit], ["a", true, "text"])
+    assert.deepStrictEqual(
+      [answer.shown.text.all, answer.shown.isAlive, answer.shown.commit],
+      ["a", true, "text"]
+    )
     const after = answer.push([finish("tool-calls")])
     assert.deepStrictEqual(typesOf(after), [
       "tool-call",
@@ -106,7 +112,7 @@ describe("the visible parts of one attempt", () => {
       "file"
     ])
     assert.deepStrictEqual(idsOf(after, "tool-call"), ["1", "2"])
-    assert.strictEqual(answer.text, "ab")
+    assert.strictEqual(answer.shown.text.all, "ab")
   })
 
   it("the parameters of a call are held with the call", () => {
@@ -120,7 +126,7 @@ describe("the visible parts of one attempt", () => {
       { type: "tool-approval-request", approvalId: "a", toolCallId: "1" }
     ]
     assert.deepStrictEqual(answer.push(params), [])
-    assert.deepStrictEqual([answer.commit, answer.alive], ["nothing", true])
+    assert.deepStrictEqual([answer.shown.commit, answer.shown.isAlive], ["nothing", true])
     assert.deepStrictEqual(
       answer.push([finish("tool-calls")]),
       params.map((part) => (part.type === "tool-call" ? { ...part, metadata: made } : part))
@@ -176,23 +182,23 @@ describe("the visible parts of one attempt", () => {
     const answer = opened()
     const call = toolCall("1", { providerExecuted: true })
     assert.deepStrictEqual(answer.push([call]), [{ ...call, metadata: { outlast: maker } }])
-    assert.strictEqual(answer.commit, "tool")
+    assert.strictEqual(answer.shown.commit, "tool")
     answer.push([...text.block("and then"), ...thinking.block("so", "s")])
-    assert.strictEqual(answer.commit, "tool")
+    assert.strictEqual(answer.shown.commit, "tool")
   })
 
   it("thinking after text does not change the commit", () => {
     const answer = opened()
     answer.push([thinking.start(), thinking.delta("so")])
-    assert.strictEqual(answer.commit, "reasoning")
+    assert.strictEqual(answer.shown.commit, "reasoning")
     answer.push([text.start(), text.delta("a"), ...thinking.block("more", "s", "r2")])
-    assert.strictEqual(answer.commit, "text")
+    assert.strictEqual(answer.shown.commit, "text")
   })
 
   it("parts after the finish are not read", () => {
     const answer = opened()
     const parts = answer.push([...text.block("a"), finish(), ...text.block("b", "1"), finish("error")])
-    assert.strictEqual(answer.text, "a")
+    assert.strictEqual(answer.shown.text.all, "a")
     assert.deepStrictEqual(typesOf(parts), ["text-start", "text-delta", "text-end"])
     assert.deepStrictEqual(answer.push([text.delta("c"), { type: "error", error: "late" }]), [])
     assert.deepStrictEqual(answer.end, { _tag: "Whole", finish: finish() })
@@ -434,8 +440,133 @@ describe("the visible parts of several attempts", () => {
     const answer = opened()
     answer.push([toolCall("1", { providerExecuted: true })])
     answer.begin(anAttempt)
-    assert.deepStrictEqual([answer.commit, answer.alive, answer.end], ["nothing", false, undefined])
+    assert.deepStrictEqual(
+      [answer.shown.commit, answer.shown.isAlive, answer.end],
+      ["nothing", false, undefined]
+    )
   })
+})
+
+describe("thinking that was cut", () => {
+  const continuing = { ...anAttempt, continues: "cut" } as const
+  const cut = finish("length")
+  /** Returns the parts of a cut attempt, and of one that continues it. */
+  const continued = (first: ReadonlyArray<Part>, second: ReadonlyArray<Part>) => {
+    const answer = opened()
+    const before = answer.push([...first, cut])
+    answer.begin(continuing)
+    return [...before, ...answer.push(second)]
+  }
+  const begun = [thinking.start(), thinking.delta("I think so")]
+  const saidOf = (parts: ReadonlyArray<Part>) =>
+    parts.map((part) => ("delta" in part ? part.delta : part.type))
+
+  it("is continued in its block, which is never sent again", () => {
+    const parts = continued(begun, [...thinking.block(", and so on", "s"), ...text.block("a"), finish()])
+    assert.deepStrictEqual(saidOf(parts), [
+      "reasoning-start",
+      "I think so",
+      ", and so on",
+      "reasoning-end",
+      "text-start",
+      "a",
+      "text-end"
+    ])
+    assert.deepStrictEqual(endsOf(parts), [{ vendor: { signature: "s" }, outlast: { partial: true } }])
+  })
+
+  it("is not shown again when the model repeats it", () => {
+    const parts = continued(begun, [...thinking.block("I think so and so on", "s"), ...text.block("a")])
+    assert.deepStrictEqual(saidOf(parts).slice(0, 4), [
+      "reasoning-start",
+      "I think so",
+      " and so on",
+      "reasoning-end"
+    ])
+  })
+
+  it("ends before the text of a continuation that does not think", () => {
+    const parts = continued(begun, [...text.block("a"), finish()])
+    assert.deepStrictEqual(saidOf(parts), [
+      "reasoning-start",
+      "I think so",
+      "reasoning-end",
+      "text-start",
+      "a",
+      "text-end"
+    ])
+    assert.deepStrictEqual(endsOf(parts), [{ outlast: { partial: true } }])
+  })
+
+  it("ends marked when its continuation fails, and another attempt begins anew", () => {
+    const answer = opened()
+    const parts = answer.push([...begun, cut])
+    for (const attempt of [continuing, { ...anAttempt, continues: "interrupted" } as const]) {
+      answer.begin(attempt)
+      parts.push(
+        ...answer.push(attempt === continuing ? [keepAlive] : [...thinking.block("so", "s"), finish()])
+      )
+    }
+    assert.deepStrictEqual(saidOf(parts).slice(2), [
+      "reasoning-end",
+      "reasoning-start",
+      "so",
+      "reasoning-end"
+    ])
+    assert.deepStrictEqual(endsOf(parts), [{ outlast: { partial: true } }, { vendor: { signature: "s" } }])
+  })
+})
+
+describe("what was shown and is void", () => {
+  it("has no end of a block that was not shown", () => {
+    const answer = opened("restart")
+    answer.push([text.start(), text.delta("a")])
+    answer.begin(anAttempt)
+    answer.push([keepAlive, ...text.block("", "1"), thinking.start("2")])
+    assert.deepStrictEqual(typesOf(answer.rewind()), ["text-end", "response-metadata"])
+  })
+})
+
+it("a text and thinking of a later attempt may have the same id", () => {
+  const parts = seen(
+    [text.start(), text.delta("a ")],
+    [
+      text.start("x"),
+      text.delta("b", "x"),
+      thinking.start("x"),
+      thinking.delta("so", "x"),
+      text.delta(" c", "x")
+    ]
+  )
+  const ids = idsOf(parts, "text-delta")
+  assert.deepStrictEqual(ids, ["0", "0", "0"])
+})
+
+it("a cut answer that is delivered keeps its order", () => {
+  const answer = opened()
+  const search = toolCall("s", { providerExecuted: true })
+  answer.push([source, toolCall("1"), search, ...text.block("a"), finish("length")])
+  const { out } = answer.deliverCut()
+  assert.deepStrictEqual(typesOf(out), ["source", "tool-call", "text-start", "text-delta", "text-end"])
+})
+
+it("the block of an object is open until the rest of its text is shown", () => {
+  const answer = new Answer("vendor/m", "continue", true)
+  answer.begin(anAttempt)
+  const parts = answer.push([
+    ...text.block('Here:\n```json\n{"a":1}\n```\n', "0"),
+    ...thinking.block("so", "s"),
+    finish()
+  ])
+  assert.strictEqual(answer.shown.text.all, '{"a":1}')
+  assert.deepStrictEqual(typesOf(parts), [
+    "text-start",
+    "reasoning-start",
+    "reasoning-delta",
+    "reasoning-end",
+    "text-delta",
+    "text-end"
+  ])
 })
 
 describe("the author of a part", () => {
@@ -483,11 +614,11 @@ describe("text that is held back at the join", () => {
     answer.begin(anAttempt)
     assert.deepStrictEqual(answer.push(opening), [])
     assert.deepStrictEqual(
-      [answer.commit, answer.alive, answer.text, answer.seam],
+      [answer.shown.commit, answer.shown.isAlive, answer.shown.text.all, answer.seam],
       ["nothing", true, said, undefined]
     )
     assert.deepStrictEqual(answer.push([text.delta("!")]), [text.delta(`${again}!`)])
-    assert.deepStrictEqual([answer.commit, answer.seam?.doubt], ["text", "short"])
+    assert.deepStrictEqual([answer.shown.commit, answer.seam?.doubt], ["text", "short"])
   })
 
   it("comes before the parts after it: thinking, another text, a provider's tool, a call after the finish", () => {
@@ -567,15 +698,15 @@ describe("any stream of a provider", () => {
     fc.assert(
       fc.property(attempt, (parts) => {
         const answer = opened()
-        let before = rank[answer.commit]
+        let before = rank[answer.shown.commit]
         for (const part of parts) {
           for (const { type } of answer.push([part])) {
-            if (type === "text-delta") assert.isAtLeast(rank[answer.commit], rank.text)
-            if (type === "reasoning-delta") assert.isAtLeast(rank[answer.commit], rank.reasoning)
-            if (type === "tool-call") assert.strictEqual(answer.commit, "tool")
+            if (type === "text-delta") assert.isAtLeast(rank[answer.shown.commit], rank.text)
+            if (type === "reasoning-delta") assert.isAtLeast(rank[answer.shown.commit], rank.reasoning)
+            if (type === "tool-call") assert.strictEqual(answer.shown.commit, "tool")
           }
-          assert.isAtLeast(rank[answer.commit], before)
-          before = rank[answer.commit]
+          assert.isAtLeast(rank[answer.shown.commit], before)
+          before = rank[answer.shown.commit]
         }
       })
     )
@@ -609,7 +740,7 @@ describe("any stream of a provider", () => {
           const out = answer.push(parts)
           read(out, false)
           said += out.map((part) => (part.type === "text-delta" ? part.delta : "")).join("")
-          assert.strictEqual(answer.text, said)
+          assert.strictEqual(answer.shown.text.all, said)
         }
         read(answer.push([finish()]), true)
         assert.deepStrictEqual([...open], [])
@@ -636,14 +767,14 @@ describe("any stream of a provider", () => {
           for (const end of ends) {
             if (end !== ends[0]) answer.begin(anAttempt)
             // Text that was held back at the cut is sent again.
-            const from = answer.text === "" ? 0 : Math.max(0, answer.text.length - again)
+            const from = answer.shown.text.all === "" ? 0 : Math.max(0, answer.shown.text.all.length - again)
             const said = whole.slice(from, end)
             const deltas = said.match(new RegExp(`.{1,${size}}`, "gs")) ?? []
             out = [...out, ...answer.push([text.start(), ...deltas.map((delta) => text.delta(delta))])]
-            assert.isTrue(whole.startsWith(answer.text))
+            assert.isTrue(whole.startsWith(answer.shown.text.all))
           }
           out = [...out, ...answer.push([text.end(), finish()])]
-          assert.strictEqual(answer.text, whole)
+          assert.strictEqual(answer.shown.text.all, whole)
           assert.deepStrictEqual(
             typesOf(out).filter((type) => type !== "text-delta"),
             ["text-start", "text-end"]
@@ -663,7 +794,7 @@ describe("any stream of a provider", () => {
           all.flatMap((part) => many.push([part])),
           one.push(all)
         )
-        assert.strictEqual(many.commit, one.commit)
+        assert.strictEqual(many.shown.commit, one.shown.commit)
       })
     )
   })
@@ -675,7 +806,7 @@ it("text is kept where an attempt may continue it or an object is read from it, 
       const answer = new Answer("v/m", midStream, structured)
       answer.begin(anAttempt)
       answer.push([...text.block('{"a":1}'), text.delta("")])
-      return [midStream, structured, answer.text, answer.gained]
+      return [midStream, structured, answer.shown.text.all, answer.shown.gained]
     })
   )
   assert.deepStrictEqual(kept, [

@@ -79,6 +79,8 @@ const plain = (part: Response.AnyPart): ReadonlyArray<unknown> => {
   switch (part.type) {
     case "text":
     case "reasoning":
+      // An empty text is no content, and may stand elsewhere.
+      if (part.text === "") return []
       return [[part.type, part.text, continued ?? partial ?? false]]
     case "tool-call":
       return [[part.type, part.id, continued ?? false]]

@@ -14,19 +14,17 @@
  *   "restart"` both are held until the answer is complete.
  *
  * **Protocol.** {@link Answer.begin} starts an attempt; {@link Answer.push} takes what comes of it and returns what the
- * consumer gets. After each push, {@link Answer.end} says how the attempt has ended, and `alive` and `seam` are about that
- * push alone. A cut or failed attempt is followed by `begin`, after {@link Answer.rewind} if what was seen is void, or by
- * {@link Answer.deliverCut} or {@link Answer.deliverRefused}, which end the answer. Nothing is read behind an end.
+ * consumer gets. After each push, {@link Answer.end} says how the attempt has ended, and `shown.isAlive` and `seam` are about
+ * that push alone. A cut or failed attempt is followed by `begin`, after {@link Answer.rewind} if what was seen is void, or by
+ * {@link Answer.deliverCut}, which ends the answer. Nothing is read behind an end.
  */
 import type { Response } from "effect/ai"
-import { namespace, written } from "../../conversation/Answered.ts"
+import { written } from "../../conversation/Answered.ts"
 import { sign } from "../../conversation/Provenance.ts"
 import type { Provenance } from "../../conversation/Provenance.ts"
-import type { Usage } from "../../conversation/Usage.ts"
 import { unknown } from "../../conversation/Usage.ts"
 import type * as Seam from "../../recovery/Seam.ts"
 import type { AnswerEnd } from "../decide/AnswerEnd.ts"
-import type { Commit } from "../decide/CallState.ts"
 import type { MidStream } from "../decide/RecoveryPolicy.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { AttemptEnd } from "./AttemptEnd.ts"
@@ -34,20 +32,15 @@ import * as End from "./AttemptEnd.ts"
 import { Blocks, continued, partial } from "./Blocks.ts"
 import type { DeltaFilter, Passed } from "./DeltaFilter.ts"
 import * as Filter from "./DeltaFilter.ts"
-import type { BlockPart, Delta, StreamPart } from "./PartKind.ts"
+import type { BlockPart, Delta, StartPart, StreamPart } from "./PartKind.ts"
 import { isForProgram, isOfBlock, isProgress, isProviders } from "./PartKind.ts"
 import { Shown } from "./Shown.ts"
+import type { View } from "./Shown.ts"
 import { carrier } from "./Surface.ts"
 import { Tail } from "./Tail.ts"
 
 type Finish = Response.FinishPartEncoded
 type Begun = Pick<Attempt, "answered" | "maker" | "continues">
-
-/** What the call has taken, failed attempts included as far as they are known. */
-export interface Total {
-  readonly usage: Usage | undefined
-  readonly costUsd: number | undefined
-}
 
 /** Who makes the parts of an attempt, and who judges them. */
 interface Author {
@@ -83,29 +76,9 @@ export class Answer {
     this.#shown = new Shown(midStream !== "fail" || structured)
   }
 
-  /** The most that the consumer has seen of the current attempt. Only grows within an attempt. */
-  get commit(): Commit {
-    return this.#shown.commit
-  }
-
-  /** All text that the consumer has seen of the call; empty where no attempt can need it. */
-  get text(): string {
-    return this.#shown.text.all
-  }
-
-  /** The consumer has seen text of the call that is not blank. */
-  get hasText(): boolean {
-    return !this.#shown.text.isBlank
-  }
-
-  /** Characters of text that the current attempt has shown. */
-  get gained(): number {
-    return this.#shown.gained
-  }
-
-  /** True when the last push had something that is no keep-alive. */
-  get alive(): boolean {
-    return this.#shown.isAlive
+  /** What the consumer has seen of the call; `text` is empty where no attempt can need it. */
+  get shown(): View {
+    return this.#shown
   }
 
   /** The verdict of the last push about what continues the answer, if there is one. */
@@ -118,41 +91,26 @@ export class Answer {
     return this.#end
   }
 
-  /** The complete end of the answer. */
-  get finish(): Finish | undefined {
-    return this.#end?._tag === "Whole" ? this.#end.finish : undefined
-  }
-
   /** Starts an attempt, judged by `judge`. Drops the held parts of the attempt before. */
   begin({ answered, maker, continues }: Begun, judge?: AnswerEnd): void {
-    const isContinued = this.text.trim() !== ""
-    const thought = isContinued || continues !== "cut" ? "" : this.#shown.thinking.all
+    const continuation = this.#continuation(continues)
+    const continuesThinking = continuation?._tag === "Added" && continuation.type === "reasoning-delta"
     this.#dropOpening()
     if (!this.#shown.hasContent) this.#undoBlocks()
-    const owed = thought.trim() === "" ? this.#thinking.close(partial, true) : []
-    this.#shown.begin(owed)
+    this.#shown.begin(continuesThinking ? [] : this.#thinking.close(partial, true))
     this.#texts.begin()
     this.#thinking.begin()
     this.#tail.clear()
-    this.#filter = isContinued
-      ? Filter.added("text-delta", this.text)
-      : thought.trim() !== ""
-        ? Filter.added("reasoning-delta", thought)
-        : this.#structured
-          ? Filter.object()
-          : Filter.all
-    this.#author = {
-      answered,
-      maker: isContinued || continues === "cut" ? { ...maker, continued: true } : maker,
-      judge
-    }
+    this.#filter = continuation ?? (this.#structured ? Filter.object() : Filter.all)
+    const isContinued = continuation !== undefined || continues === "cut"
+    this.#author = { answered, maker: isContinued ? { ...maker, continued: true } : maker, judge }
     this.#end = undefined
     this.#verdict = undefined
   }
 
   /** Takes parts of the attempt, and returns the parts for the consumer. */
   push(parts: ReadonlyArray<StreamPart>): Array<StreamPart> {
-    this.#shown.next()
+    this.#shown.isAlive = false
     this.#verdict = undefined
     for (const part of parts) {
       if (this.#end !== undefined) break
@@ -178,8 +136,9 @@ export class Answer {
     return [...this.#shown.clear(), ...ends]
   }
 
-  /** The rest of a cut answer, made by `answered`, that is delivered as it is; it ends with a finish. */
-  deliverCut(answered: Attempt["answered"], total: Total): Array<StreamPart> {
+  /** The rest of a cut answer that is delivered as it is, and its finish: that of the answer which the provider `refused`. */
+  deliverCut(refused?: Finish): { readonly out: Array<StreamPart>; readonly finish: Finish } {
+    if (refused !== undefined) this.#end = { _tag: "Cut", finish: refused, inToolCall: false }
     const cut = this.#end?._tag === "Cut" ? this.#end : undefined
     // Nothing was shown of a failed attempt at continuing it.
     if (cut === undefined && !this.#shown.hasContent) {
@@ -187,27 +146,16 @@ export class Answer {
       this.#undoBlocks()
     }
     // A call of the program is not run; the rest of what was held behind it is part of the answer.
-    for (const part of cut === undefined ? [] : this.#tail.all) {
-      if (isOfBlock(part)) this.#showBlock(part)
-      else if (isProviders(part) || !part.type.startsWith("tool-")) this.#shown.push(part)
-    }
-    this.#flush(Filter.endAll)
-    this.#shown.content()
+    const isKept = (part: StreamPart) => !part.type.startsWith("tool-") || isProviders(part)
+    this.#showAll(cut === undefined ? [] : this.#tail.all.filter(isKept))
     this.#dropOpening()
     // The thinking of a cut answer may be whole.
     this.#shown.push(...this.#thinking.close(partial, cut === undefined), ...this.#texts.close())
     const last = this.#end?._tag === "Failed" && this.#end.part.type === "finish" ? this.#end.part : undefined
-    const { response } = cut?.finish ?? last ?? { response: undefined }
-    const { reason, metadata } = cut?.finish ?? ({ reason: "length", metadata: undefined } as const)
-    const finish: Finish = { type: "finish", reason, response, usage: unknown, metadata }
+    const { response } = last ?? { response: undefined }
+    const finish = cut?.finish ?? { type: "finish", reason: "length", response, usage: unknown }
     this.#end = { _tag: "Whole", finish }
-    return [...this.#shown.take(), this.priced(finish, total, answered)]
-  }
-
-  /** The answer that the provider refused, delivered as {@link deliverCut} does; it ends with its own finish. */
-  deliverRefused(finish: Finish, answered: Attempt["answered"], total: Total): Array<StreamPart> {
-    this.#end = { _tag: "Cut", finish, inToolCall: false }
-    return this.deliverCut(answered, total)
+    return { out: this.#shown.take(), finish }
   }
 
   /**
@@ -215,18 +163,19 @@ export class Answer {
    * the call; otherwise nothing of it was ever shown.
    */
   refuse(isGiven: boolean): void {
-    const part = this.finish
-    if (part !== undefined) this.#end = { _tag: "Failed", part, problem: undefined }
+    if (this.#end?._tag === "Whole")
+      this.#end = { _tag: "Failed", part: this.#end.finish, problem: undefined }
     if (isGiven) return
     this.close()
     this.#shown.undo()
   }
 
-  /** The finish part as it is shown: with who answered, and what the call has taken. */
-  priced(finish: Finish, { usage = unknown, costUsd }: Total, by = this.#author?.answered): Finish {
-    if (by === undefined) return { ...finish, usage }
-    const answered = written({ requested: this.#requested, ...by, costUsd })
-    return { ...finish, usage, metadata: { ...finish.metadata, [namespace]: answered } }
+  /** What an attempt adds to the text that was shown, or to the thinking where that was cut before any text. */
+  #continuation(continues: Attempt["continues"]): DeltaFilter | undefined {
+    const text = this.#shown.text.all
+    if (text.trim() !== "") return Filter.added("text-delta", text)
+    const thinking = continues === "cut" ? this.#shown.thinking.all : ""
+    return thinking.trim() === "" ? undefined : Filter.added("reasoning-delta", thinking)
   }
 
   #read(part: StreamPart): void {
@@ -239,18 +188,25 @@ export class Answer {
       this.#flush(Filter.endAll)
       if (this.#midStream !== "restart") this.#endTexts()
       // Only content counts: a provider may stall inside the arguments of a call and send keep-alives without an end.
-      if (isProgress(part)) this.#shown.progress()
-      if (isProviders(part)) this.#shown.ran()
-      this.#tail.push(isOfBlock(part) ? part : this.#signed(part))
+      if (isProgress(part)) this.#shown.isAlive = true
+      if (isProviders(part)) this.#shown.commit = "tool"
+      this.#tail.push(part)
     }
   }
 
-  #show(part: Exclude<StreamPart, Response.ErrorPartEncoded | Finish>): void {
+  /** Shows the last parts, and what is held before them. */
+  #showAll(parts: ReadonlyArray<StreamPart>): void {
+    for (const part of parts) this.#show(part)
+    this.#flush(Filter.endAll)
+    this.#shown.content()
+  }
+
+  #show(part: StreamPart): void {
     if (isOfBlock(part)) return this.#showBlock(part)
     if (part.type === "response-metadata" || part.type === "source" || part.type === "file") {
       return this.#shown.emit(this.#signed(part))
     }
-    // A tool that the provider runs itself has had its effect: the call must not be repeated.
+    // A tool has had its effect, or has it now: the call must not be repeated.
     this.#flush(Filter.end)
     this.#shown.content("tool")
     this.#endThinking()
@@ -264,34 +220,29 @@ export class Answer {
         return this.#filtered(this.#texts.renamed(part))
       case "reasoning-delta":
         return this.#filtered(this.#thinking.renamed(part))
-      case "text-start": {
-        this.#flush(Filter.end)
-        const start = this.#texts.start(part)
-        if (start === undefined) return
-        this.#endTexts()
-        if (this.#thinking.holdsEnd) this.#opening = this.#signed(start)
-        else this.#shown.emit(this.#signed(start))
-        return
-      }
-      case "reasoning-start": {
-        this.#flush(Filter.end)
-        this.#endTexts()
-        const start = this.#thinking.start(part)
-        if (start !== undefined) this.#shown.emit(this.#signed(start))
-        return
-      }
-      case "text-end": {
+      case "text-start":
+        return this.#start(this.#texts.start(part))
+      case "reasoning-start":
+        return this.#start(this.#thinking.start(part))
+      case "text-end":
         this.#texts.end(part)
-        // The rest of an object belongs into its block.
-        if (this.#filter._tag === "Object" || !this.#isSettled) return
+        if (!this.#isSettled) return
         this.#flush(Filter.end)
         return this.#endTexts()
-      }
-      case "reasoning-end": {
+      case "reasoning-end":
         this.#thinking.end(part)
         return this.#endThinking()
-      }
     }
+  }
+
+  /** A block begins; `undefined`: it goes on. */
+  #start(block: StartPart | undefined): void {
+    this.#flush(Filter.end)
+    if (block === undefined) return
+    this.#endTexts()
+    const start = this.#signed(block)
+    if (start.type === "text-start" && this.#thinking.holdsEnd) this.#opening = start
+    else this.#shown.emit(start)
   }
 
   #finish(finish: Finish): void {
@@ -299,21 +250,7 @@ export class Answer {
     this.#end = End.of(finish, { judge: this.#author?.judge, hasCall, lacksCall })
     if (this.#end._tag === "Failed") return
     if (this.#end._tag === "Cut") return this.#flush(Filter.end)
-    // A block that ended before a call ends before it for the consumer, too.
-    if (!this.#tail.isEmpty) {
-      this.#endThinking()
-      this.#endTexts()
-    }
-    for (const part of this.#tail.all) {
-      if (isOfBlock(part)) this.#showBlock(part)
-      else {
-        this.#flush(Filter.end)
-        this.#shown.content()
-        this.#shown.push(part)
-      }
-    }
-    this.#flush(Filter.endAll)
-    this.#shown.content()
+    this.#showAll(this.#tail.all)
     this.#shown.push(...this.#thinking.close())
     this.#open()
     this.#shown.push(...this.#texts.close())
@@ -325,7 +262,7 @@ export class Answer {
 
   #filtered(delta: Delta): void {
     if (this.#filter._tag === "All") return this.#say(delta)
-    if (delta.delta !== "") this.#shown.progress()
+    if (delta.delta !== "") this.#shown.isAlive = true
     this.#passed(Filter.push(this.#filter, delta))
   }
 
@@ -336,16 +273,9 @@ export class Answer {
   }
 
   #passed({ filter, delta, verdict }: Passed): void {
-    const isRest = this.#filter._tag === "Object" && filter._tag === "All"
     this.#filter = filter
     if (verdict !== undefined) this.#verdict = verdict
-    if (delta === undefined) return
-    if (!isRest || this.#texts.isOpen(delta.id)) return this.#say(delta)
-    // Something else has begun since, and has closed the block of the object.
-    const id = `${delta.id}:rest`
-    const start = this.#texts.start({ type: "text-start", id })
-    if (start !== undefined) this.#shown.emit(this.#signed(start))
-    this.#say(this.#texts.renamed({ ...delta, id }))
+    if (delta !== undefined) this.#say(delta)
   }
 
   #say(delta: Delta): void {
@@ -370,14 +300,14 @@ export class Answer {
   get #isSettled(): boolean {
     return (
       this.#end?._tag === "Whole" ||
-      this.commit === "tool" ||
-      (this.commit === "text" && this.#midStream === "fail")
+      this.#shown.commit === "tool" ||
+      (this.#shown.commit === "text" && this.#midStream === "fail")
     )
   }
 
   /** Closes the thinking that has ended, unless the attempt may still be replaced. */
   #endThinking(): void {
-    const isKept = this.#isSettled || (this.commit === "text" && this.#midStream !== "restart")
+    const isKept = this.#isSettled || (this.#shown.commit === "text" && this.#midStream !== "restart")
     if (!isKept) return
     this.#thinking.leave()
     for (const end of this.#thinking.takeEnded()) this.#shown.emit(end)
@@ -386,6 +316,8 @@ export class Answer {
   /** Closes the texts that have ended: something else begins. */
   #endTexts(): void {
     this.#open()
+    // The rest of an object belongs into its block.
+    if (this.#filter._tag === "Object") return
     for (const end of this.#texts.takeEnded()) this.#shown.emit(end)
   }
 

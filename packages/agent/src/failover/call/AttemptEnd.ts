@@ -4,6 +4,7 @@
 import { Effect } from "effect"
 import type { Response } from "effect/ai"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
+import type { Usage } from "../../conversation/Usage.ts"
 import * as Classifier from "../../failure/Classifier.ts"
 import { Format, ServerError } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
@@ -62,7 +63,7 @@ const cutArguments = local(
 )
 
 /** Tokens of an attempt that is not the answer, where its finish came. */
-export const usageOf = (end: AttemptEnd | undefined): Finish["usage"] | undefined => {
+export const usageOf = (end: AttemptEnd | undefined): Usage | undefined => {
   if (end?._tag === "Cut") return end.finish.usage
   return end?._tag === "Failed" && end.part.type === "finish" ? end.part.usage : undefined
 }

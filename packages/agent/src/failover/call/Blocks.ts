@@ -4,11 +4,8 @@
  * The end of a block is held until {@link Blocks.takeEnded}, because a later attempt may write on in the block: it then
  * has the id that the consumer knows. A block of its own has an id that no earlier attempt has used.
  */
-import type { Response } from "effect/ai"
 import { namespace } from "../../conversation/Answered.ts"
-
-type Start = Response.TextStartPartEncoded | Response.ReasoningStartPartEncoded
-type End = Response.TextEndPartEncoded | Response.ReasoningEndPartEncoded
+import type { EndPart, StartPart } from "./PartKind.ts"
 
 /** What the end of a block says about its signature. */
 type Mark = Readonly<Record<string, true>>
@@ -24,7 +21,7 @@ export class Blocks {
   /** Of a block that more than one attempt wrote. */
   readonly #shared: Mark
   /** The open blocks in their order, each with its end once that has come. */
-  #open = new Map<string, End | undefined>()
+  #open = new Map<string, EndPart | undefined>()
   /** Those that were open when the attempt began. */
   #before: ReadonlySet<string> = new Set()
   /** The block that an earlier attempt left open, until the current one writes on in it. */
@@ -49,10 +46,6 @@ export class Blocks {
     return false
   }
 
-  isOpen(id: string): boolean {
-    return this.#open.has(id)
-  }
-
   /** Starts an attempt, which may write on in the last of the open blocks. */
   begin(): void {
     this.#before = new Set(this.#open.keys())
@@ -68,7 +61,7 @@ export class Blocks {
   }
 
   /** The start of a block for the consumer; `undefined` where it goes on with an open one. */
-  start<P extends Start>(part: P): P | undefined {
+  start<P extends StartPart>(part: P): P | undefined {
     const next = this.#next
     this.#next = undefined
     const id = next ?? (this.#attempt === 1 ? part.id : `${this.#attempt}:${part.id}`)
@@ -86,7 +79,7 @@ export class Blocks {
   }
 
   /** Holds the end of a block. */
-  end(part: End): void {
+  end(part: EndPart): void {
     const end = this.renamed(part)
     this.#open.set(end.id, this.#before.has(end.id) ? this.#marked(end.id, end, this.#shared) : end)
   }
@@ -103,8 +96,8 @@ export class Blocks {
   }
 
   /** Closes the blocks that have ended. */
-  takeEnded(): ReadonlyArray<End> {
-    const ended: Array<End> = []
+  takeEnded(): ReadonlyArray<EndPart> {
+    const ended: Array<EndPart> = []
     for (const [id, end] of this.#open) {
       if (end === undefined) continue
       ended.push(end)
@@ -114,7 +107,7 @@ export class Blocks {
   }
 
   /** Closes every block, with `mark` in ends that have not come, or in `all`. */
-  close(mark?: Mark, all = false): ReadonlyArray<End> {
+  close(mark?: Mark, all = false): ReadonlyArray<EndPart> {
     const ends = [...this.#open].map(([id, end]) =>
       end !== undefined && !all
         ? end
@@ -125,8 +118,8 @@ export class Blocks {
     return ends
   }
 
-  #marked(id: string, end: End | undefined, mark: Mark | undefined): End {
-    const bare: End = { type: `${this.#kind}-end`, id }
+  #marked(id: string, end: EndPart | undefined, mark: Mark | undefined): EndPart {
+    const bare: EndPart = { type: `${this.#kind}-end`, id }
     return mark === undefined ? bare : { ...bare, ...end, metadata: { ...end?.metadata, [namespace]: mark } }
   }
 }

@@ -13,7 +13,7 @@ import { Predicate } from "effect"
 import type { Schema, Types } from "effect"
 import type { Response } from "effect/ai"
 import type { BlockPart, StreamPart } from "./PartKind.ts"
-import { isCallOfProgram, isProviders } from "./PartKind.ts"
+import { callsBegun } from "./PartKind.ts"
 
 type Part = Response.PartEncoded
 type Block = Types.Mutable<Response.TextPartEncoded | Response.ReasoningPartEncoded>
@@ -37,6 +37,7 @@ export class Fold {
   }
 
   push(part: StreamPart): void {
+    this.#begun += callsBegun(part)
     switch (part.type) {
       case "text-start":
       case "reasoning-start":
@@ -55,14 +56,11 @@ export class Fold {
         return
       }
       case "tool-params-start":
-        if (!isProviders(part)) this.#begun++
-        return
       case "tool-params-delta":
       case "tool-params-end":
       case "error":
         return
       default:
-        if (isCallOfProgram(part)) this.#begun--
         this.parts.push(part)
     }
   }

@@ -8,12 +8,9 @@ export type StreamPart = Response.StreamPartEncoded
 /** Text or thinking of a block. */
 export type Delta = Response.TextDeltaPartEncoded | Response.ReasoningDeltaPartEncoded
 
-export type BlockPart =
-  | Delta
-  | Response.TextStartPartEncoded
-  | Response.TextEndPartEncoded
-  | Response.ReasoningStartPartEncoded
-  | Response.ReasoningEndPartEncoded
+export type StartPart = Response.TextStartPartEncoded | Response.ReasoningStartPartEncoded
+export type EndPart = Response.TextEndPartEncoded | Response.ReasoningEndPartEncoded
+export type BlockPart = StartPart | Delta | EndPart
 
 /** True for a part of a text or of thinking. */
 export const isOfBlock = (part: StreamPart): part is BlockPart =>
@@ -31,6 +28,12 @@ export const isCallOfProgram = (part: Response.AllPartsEncoded): boolean =>
 /** True for a part of a tool that the provider runs itself. */
 export const isProviders = (part: Response.AllPartsEncoded): boolean =>
   "providerExecuted" in part && part.providerExecuted === true
+
+/** The number of calls of the program that a part begins; -1 for a call that is made. */
+export const callsBegun = (part: StreamPart): number => {
+  if (isProviders(part)) return 0
+  return part.type === "tool-params-start" ? 1 : part.type === "tool-call" ? -1 : 0
+}
 
 /** True for content. Keep-alives, metadata and the frames of blocks are no progress. */
 export const isProgress = (part: StreamPart): boolean => {

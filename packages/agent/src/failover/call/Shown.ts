@@ -8,12 +8,20 @@ import type { Commit } from "../decide/CallState.ts"
 import type { Delta, StreamPart } from "./PartKind.ts"
 import { ShownText } from "./ShownText.ts"
 
+/** What others may read of it. */
+export interface View extends Readonly<Pick<Shown, "commit" | "gained" | "isAlive">> {
+  readonly text: Pick<ShownText, "all" | "isBlank">
+}
+
 export class Shown {
   readonly text: ShownText
   readonly thinking: ShownText
-  #commit: Commit = "nothing"
-  #hasContent = false
-  #isAlive = false
+  /** The most that the consumer has seen of the current attempt. Only grows within an attempt. */
+  commit: Commit = "nothing"
+  /** The consumer has seen content of the current attempt. */
+  hasContent = false
+  /** The last push had something that is no keep-alive. */
+  isAlive = false
   /** Characters of text before the current attempt. */
   #before = 0
   /** Parts of the attempt before its first content. */
@@ -28,16 +36,6 @@ export class Shown {
     this.thinking = new ShownText(isKept)
   }
 
-  /** The most that the consumer has seen of the current attempt. Only grows within an attempt. */
-  get commit(): Commit {
-    return this.#commit
-  }
-
-  /** The consumer has seen content of the current attempt. */
-  get hasContent(): boolean {
-    return this.#hasContent
-  }
-
   /** Characters of text that the current attempt has shown. */
   get gained(): number {
     return this.text.length - this.#before
@@ -48,14 +46,14 @@ export class Shown {
     this.#owed.push(...owed)
     this.#before = this.text.length
     this.undo()
-    this.#isAlive = false
+    this.isAlive = false
   }
 
   /** Nothing of the attempt was shown. */
   undo(): void {
     this.#preamble = []
-    this.#commit = "nothing"
-    this.#hasContent = false
+    this.commit = "nothing"
+    this.hasContent = false
   }
 
   /** What was shown is void. Returns the parts that are still owed. */
@@ -69,29 +67,19 @@ export class Shown {
 
   /** A part that is no content by itself: shown later, if nothing has come yet. */
   emit(part: StreamPart): void {
-    if (this.#hasContent) this.#out.push(part)
+    if (this.hasContent) this.#out.push(part)
     else this.#preamble.push(part)
-  }
-
-  /** Content has come, and may not be shown yet. */
-  progress(): void {
-    this.#isAlive = true
   }
 
   /** Content is shown: the preamble before it may be seen. */
   content(commit: Commit = "nothing"): void {
-    this.#isAlive = true
-    if (ranks[commit] > ranks[this.#commit]) this.#commit = commit
-    if (this.#hasContent) return
-    this.#hasContent = true
+    this.isAlive = true
+    if (ranks[commit] > ranks[this.commit]) this.commit = commit
+    if (this.hasContent) return
+    this.hasContent = true
     this.#out.push(...this.#owed, ...this.#preamble)
     this.#owed = []
     this.#preamble = []
-  }
-
-  /** A tool that the provider runs itself has had its effect, although it is not shown yet. */
-  ran(): void {
-    this.#commit = "tool"
   }
 
   /** Shows parts behind the {@link content}. */
@@ -103,16 +91,6 @@ export class Shown {
     const said = delta.type === "text-delta" ? this.text : this.thinking
     said.add(delta.delta)
     this.#out.push(delta)
-  }
-
-  /** Something has come since {@link next} that is no keep-alive. */
-  get isAlive(): boolean {
-    return this.#isAlive
-  }
-
-  /** More parts of the attempt follow. */
-  next(): void {
-    this.#isAlive = false
   }
 
   /** The parts for the consumer since the last time. */

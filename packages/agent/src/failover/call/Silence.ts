@@ -34,12 +34,13 @@ export const failure = ({ ref }: Target, hasBegun: boolean): ProviderFailure => 
 
 export class Silence {
   readonly #run: CallRun
+  readonly #target: Target
   readonly #limits: Limits
   /** The context of the fiber that opened the attempt. Another fiber may read the attempt after that one has ended. */
   readonly #context: Context.Context<never>
   /** Parts that arrived in time are about to be read. */
   readonly #isOver: () => boolean
-  readonly #onLimit: () => void
+  readonly #onLimit: (failure: ProviderFailure) => void
   /** Calls the alarm off, while one is set. */
   #callOff: (() => void) | undefined
   /** When the current wait for the provider began, by `CallRun.awake`. */
@@ -50,13 +51,14 @@ export class Silence {
 
   constructor(
     run: CallRun,
-    limits: Limits,
+    target: Target,
     context: Context.Context<never>,
     isOver: () => boolean,
-    onLimit: () => void
+    onLimit: (failure: ProviderFailure) => void
   ) {
     this.#run = run
-    this.#limits = limits
+    this.#target = target
+    this.#limits = limitsOf(run, target)
     this.#context = context
     this.#isOver = isOver
     this.#onLimit = onLimit
@@ -106,7 +108,7 @@ export class Silence {
       if (this.#since === undefined || this.#isOver()) return
       const left = this.#limit - this.millis
       if (left > 0) this.#arm(left)
-      else this.#onLimit()
+      else this.#onLimit(failure(this.#target, this.#hasBegun))
     })
   }
 }

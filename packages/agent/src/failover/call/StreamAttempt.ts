@@ -4,8 +4,8 @@
  * The limit for the first token covers the opening of the stream. The provider's stream is read a little ahead of the
  * consumer, in a fiber of the attempt's scope.
  */
-import type { Pull } from "effect"
-import { Cause, Channel, Effect, Exit, Queue, Scope, Stream } from "effect"
+import type { Pull, Stream } from "effect"
+import { Cause, Channel, Effect, Exit, Queue, Scope } from "effect"
 import type { IdGenerator } from "effect/ai"
 import { Network, Timeout } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
@@ -28,116 +28,95 @@ type Ready = Queue.Queue<Parts, ProviderFailure | Cause.Done>
 /** Arrays of parts of an attempt, as the provider sends them, that are read before the consumer asks, at most. */
 const readAhead = 64
 
-/** {@link StreamAttempt.pull} continues with one of two functions instead of returning a result: a pull costs one step less. */
-export class StreamAttempt {
+/** An attempt whose request is under way. */
+export interface StreamAttempt {
   readonly attempt: Attempt
-  readonly #run: CallRun
-  readonly #answer: Answer
-  readonly #request: ProviderRequest
-  readonly #ready: Ready
-  readonly #scope: Scope.Closeable
-  readonly #silence: Silence.Silence
-  readonly #pace: Pace | undefined
+  readonly run: CallRun
+  readonly answer: Answer
+  readonly request: ProviderRequest
+  readonly ready: Ready
+  readonly scope: Scope.Closeable
+  readonly silence: Silence.Silence
+  readonly pace: Pace | undefined
+}
 
-  private constructor(
-    run: CallRun,
-    answer: Answer,
-    attempt: Attempt,
-    request: ProviderRequest,
-    ready: Ready,
-    scope: Scope.Closeable,
-    silence: Silence.Silence
-  ) {
-    const { slow } = run.chain.policy.limits
-    this.attempt = attempt
-    this.#run = run
-    this.#answer = answer
-    this.#request = request
-    this.#ready = ready
-    this.#scope = scope
-    this.#silence = silence
-    this.#pace = slow === undefined ? undefined : new Pace(slow)
-  }
-
-  /** Opens the attempt, with what the consumer has already seen of the answer. */
-  static readonly make = (
-    run: CallRun,
-    answer: Answer,
-    attempt: Attempt,
-    parent: Scope.Scope
-  ): Effect.Effect<StreamAttempt, never, IdGenerator.IdGenerator> =>
-    Effect.withFiber(({ context }) => {
-      const { target } = attempt
-      const request = run.request(attempt, answer.text)
-      answer.begin(attempt, run.judge(attempt))
-      const scope = Scope.forkUnsafe(parent)
-      return Effect.flatMap(reading(AttemptRequest.streamText(target, request), scope), (ready) => {
-        const silence = new Silence.Silence(
-          run,
-          Silence.limitsOf(run, target),
-          context,
-          () => Queue.sizeUnsafe(ready) > 0,
-          () => Queue.failCauseUnsafe(ready, Cause.fail(Silence.failure(target, silence.hasBegun)))
-        )
-        const stop = Effect.sync(() => silence.stop())
-        return Effect.as(
-          Scope.addFinalizer(scope, stop),
-          new StreamAttempt(run, answer, attempt, request, ready, scope, silence)
-        )
+/** Opens the attempt, with what the consumer has already seen of the answer. */
+export const open = (
+  run: CallRun,
+  answer: Answer,
+  attempt: Attempt,
+  parent: Scope.Scope
+): Effect.Effect<StreamAttempt, never, IdGenerator.IdGenerator> =>
+  Effect.withFiber(({ context }) => {
+    const { target } = attempt
+    const request = run.request(attempt, answer.shown.text.all)
+    answer.begin(attempt, run.judge(attempt))
+    const scope = Scope.forkUnsafe(parent)
+    return Effect.flatMap(reading(AttemptRequest.streamText(target, request), scope), (ready) => {
+      const isOver = () => Queue.sizeUnsafe(ready) > 0
+      const silence = new Silence.Silence(run, target, context, isOver, (failure) => {
+        Queue.failCauseUnsafe(ready, Cause.fail(failure))
       })
+      const stop = Effect.sync(() => silence.stop())
+      const { slow } = run.chain.policy.limits
+      const pace = slow === undefined ? undefined : new Pace(slow)
+      const opened = { attempt, run, answer, request, ready, scope, silence, pace }
+      return Effect.as(Scope.addFinalizer(scope, stop), opened)
     })
+  })
 
-  /** Milliseconds that the call has waited for the provider since it last sent something. */
-  get silence(): number {
-    return this.#silence.millis
-  }
+/** Ends the request. */
+export const close = ({ scope }: StreamAttempt): Effect.Effect<void> => Scope.close(scope, Exit.void)
 
-  /** Ends the request. */
-  get close(): Effect.Effect<void> {
-    return Scope.close(this.#scope, Exit.void)
-  }
+/** The failure as it is reported: where it happened, and nothing secret in it. */
+export const located = ({ attempt, request }: StreamAttempt, failure: ProviderFailure): ProviderFailure =>
+  AttemptRequest.failureAt(attempt.target, request, failure)
 
-  /** The failure as it is reported: where it happened, and nothing secret in it. */
-  located(failure: ProviderFailure): ProviderFailure {
-    return AttemptRequest.failureAt(this.attempt.target, this.#request, failure)
-  }
+/**
+ * Waits for the provider, and hands on what the consumer may see of what came, or why nothing did. Continues with one of
+ * two functions instead of returning a result: a pull costs one step less.
+ */
+export const pull = <E>(
+  opened: StreamAttempt,
+  received: (out: ReadonlyArray<StreamPart>, isFirst: boolean) => PullOf<E>,
+  failed: (failure: ProviderFailure) => PullOf<E>
+): PullOf<E> => {
+  const { answer, attempt, pace, ready, run, silence } = opened
+  const { ref } = attempt.target
+  const now = run.now()
+  const waitedFrom = run.awake(now)
+  // Parts that have already arrived need no time limit.
+  if (Queue.sizeUnsafe(ready) === 0) silence.wait(waitedFrom)
+  return Queue.takeAll(ready).pipe(
+    Effect.matchEffect({
+      onSuccess: (arrays) => {
+        const hadBegun = silence.hasBegun
+        const out = read(opened, arrays.length === 1 ? arrays[0] : arrays.flat(), now, waitedFrom)
+        // An attempt that has ended is not slow any more.
+        return pace?.isTooSlow === true && answer.end === undefined
+          ? failed(local("limit/slow", new Timeout({ phase: "idle", local: true }), ref))
+          : received(out, !hadBegun && silence.hasBegun)
+      },
+      onFailure: (failure) =>
+        failed(Cause.isDone(failure) ? local("stream/cut", new Network(), ref) : failure)
+    })
+  )
+}
 
-  /** Waits for the provider, and hands on what the consumer may see of what came, or why nothing did. */
-  pull<E>(
-    received: (out: ReadonlyArray<StreamPart>, isFirst: boolean) => PullOf<E>,
-    failed: (failure: ProviderFailure) => PullOf<E>
-  ): PullOf<E> {
-    const now = this.#run.now()
-    const waitedFrom = this.#run.awake(now)
-    const { ref } = this.attempt.target
-    // Parts that have already arrived need no time limit.
-    if (Queue.sizeUnsafe(this.#ready) === 0) this.#silence.wait(waitedFrom)
-    return Queue.takeAll(this.#ready).pipe(
-      Effect.matchEffect({
-        onSuccess: (arrays) => {
-          const hadBegun = this.#silence.hasBegun
-          const out = this.#read(arrays.length === 1 ? arrays[0] : arrays.flat(), now, waitedFrom)
-          // An attempt that has ended is not slow any more.
-          if (this.#pace?.isTooSlow !== true || this.#answer.end !== undefined)
-            return received(out, !hadBegun && this.#silence.hasBegun)
-          const slow = local("limit/slow", new Timeout({ phase: "idle", local: true }), ref)
-          return failed(slow)
-        },
-        onFailure: (failure) =>
-          failed(Cause.isDone(failure) ? local("stream/cut", new Network(), ref) : failure)
-      })
-    )
-  }
-
-  /** `since` is when the wait for these parts began, and `waitedFrom` is the same by `CallRun.awake`. */
-  #read(parts: ReadonlyArray<StreamPart>, since: number, waitedFrom: number): ReadonlyArray<StreamPart> {
-    const { hasBegun } = this.#silence
-    const out = this.#answer.push(parts)
-    if (hasBegun) this.#pace?.read(parts, this.#run.awake() - waitedFrom)
-    if (this.#answer.alive) this.#run.progressed(hasBegun ? since : this.#run.now())
-    this.#silence.heard(waitedFrom, this.#answer.alive)
-    return out
-  }
+/** `since` is when the wait for these parts began, and `waitedFrom` is the same by `CallRun.awake`. */
+const read = (
+  { answer, pace, run, silence }: StreamAttempt,
+  parts: ReadonlyArray<StreamPart>,
+  since: number,
+  waitedFrom: number
+): ReadonlyArray<StreamPart> => {
+  const { hasBegun } = silence
+  const out = answer.push(parts)
+  const { isAlive } = answer.shown
+  if (hasBegun) pace?.read(parts, run.awake() - waitedFrom)
+  if (isAlive) run.progressed(hasBegun ? since : run.now())
+  silence.heard(waitedFrom, isAlive)
+  return out
 }
 
 /** Parts that are ready together are taken together: the time limit, and everything behind us, costs per batch and not per part. */

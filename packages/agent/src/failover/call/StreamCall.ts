@@ -6,12 +6,8 @@
  */
 import { Cause, Channel, Effect, Scope, Stream } from "effect"
 import type { AiError, IdGenerator, LanguageModel, Response } from "effect/ai"
-import { sum } from "../../conversation/Usage.ts"
-import type { Usage } from "../../conversation/Usage.ts"
-import * as WindowFull from "../../conversation/WindowFull.ts"
 import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
-import { isWrongObject } from "../../failure/reasons/ProviderFailure.ts"
 import type { Chain } from "../chain/Chain.ts"
 import { isRefused, RefusedAnswers } from "../decide/AnswerEnd.ts"
 import { Answer } from "./Answer.ts"
@@ -19,11 +15,12 @@ import type { Attempt } from "./Attempt.ts"
 import type { Cut } from "./AttemptEnd.ts"
 import * as End from "./AttemptEnd.ts"
 import { CallRun } from "./CallRun.ts"
+import { EndedAttempts } from "./EndedAttempts.ts"
 import type { ObjectFormat } from "./ObjectAnswer.ts"
 import * as ObjectAnswer from "./ObjectAnswer.ts"
 import type { StreamPart } from "./PartKind.ts"
-import type { Parts, PullOf } from "./StreamAttempt.ts"
-import { StreamAttempt } from "./StreamAttempt.ts"
+import type { Parts, PullOf, StreamAttempt } from "./StreamAttempt.ts"
+import * as Attempts from "./StreamAttempt.ts"
 import * as StrictCalls from "./StrictCalls.ts"
 import * as Surface from "./Surface.ts"
 
@@ -31,24 +28,24 @@ type Out = ReadonlyArray<StreamPart>
 type Finish = Response.FinishPartEncoded
 
 /**
- * Failures of the call are mapped by `toError`, and mistakes of the model by `mistaken`. Mapping the errors of the stream
- * outside would cost every pull.
+ * The consumer, and what it has asked for. Failures of the call are mapped by `toError`, and mistakes of the model by
+ * `mistaken`: mapping the errors of the stream outside would cost every pull.
  */
-interface Errors<E> {
+interface Consumer<E> extends Surface.Surface {
+  readonly options: LanguageModel.ProviderOptions
+  readonly deliversRefused: boolean
   readonly toError: (failure: CallFailure, object?: string) => E
   readonly mistaken: (mistake: AiError.AiErrorReason) => E
 }
 
-interface Consumer extends Surface.Surface {
-  readonly deliversRefused: boolean
-}
+type Open = (attempt: Attempt) => Effect.Effect<StreamAttempt, never, IdGenerator.IdGenerator>
 
 /** The parts of one answer, whatever number of attempts it takes. */
 export const streamText = <E>(
   chain: Chain,
   options: LanguageModel.ProviderOptions,
-  toError: Errors<E>["toError"],
-  mistaken: Errors<E>["mistaken"]
+  toError: Consumer<E>["toError"],
+  mistaken: Consumer<E>["mistaken"]
 ): Stream.Stream<StreamPart, E, IdGenerator.IdGenerator> =>
   Stream.fromChannel(
     Channel.fromTransform((_, scope) =>
@@ -62,13 +59,13 @@ export const streamText = <E>(
         )
         yield* Scope.addFinalizer(scope, run.abandoned)
         const answer = new Answer(run.requested, run.midStream, format !== undefined)
-        const open = (attempt: Attempt) => StreamAttempt.make(run, answer, attempt, scope)
+        const open: Open = (attempt) => Attempts.open(run, answer, attempt, scope)
         const opened = yield* run.begin.pipe(
           Effect.mapError((failure) => toError(failure)),
           Effect.flatMap(open)
         )
-        const consumer = { ...surface, deliversRefused }
-        return new StreamCall(run, answer, options, consumer, { toError, mistaken }, open, opened).pull
+        const consumer = { ...surface, options, deliversRefused, toError, mistaken }
+        return new StreamCall(run, answer, consumer, open, opened).pull
       })
     )
   )
@@ -76,34 +73,19 @@ export const streamText = <E>(
 class StreamCall<E> {
   readonly #run: CallRun
   readonly #answer: Answer
-  readonly #options: LanguageModel.ProviderOptions
-  readonly #consumer: Consumer
-  readonly #errors: Errors<E>
-  readonly #open: (attempt: Attempt) => Effect.Effect<StreamAttempt, never, IdGenerator.IdGenerator>
+  readonly #ended: EndedAttempts
+  readonly #consumer: Consumer<E>
+  readonly #open: Open
   #opened: StreamAttempt
   /** The attempt that produced the last shown part. */
   #author: Attempt
   /** The consumer has been given something of the answer, and it was not taken back. */
   #isGiven = false
-  /** The text of an answer that is not the object that was asked for, if that is what failed last. */
-  #wrong: string | undefined
-  /** Tokens of the attempts that failed or were cut, as far as they are known. */
-  #spent: Usage | undefined
-
-  constructor(
-    run: CallRun,
-    answer: Answer,
-    options: LanguageModel.ProviderOptions,
-    consumer: Consumer,
-    errors: Errors<E>,
-    open: (attempt: Attempt) => Effect.Effect<StreamAttempt, never, IdGenerator.IdGenerator>,
-    opened: StreamAttempt
-  ) {
+  constructor(run: CallRun, answer: Answer, consumer: Consumer<E>, open: Open, opened: StreamAttempt) {
     this.#run = run
     this.#answer = answer
-    this.#options = options
+    this.#ended = new EndedAttempts(run)
     this.#consumer = consumer
-    this.#errors = errors
     this.#open = open
     this.#opened = opened
     this.#author = opened.attempt
@@ -112,7 +94,7 @@ class StreamCall<E> {
   /** The next parts for the consumer. */
   readonly pull: PullOf<E> = Effect.suspend(() => {
     const { end } = this.#answer
-    if (end === undefined) return this.#opened.pull(this.received, this.failed)
+    if (end === undefined) return Attempts.pull(this.#opened, this.received, this.failed)
     if (end._tag === "Whole") return Cause.done()
     return end._tag === "Cut"
       ? this.#cut(end)
@@ -129,9 +111,10 @@ class StreamCall<E> {
   }
 
   #shown(out: Out, hasNews: boolean): PullOf<E> {
-    const { finish } = this.#answer
+    const { end } = this.#answer
     const { format } = this.#consumer
-    if (finish !== undefined) {
+    if (end?._tag === "Whole") {
+      const { finish } = end
       return format === undefined || !ObjectAnswer.isDue(out)
         ? this.#finished(out, finish)
         : this.#judged(format, out, finish)
@@ -141,60 +124,54 @@ class StreamCall<E> {
   }
 
   #judged(format: ObjectFormat, out: Out, finish: Finish): PullOf<E> {
-    return Effect.matchEffect(ObjectAnswer.read(format, this.#answer.text), {
+    const text = this.#answer.shown.text.all
+    return Effect.matchEffect(ObjectAnswer.read(format, text), {
       onSuccess: () => this.#finished(out, finish),
       onFailure: (problem) => {
         // Shown text cannot be taken back: the consumer checks the object and decides.
         if (this.#isGiven && !this.#consumer.rewindable) return this.#finished(out, finish)
-        this.#wrong = this.#answer.text
         this.#answer.refuse(this.#isGiven)
-        return this.failed(ObjectAnswer.failure(problem, this.#opened.attempt.target.ref))
+        return this.failed(this.#ended.wrongObject(this.#opened.attempt, problem, text))
       }
     })
   }
 
   #finished(out: Out, finish: Finish): PullOf<E> {
-    return Effect.flatMap(this.#run.succeeded(this.#opened.attempt, finish.usage), (costUsd) => {
-      const mistake = StrictCalls.mistakeIn(this.#options, out)
-      if (mistake !== undefined) return Effect.fail(this.#errors.mistaken(mistake))
-      const last = this.#answer.priced(finish, { usage: sum(this.#spent, finish.usage), costUsd })
+    const { attempt } = this.#opened
+    return Effect.flatMap(this.#run.succeeded(attempt, finish.usage), (costUsd) => {
+      const mistake = StrictCalls.mistakeIn(this.#consumer.options, out)
+      if (mistake !== undefined) return Effect.fail(this.#consumer.mistaken(mistake))
       const [head, ...tail] = [...this.#news(), ...out]
+      const last = this.#ended.finish(attempt, finish, costUsd)
       return Effect.succeed(head === undefined ? [last] : [head, ...tail, last])
     })
   }
 
   readonly failed = (failure: ProviderFailure): PullOf<E> => {
     const { attempt, silence } = this.#opened
-    const { commit, end } = this.#answer
-    if (commit === "text") this.#author = attempt
-    if (!isWrongObject(failure)) this.#wrong = undefined
-    const usage = End.usageOf(end)
-    if (usage !== undefined) this.#spent = sum(this.#spent, usage)
-    const next = this.#opened.close.pipe(
-      Effect.andThen(this.#run.failed(attempt, this.#opened.located(failure), commit, usage, silence))
-    )
-    return Effect.matchEffect(next, {
+    const { end, shown } = this.#answer
+    if (shown.commit === "text") this.#author = attempt
+    const located = Attempts.located(this.#opened, failure)
+    const next = this.#ended.failed(attempt, located, shown.commit, End.usageOf(end), silence.millis)
+    return Effect.matchEffect(Effect.andThen(Attempts.close(this.#opened), next), {
       onSuccess: (next) => this.#goOn(next),
       onFailure: (given) => {
-        const part = end?._tag === "Failed" && isRefused(failure) ? end.part : undefined
-        if (!this.#consumer.deliversRefused || part?.type !== "finish")
-          return Effect.fail(this.#errors.toError(given, this.#wrong))
-        const total = { usage: this.#spent, costUsd: this.#run.costOfFailed(attempt) }
-        return this.#shownOr(this.#answer.deliverRefused(part, attempt.answered, total))
+        const refused = end?._tag === "Failed" && isRefused(failure) ? end.part : undefined
+        if (!this.#consumer.deliversRefused || refused?.type !== "finish")
+          return Effect.fail(this.#consumer.toError(given, this.#ended.wrong))
+        const costUsd = this.#run.costOfFailed(attempt)
+        return this.#shownOr(this.#ended.delivered(this.#answer, attempt, costUsd, refused))
       }
     })
   }
 
-  #cut({ finish, inToolCall }: Cut): PullOf<E> {
+  #cut(end: Cut): PullOf<E> {
     const { attempt } = this.#opened
-    const { usage } = finish
-    const { commit, gained: characters, hasText } = this.#answer
+    const { shown } = this.#answer
     this.#author = attempt
-    this.#spent = sum(this.#spent, usage)
-    const byWindow = WindowFull.isMarked(finish)
-    return this.#opened.close.pipe(
-      Effect.andThen(this.#run.cut(attempt, { commit, usage, inToolCall, characters, hasText, byWindow })),
-      Effect.mapError((failure) => this.#errors.toError(failure)),
+    return Attempts.close(this.#opened).pipe(
+      Effect.andThen(this.#ended.cut(attempt, end, shown.commit, shown)),
+      Effect.mapError((failure) => this.#consumer.toError(failure)),
       Effect.flatMap((next) => this.#goOn(next))
     )
   }
@@ -204,7 +181,7 @@ class StreamCall<E> {
     if (next === undefined) {
       const author = this.#author
       return Effect.flatMap(this.#run.succeeded(author, undefined), (costUsd) =>
-        this.#shownOr(this.#answer.deliverCut(author.answered, { usage: this.#spent, costUsd }))
+        this.#shownOr(this.#ended.delivered(this.#answer, author, costUsd))
       )
     }
     const void_ = next.rewind ? this.#answer.rewind() : next.apart ? this.#answer.close() : []

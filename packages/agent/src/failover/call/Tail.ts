@@ -8,7 +8,7 @@
  */
 import type { Types } from "effect"
 import type { StreamPart } from "./PartKind.ts"
-import { isCallOfProgram, isForProgram, isProviders } from "./PartKind.ts"
+import { callsBegun, isForProgram } from "./PartKind.ts"
 
 type Joined = Types.Mutable<Extract<StreamPart, { readonly delta: string }>>
 
@@ -34,8 +34,7 @@ export class Tail {
 
   /** A call of the program was begun and never made. */
   get lacksCall(): boolean {
-    const begun = this.#all.filter((part) => part.type === "tool-params-start" && !isProviders(part))
-    return begun.length > this.#all.filter(isCallOfProgram).length
+    return this.#all.reduce((sum, part) => sum + callsBegun(part), 0) > 0
   }
 
   clear(): void {

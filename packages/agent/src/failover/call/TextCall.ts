@@ -10,16 +10,13 @@
  */
 import { Effect } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
-import { namespace, written } from "../../conversation/Answered.ts"
 import type { WholeAnswers } from "../../conversation/ModelInfo.ts"
 import * as Provenance from "../../conversation/Provenance.ts"
 import type { Usage } from "../../conversation/Usage.ts"
-import { sum } from "../../conversation/Usage.ts"
-import * as WindowFull from "../../conversation/WindowFull.ts"
 import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
 import { Format } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
-import { isWrongObject, local } from "../../failure/reasons/ProviderFailure.ts"
+import { local } from "../../failure/reasons/ProviderFailure.ts"
 import type { Chain, Target } from "../chain/Chain.ts"
 import { isRefused, RefusedAnswers } from "../decide/AnswerEnd.ts"
 import type { Commit } from "../decide/CallState.ts"
@@ -30,6 +27,7 @@ import type { Cut } from "./AttemptEnd.ts"
 import * as End from "./AttemptEnd.ts"
 import * as AttemptRequest from "./AttemptRequest.ts"
 import { CallRun } from "./CallRun.ts"
+import { EndedAttempts } from "./EndedAttempts.ts"
 import { Fold, unfolded } from "./Fold.ts"
 import * as ObjectAnswer from "./ObjectAnswer.ts"
 import { isCallOfProgram, isProviders } from "./PartKind.ts"
@@ -73,16 +71,13 @@ interface Written {
 
 class TextCall {
   readonly #run: CallRun
+  readonly #ended: EndedAttempts
   readonly #format: LanguageModel.ProviderOptions["responseFormat"]
   readonly #override: WholeAnswers | undefined
   /** The answer that was cut last, with what it continues. */
   #cut: Written | undefined
   /** The answer of the last attempt, if that was refused. */
   #refused: { readonly attempt: Attempt; readonly parts: Parts; readonly finish: Finish } | undefined
-  /** What the last attempt said in place of an object. */
-  #wrong: string | undefined
-  /** Tokens of the attempts that failed or were cut, as far as they are known. */
-  #spent: Usage | undefined
 
   constructor(
     run: CallRun,
@@ -90,30 +85,26 @@ class TextCall {
     override: WholeAnswers | undefined
   ) {
     this.#run = run
+    this.#ended = new EndedAttempts(run)
     this.#format = format
     this.#override = override
   }
 
   get wrong(): string | undefined {
-    return this.#wrong
+    return this.#ended.wrong
   }
 
   /** The answer that the provider refused, without tool calls of the program. */
   get refused(): Parts | undefined {
     if (this.#refused === undefined) return undefined
     const { attempt, parts, finish } = this.#refused
-    const { answer, fold } = this.#write(
-      attempt,
-      parts.filter((part) => part !== finish)
-    )
-    const total = { usage: this.#spent, costUsd: this.#run.costOfFailed(attempt) }
-    fold.pushAll(answer.deliverRefused(finish, attempt.answered, total))
-    return fold.parts
+    const content = parts.filter((part) => part !== finish)
+    return this.#delivered(this.#write(attempt, content), this.#run.costOfFailed(attempt), finish)
   }
 
   readonly attempted = (attempt: Attempt): Called => {
     const { target } = attempt
-    const request = this.#run.request(attempt, this.#cut?.answer.text ?? "")
+    const request = this.#run.request(attempt, this.#cut?.answer.shown.text.all ?? "")
     const requested = () => requestedFrom(this.#run, target, request)
     const streamed = streamsWhole(this.#run, target, this.#override)
       ? new StreamedAnswer(this.#run, target, request)
@@ -128,11 +119,9 @@ class TextCall {
   }
 
   #failed(attempt: Attempt, failure: ProviderFailure, commit: Commit, usage: Usage | undefined): Called {
-    if (usage !== undefined) this.#spent = sum(this.#spent, usage)
-    if (!isWrongObject(failure)) this.#wrong = undefined
     if (!isRefused(failure)) this.#refused = undefined
-    return Effect.flatMap(this.#run.failed(attempt, failure, commit, usage), (after) =>
-      after === undefined ? this.#deliverCut(attempt) : this.attempted(after)
+    return Effect.flatMap(this.#ended.failed(attempt, failure, commit, usage), (after) =>
+      this.#goOn(attempt, after)
     )
   }
 
@@ -156,54 +145,51 @@ class TextCall {
         failed(failure, commitOf(parts), finish.usage)
       )
     }
+    const succeeded = () => this.#run.succeeded(attempt, finish.usage)
     if (this.#format.type === "text" && attempt.continues === undefined) {
-      const usage = sum(this.#spent, finish.usage)
-      return next(this.#run.succeeded(attempt, finish.usage), (costUsd) =>
-        Effect.succeed(signed(this.#run.requested, attempt, parts, { ...finish, usage }, costUsd))
+      return next(succeeded(), (costUsd) =>
+        Effect.succeed(signed(parts, attempt.maker, this.#ended.finish(attempt, finish, costUsd)))
       )
     }
     const { answer, fold } = this.#write(attempt, parts)
     const deliver = Effect.andThen(
       this.#joined(attempt, answer),
-      Effect.map(this.#run.succeeded(attempt, finish.usage), (costUsd) => [
+      Effect.map(Effect.suspend(succeeded), (costUsd) => [
         ...fold.parts,
-        answer.priced(finish, { usage: sum(this.#spent, finish.usage), costUsd })
+        this.#ended.finish(attempt, finish, costUsd)
       ])
     )
     if (this.#format.type === "text" || !ObjectAnswer.isDue(parts)) return deliver
-    return Effect.matchEffect(ObjectAnswer.read(this.#format, answer.text), {
+    const text = answer.shown.text.all
+    return Effect.matchEffect(ObjectAnswer.read(this.#format, text), {
       onSuccess: () => deliver,
-      onFailure: (problem) => {
-        this.#wrong = answer.text
-        return failed(ObjectAnswer.failure(problem, ref), commitOf(parts), finish.usage)
-      }
+      onFailure: (problem) =>
+        failed(this.#ended.wrongObject(attempt, problem, text), commitOf(parts), finish.usage)
     })
   }
 
   /** Keeps an answer that was cut, also where it is repeated: the repeat may fail. */
-  #keep(attempt: Attempt, parts: Parts, { finish, inToolCall }: Cut): Called {
-    const { usage } = finish
-    const before = this.#cut
+  #keep(attempt: Attempt, parts: Parts, end: Cut): Called {
     const cut = this.#write(attempt, parts)
-    const { gained: characters, hasText } = cut.answer
+    const { shown } = cut.answer
     // An answer without text never replaces one with text.
-    this.#cut = before?.answer.hasText === true && !hasText ? before : cut
-    this.#spent = sum(this.#spent, usage)
-    const byWindow = WindowFull.isMarked(finish)
-    const report = { commit: commitOf(parts), usage, inToolCall, characters, hasText, byWindow }
+    if (!shown.text.isBlank || this.#cut?.answer.shown.text.isBlank !== false) this.#cut = cut
     return this.#joined(attempt, cut.answer).pipe(
-      Effect.andThen(this.#run.cut(attempt, report)),
-      Effect.flatMap((after) => (after === undefined ? this.#deliverCut(attempt) : this.attempted(after)))
+      Effect.andThen(this.#ended.cut(attempt, end, commitOf(parts), shown)),
+      Effect.flatMap((after) => this.#goOn(attempt, after))
     )
   }
 
-  /** What there is of the answer, as cut as it is. */
-  #deliverCut(last: Attempt): Called {
-    const { answer, attempt, fold } = this.#cut ?? this.#write(last, [])
-    return Effect.map(this.#run.succeeded(attempt, undefined), (costUsd) => {
-      fold.pushAll(answer.deliverCut(attempt.answered, { usage: this.#spent, costUsd }))
-      return fold.parts
-    })
+  /** Makes the next attempt, or ends the answer as cut as it is. */
+  #goOn(last: Attempt, after: Attempt | undefined): Called {
+    if (after !== undefined) return this.attempted(after)
+    const cut = this.#cut ?? this.#write(last, [])
+    return Effect.map(this.#run.succeeded(cut.attempt, undefined), (costUsd) => this.#delivered(cut, costUsd))
+  }
+
+  #delivered({ answer, attempt, fold }: Written, costUsd: number | undefined, refused?: Finish): Parts {
+    fold.pushAll(this.#ended.delivered(answer, attempt, costUsd, refused))
+    return fold.parts
   }
 
   /** Writes the parts into the answer that the attempt continues, or into a new one. */
@@ -239,18 +225,12 @@ const requestedFrom = (
     overTotal(run, target, target.model.reportsHeaders === true)
   )
 
-/** A complete answer of one attempt: the parts with who made them, and the finish with who answered and for how much. */
-const signed = (
-  requested: string,
-  { answered: by, maker }: Attempt,
-  parts: Parts,
-  finish: Finish,
-  costUsd: number | undefined
-): Parts => {
-  const answered = written({ requested, ...by, costUsd })
+/** A complete answer of one attempt, with its `finish`: each part with its maker, the first text with who answered. */
+const signed = (parts: Parts, maker: Provenance.Provenance, finish: Finish): Parts => {
   const first = parts.find((part) => part.type === "text")
+  const answered = Provenance.signed(finish)
   return parts.map((part) => {
-    if (part.type === "finish") return { ...finish, metadata: { ...part.metadata, [namespace]: answered } }
+    if (part.type === "finish") return finish
     const own = Provenance.signed(part)
     const author = own === undefined ? maker : { ...maker, ...own }
     return Provenance.sign(part, part === first ? { ...answered, ...author } : author)
