@@ -16,7 +16,7 @@ type Finish = Response.FinishPartEncoded
 export type AttemptEnd = Whole | Cut | Failed
 
 /** The answer is complete, or is delivered as it is. */
-export interface Whole {
+interface Whole {
   readonly _tag: "Whole"
   readonly finish: Finish
 }
