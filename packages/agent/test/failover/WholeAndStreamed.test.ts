@@ -206,13 +206,15 @@ describe("a whole answer and a stream are the same", () => {
       ...all.map((each) => thinking.delta(each, `${n}`)),
       thinking.end("s", `${n}`)
     ]),
-    fc.constant((n: number): ReadonlyArray<Part> => [toolCall(`${n}`)])
+    fc.boolean().map((providerExecuted) => (n: number): ReadonlyArray<Part> => [
+      toolCall(`${n}`, { providerExecuted })
+    ])
   )
   const content = fc.array(block, { maxLength: 4 }).map((blocks) => blocks.flatMap((make, n) => make(n)))
   const failed = fc.constantFrom<ReadonlyArray<Part>>(
     [finish("error", 3)],
     [keepAlive, text.start("9"), finish("error", 3)],
-    [source, toolCall("9")]
+    [source, toolCall("9"), finish("error", 3)]
   )
   const attempt = fc.oneof(
     content.map((parts) => [...parts, cut]),
