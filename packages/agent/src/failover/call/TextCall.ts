@@ -114,7 +114,7 @@ class TextCall {
     return either(
       streamed === undefined ? requested() : streamed.ask(requested),
       (failure) => failed(failure, streamed?.commit ?? "nothing"),
-      (parts) => this.#answered(attempt, parts, streamed?.lacksCall === true, failed)
+      (parts) => this.#answered(attempt, parts, streamed ?? requestedAs(parts), failed)
     )
   }
 
@@ -128,21 +128,21 @@ class TextCall {
   #answered(
     attempt: Attempt,
     parts: Parts,
-    lacksCall: boolean,
+    { commit, lacksCall }: Pick<StreamedAnswer, "commit" | "lacksCall">,
     failed: (failure: ProviderFailure, commit: Commit, usage?: Usage) => Called
   ): Called {
     const { ref } = attempt.target
     const finish = parts.findLast((part) => part.type === "finish")
     if (finish === undefined)
-      return failed(local("answer/no-finish", new Format({ side: "response" }), ref), commitOf(parts))
+      return failed(local("answer/no-finish", new Format({ side: "response" }), ref), commit)
     const judge = this.#run.judge(attempt)
     for (const part of parts) judge.saw(part)
     const end = End.of(finish, { judge, hasCall: parts.some(isCallOfProgram), lacksCall })
-    if (end._tag === "Cut") return this.#keep(attempt, parts, end)
+    if (end._tag === "Cut") return this.#keep(attempt, parts, end, commit)
     if (end._tag === "Failed") {
       this.#refused = { attempt, parts, finish }
       return Effect.flatMap(End.failureOf(end, ref, "answer"), (failure) =>
-        failed(failure, commitOf(parts), finish.usage)
+        failed(failure, commit, finish.usage)
       )
     }
     const succeeded = () => this.#run.succeeded(attempt, finish.usage)
@@ -163,19 +163,18 @@ class TextCall {
     const text = answer.shown.text.all
     return Effect.matchEffect(ObjectAnswer.read(this.#format, text), {
       onSuccess: () => deliver,
-      onFailure: (problem) =>
-        failed(this.#ended.wrongObject(attempt, problem, text), commitOf(parts), finish.usage)
+      onFailure: (problem) => failed(this.#ended.wrongObject(attempt, problem, text), commit, finish.usage)
     })
   }
 
   /** Keeps an answer that was cut, also where it is repeated: the repeat may fail. */
-  #keep(attempt: Attempt, parts: Parts, end: Cut): Called {
+  #keep(attempt: Attempt, parts: Parts, end: Cut, commit: Commit): Called {
     const cut = this.#write(attempt, parts)
     const { shown } = cut.answer
     // An answer without text never replaces one with text.
     if (!shown.text.isBlank || this.#cut?.answer.shown.text.isBlank !== false) this.#cut = cut
     return this.#joined(attempt, cut.answer).pipe(
-      Effect.andThen(this.#ended.cut(attempt, end, commitOf(parts), shown)),
+      Effect.andThen(this.#ended.cut(attempt, end, commit, shown)),
       Effect.flatMap((after) => this.#goOn(attempt, after))
     )
   }
@@ -209,8 +208,11 @@ class TextCall {
   }
 }
 
-/** A tool that the provider runs itself has had its effect. Nothing else of a whole answer is seen before its end. */
-const commitOf = (parts: Parts): Commit => (parts.some(isProviders) ? "tool" : "nothing")
+/** As `StreamedAnswer` has it, of an answer to a request, whose calls are whole. */
+const requestedAs = (parts: Parts): Pick<StreamedAnswer, "commit" | "lacksCall"> => ({
+  commit: parts.some(isProviders) ? "tool" : "nothing",
+  lacksCall: false
+})
 
 const streamsWhole = (run: CallRun, { ref, info }: Target, override: WholeAnswers | undefined): boolean =>
   (override ?? info.wholeAnswers) === "stream" && !run.chain.memory.refusesStreams.has(ref.id)
