@@ -32,8 +32,8 @@ import * as End from "./AttemptEnd.ts"
 import { Blocks, continued, partial } from "./Blocks.ts"
 import type { DeltaFilter, Passed } from "./DeltaFilter.ts"
 import * as Filter from "./DeltaFilter.ts"
-import type { BlockPart, Delta, StartPart, StreamPart } from "./PartKind.ts"
-import { isForProgram, isOfBlock, isProgress, isProviders } from "./PartKind.ts"
+import type { Delta, StartPart, StreamPart } from "./PartKind.ts"
+import { isForProgram, isProgress, isProviders } from "./PartKind.ts"
 import { Shown } from "./Shown.ts"
 import type { View } from "./Shown.ts"
 import { carrier } from "./Surface.ts"
@@ -202,19 +202,6 @@ export class Answer {
   }
 
   #show(part: StreamPart): void {
-    if (isOfBlock(part)) return this.#showBlock(part)
-    if (part.type === "response-metadata" || part.type === "source" || part.type === "file") {
-      return this.#shown.emit(this.#signed(part))
-    }
-    // A tool has had its effect, or has it now: the call must not be repeated.
-    this.#flush(Filter.end)
-    this.#shown.content("tool")
-    this.#endThinking()
-    this.#endTexts()
-    this.#shown.push(this.#signed(part))
-  }
-
-  #showBlock(part: BlockPart): void {
     switch (part.type) {
       case "text-delta":
         return this.#filtered(this.#texts.renamed(part))
@@ -232,6 +219,17 @@ export class Answer {
       case "reasoning-end":
         this.#thinking.end(part)
         return this.#endThinking()
+      case "response-metadata":
+      case "source":
+      case "file":
+        return this.#shown.emit(this.#signed(part))
+      default:
+        // A tool has had its effect, or has it now: the call must not be repeated.
+        this.#flush(Filter.end)
+        this.#shown.content("tool")
+        this.#endThinking()
+        this.#endTexts()
+        this.#shown.push(this.#signed(part))
     }
   }
 

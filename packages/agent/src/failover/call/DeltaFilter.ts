@@ -31,17 +31,18 @@ export interface Passed {
 
 export const all: DeltaFilter = { _tag: "All" }
 
-/** Of texts, or thinking, that continue `said`. */
-export const added = (type: Delta["type"], said: string): DeltaFilter => ({
+/** For texts, or thinking, that continue `text`. */
+export const added = (type: Delta["type"], text: string): DeltaFilter => ({
   _tag: "Added",
   type,
-  seam: Seam.make(said),
+  seam: Seam.make(text),
   held: undefined
 })
 
-/** Of texts that are to be an object. */
+/** For texts that are to be an object. */
 export const object = (): DeltaFilter => ({ _tag: "Object", object: new ObjectText(), last: undefined })
 
+/** Passes a delta on, or holds it. */
 export const push = (filter: DeltaFilter, delta: Delta): Passed => {
   if (filter._tag === "Added" && filter.type === delta.type) {
     const metadata = { ...filter.held?.metadata, ...delta.metadata }
@@ -56,13 +57,13 @@ export const push = (filter: DeltaFilter, delta: Delta): Passed => {
   return { filter, delta, verdict: undefined }
 }
 
-/** Something else comes, or nothing. `undefined`: nothing was held. */
+/** Decides about what is held: something else comes. `undefined`: nothing was held. */
 export const end = (filter: DeltaFilter): Passed | undefined =>
   filter._tag === "Added" && filter.held !== undefined
     ? passed(filter.type, Seam.end(filter.seam), filter.held)
     : undefined
 
-/** The texts are over. */
+/** As {@link end}, and the object is over. */
 export const endAll = (filter: DeltaFilter): Passed | undefined => {
   if (filter._tag !== "Object") return end(filter)
   const { object, last } = filter

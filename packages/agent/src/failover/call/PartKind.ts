@@ -12,10 +12,6 @@ export type StartPart = Response.TextStartPartEncoded | Response.ReasoningStartP
 export type EndPart = Response.TextEndPartEncoded | Response.ReasoningEndPartEncoded
 export type BlockPart = StartPart | Delta | EndPart
 
-/** True for a part of a text or of thinking. */
-export const isOfBlock = (part: StreamPart): part is BlockPart =>
-  part.type.startsWith("text-") || part.type.startsWith("reasoning-")
-
 /** True for a part that the program may act on: a tool call, or the parameters of one. */
 export const isForProgram = (part: StreamPart): boolean =>
   (part.type === "tool-call" || part.type === "tool-params-start" || part.type === "tool-approval-request") &&

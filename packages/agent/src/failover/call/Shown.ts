@@ -74,7 +74,7 @@ export class Shown {
   /** Content is shown: the preamble before it may be seen. */
   content(commit: Commit = "nothing"): void {
     this.isAlive = true
-    if (ranks[commit] > ranks[this.commit]) this.commit = commit
+    if (commit !== this.commit && ranks[commit] > ranks[this.commit]) this.commit = commit
     if (this.hasContent) return
     this.hasContent = true
     this.#out.push(...this.#owed, ...this.#preamble)
@@ -87,9 +87,10 @@ export class Shown {
     this.#out.push(...parts)
   }
 
+  /** Shows text or thinking behind its {@link content}. */
   say(delta: Delta): void {
-    const said = delta.type === "text-delta" ? this.text : this.thinking
-    said.add(delta.delta)
+    const shown = delta.type === "text-delta" ? this.text : this.thinking
+    shown.add(delta.delta)
     this.#out.push(delta)
   }
 
