@@ -7,20 +7,21 @@ export type Usage = Response.FinishPartEncoded["usage"]
 
 /** Adds the tokens of two attempts. A count that both lack stays unknown. */
 export const sum = (a: Usage | undefined, b: Usage): Usage => {
+  if (a === undefined) return b
   const add = (x: number | undefined, y: number | undefined) =>
     x === undefined || y === undefined ? (x ?? y) : Math.min(x + y, Number.MAX_SAFE_INTEGER)
   const { inputTokens: i, outputTokens: o } = b
   return {
     inputTokens: {
-      uncached: add(a?.inputTokens.uncached, i.uncached),
-      total: add(a?.inputTokens.total, i.total),
-      cacheRead: add(a?.inputTokens.cacheRead, i.cacheRead),
-      cacheWrite: add(a?.inputTokens.cacheWrite, i.cacheWrite)
+      uncached: add(a.inputTokens.uncached, i.uncached),
+      total: add(a.inputTokens.total, i.total),
+      cacheRead: add(a.inputTokens.cacheRead, i.cacheRead),
+      cacheWrite: add(a.inputTokens.cacheWrite, i.cacheWrite)
     },
     outputTokens: {
-      total: add(a?.outputTokens.total, o.total),
-      text: add(a?.outputTokens.text, o.text),
-      reasoning: add(a?.outputTokens.reasoning, o.reasoning)
+      total: add(a.outputTokens.total, o.total),
+      text: add(a.outputTokens.text, o.text),
+      reasoning: add(a.outputTokens.reasoning, o.reasoning)
     }
   }
 }

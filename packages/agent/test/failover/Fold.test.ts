@@ -4,11 +4,20 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Response } from "effect/ai"
 import * as fc from "fast-check"
-import * as Fold from "#agent/failover/call/Fold"
+import { Fold, unfolded } from "#agent/failover/call/Fold"
+import { isProgress } from "#agent/failover/call/PartKind"
 import { finish, keepAlive, text, thinking, toolCall } from "../support.ts"
 
 type Part = Response.PartEncoded
 type StreamPart = Response.StreamPartEncoded
+
+const foldOf = (parts: ReadonlyArray<StreamPart>): Fold => {
+  const fold = new Fold()
+  fold.pushAll(parts)
+  return fold
+}
+const fold = (parts: ReadonlyArray<StreamPart>) => foldOf(parts).parts
+const lacksCall = (parts: ReadonlyArray<StreamPart>) => foldOf(parts).lacksCall
 
 // -----------------------------------------------------------------------------
 // Answers, and how they are streamed
@@ -107,8 +116,9 @@ describe("a folded stream", () => {
               i === 0 ? [part] : [{ type: "response-metadata", id: "r" }, part]
             )
           : stream
-        assert.deepStrictEqual(Fold.fold(sent), whole)
-        assert.isFalse(Fold.lacksCall(sent))
+        assert.deepStrictEqual(fold(sent), whole)
+        assert.isFalse(lacksCall(sent))
+        assert.deepStrictEqual(fold(whole.flatMap((part, i) => unfolded(part, String(i)))), whole)
       })
     )
   })
@@ -126,7 +136,7 @@ describe("a folded stream", () => {
       text.end("b"),
       text.end("a")
     ]
-    assert.deepStrictEqual(Fold.fold(stream), [
+    assert.deepStrictEqual(fold(stream), [
       { type: "text", text: "one more" },
       { type: "reasoning", text: "why", metadata: { vendor: { signature: "signed" } } },
       { type: "text", text: "two" }
@@ -138,13 +148,13 @@ describe("a folded stream", () => {
       { type: "reasoning-start", id: "r", metadata: { openai: { itemId: "rs_1", encrypted: null } } },
       { type: "reasoning-end", id: "r", metadata: { openai: { encrypted: "xyz" } } }
     ]
-    assert.deepStrictEqual(Fold.fold(stream), [
+    assert.deepStrictEqual(fold(stream), [
       { type: "reasoning", text: "", metadata: { openai: { itemId: "rs_1", encrypted: "xyz" } } }
     ])
   })
 
   it("keeps a text whose start or end is missing", () => {
-    assert.deepStrictEqual(Fold.fold([text.delta("he"), text.delta("llo"), text.end("x")]), [
+    assert.deepStrictEqual(fold([text.delta("he"), text.delta("llo"), text.end("x")]), [
       { type: "text", text: "hello" }
     ])
   })
@@ -157,18 +167,18 @@ it("reports an unfinished call of a program's tool as missing, and not one of a 
     name: "search",
     providerExecuted
   })
-  assert.isTrue(Fold.lacksCall([start(false)]))
-  assert.isTrue(Fold.lacksCall([start(false), toolCall("2", { providerExecuted: true })]))
-  assert.isFalse(Fold.lacksCall([start(false), toolCall("1")]))
-  assert.isFalse(Fold.lacksCall([start(true)]))
+  assert.isTrue(lacksCall([start(false)]))
+  assert.isTrue(lacksCall([start(false), toolCall("2", { providerExecuted: true })]))
+  assert.isFalse(lacksCall([start(false), toolCall("1")]))
+  assert.isFalse(lacksCall([start(true)]))
 })
 
 it("counts only content as progress: no keep-alive, no frame of a block, no empty delta", () => {
   const content = [text.delta("a"), thinking.delta("a"), toolCall("1"), finish()]
   const frames = [keepAlive, text.start(), text.delta(""), text.end(), thinking.start(), thinking.end("s")]
-  assert.deepStrictEqual(content.map(Fold.isProgress), [true, true, true, true])
+  assert.deepStrictEqual(content.map(isProgress), [true, true, true, true])
   assert.deepStrictEqual(
-    frames.map(Fold.isProgress),
+    frames.map(isProgress),
     frames.map(() => false)
   )
 })

@@ -12,99 +12,91 @@
 import { Predicate } from "effect"
 import type { Schema, Types } from "effect"
 import type { Response } from "effect/ai"
+import type { BlockPart, StreamPart } from "./PartKind.ts"
+import { callsBegun } from "./PartKind.ts"
 
-type StreamPart = Response.StreamPartEncoded
 type Part = Response.PartEncoded
 type Block = Types.Mutable<Response.TextPartEncoded | Response.ReasoningPartEncoded>
 
-/** The parts of the whole answer, in the order in which they began. */
-export const fold = (stream: ReadonlyArray<StreamPart>): Array<Part> => {
-  const parts: Array<Part> = []
+export class Fold {
+  /** The parts of the whole answer so far, in the order in which they began. */
+  readonly parts: Array<Part> = []
   /** Blocks without an end so far, by kind and id. */
-  const open = new Map<string, Block>()
-  let response: Types.Mutable<Response.ResponseMetadataPartEncoded> | undefined
-  const begin = (block: Block, key: string): Block => {
-    open.set(key, block)
-    parts.push(block)
-    return block
+  readonly #open = new Map<string, Block>()
+  #response: Types.Mutable<Response.ResponseMetadataPartEncoded> | undefined
+  /** Calls of the program's tools that were begun, without those that were made. */
+  #begun = 0
+
+  /** True when a tool call of the program was begun and never made: the answer was cut inside its arguments. */
+  get lacksCall(): boolean {
+    return this.#begun > 0
   }
-  for (const part of stream) {
+
+  pushAll(parts: ReadonlyArray<StreamPart>): void {
+    for (const part of parts) this.push(part)
+  }
+
+  push(part: StreamPart): void {
+    this.#begun += callsBegun(part)
     switch (part.type) {
       case "text-start":
-      case "reasoning-start": {
-        const type = part.type === "text-start" ? "text" : "reasoning"
-        merge(begin({ type, text: "" }, `${type} ${part.id}`), part)
-        break
-      }
+      case "reasoning-start":
       case "text-delta":
-      case "reasoning-delta": {
-        const type = part.type === "text-delta" ? "text" : "reasoning"
-        const key = `${type} ${part.id}`
-        const block = open.get(key) ?? begin({ type, text: "" }, key)
-        block.text += part.delta
-        merge(block, part)
-        break
-      }
+      case "reasoning-delta":
       case "text-end":
-      case "reasoning-end": {
-        const key = `${part.type === "text-end" ? "text" : "reasoning"} ${part.id}`
-        const block = open.get(key)
-        if (block !== undefined) merge(block, part)
-        open.delete(key)
-        break
-      }
+      case "reasoning-end":
+        return this.#block(part)
       case "response-metadata": {
-        if (response === undefined) parts.push((response = { ...part }))
-        else Object.assign(response, part)
-        break
+        if (this.#response === undefined) this.parts.push((this.#response = { ...part }))
+        else Object.assign(this.#response, part)
+        return
       }
       case "tool-result": {
-        if (part.preliminary !== true) parts.push(part)
-        break
+        if (part.preliminary !== true) this.parts.push(part)
+        return
       }
       case "tool-params-start":
       case "tool-params-delta":
       case "tool-params-end":
       case "error":
-        break
+        return
       default:
-        parts.push(part)
+        this.parts.push(part)
     }
   }
-  return parts
+
+  #block(part: BlockPart): void {
+    const type = part.type.startsWith("text-") ? "text" : "reasoning"
+    const key = `${type} ${part.id}`
+    const open = part.type.endsWith("-start") ? undefined : this.#open.get(key)
+    if (part.type.endsWith("-end")) {
+      this.#open.delete(key)
+      if (open !== undefined) merge(open, part)
+      return
+    }
+    const block = open ?? this.#begin(type, key)
+    if ("delta" in part) block.text += part.delta
+    merge(block, part)
+  }
+
+  #begin(type: Block["type"], key: string): Block {
+    const block: Block = { type, text: "" }
+    this.#open.set(key, block)
+    this.parts.push(block)
+    return block
+  }
 }
 
-/** True when a tool call of the program was begun and never made: the answer was cut inside its arguments. */
-export const lacksCall = (stream: ReadonlyArray<StreamPart>): boolean => {
-  let open = 0
-  for (const part of stream) {
-    if (isProviders(part)) continue
-    if (part.type === "tool-params-start") open++
-    else if (part.type === "tool-call") open--
-  }
-  return open > 0
-}
-
-/** True for a part of a tool that the provider runs itself. */
-export const isProviders = (part: StreamPart | Part): boolean =>
-  "providerExecuted" in part && part.providerExecuted === true
-
-/** True for content. Keep-alives, metadata and the frames of blocks are no progress. */
-export const isProgress = (part: StreamPart): boolean => {
-  switch (part.type) {
-    case "text-delta":
-    case "reasoning-delta":
-      return part.delta !== ""
-    case "text-start":
-    case "text-end":
-    case "reasoning-start":
-    case "reasoning-end":
-    case "response-metadata":
-    case "error":
-      return false
-    default:
-      return true
-  }
+/** The parts of a stream that would give this part of a whole answer. */
+export const unfolded = (part: Part, id: string): ReadonlyArray<StreamPart> => {
+  // The other parts are the same in streams.
+  if (part.type !== "text" && part.type !== "reasoning") return [part]
+  const { type, text, ...rest } = part
+  return [
+    { ...rest, type: `${type}-start`, id },
+    { type: `${type}-delta`, id, delta: text },
+    { type: `${type}-end`, id }
+  ]
 }
 
 /** As effect/ai does when it makes a conversation of a stream: namespace by namespace, field by field. */

@@ -12,6 +12,7 @@ const group = 1_024
 export class ShownText {
   readonly #isKept: boolean
   #length = 0
+  #isBlank = true
   /** Joined groups of deltas. */
   #joined: Array<string> = []
   #deltas: Array<string> = []
@@ -25,6 +26,11 @@ export class ShownText {
     return this.#length
   }
 
+  /** True for white space, and for nothing. */
+  get isBlank(): boolean {
+    return this.#isBlank
+  }
+
   /** The text; empty where it is not kept. */
   get all(): string {
     return this.#joined.join("") + this.#deltas.join("")
@@ -32,6 +38,7 @@ export class ShownText {
 
   add(delta: string): void {
     this.#length += delta.length
+    this.#isBlank &&= delta.trim() === ""
     if (!this.#isKept || this.#deltas.push(delta) < group) return
     this.#joined.push(this.#deltas.join(""))
     this.#deltas = []
@@ -39,6 +46,7 @@ export class ShownText {
 
   clear(): void {
     this.#length = 0
+    this.#isBlank = true
     this.#joined = []
     this.#deltas = []
   }

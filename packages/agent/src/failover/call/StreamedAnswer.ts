@@ -10,19 +10,20 @@ import { Cause, Channel, Context, Duration, Effect } from "effect"
 import type { Pull } from "effect"
 import type { IdGenerator, Response } from "effect/ai"
 import * as Classifier from "../../failure/Classifier.ts"
-import { Format, Network, Timeout } from "../../failure/reasons/FailoverReason.ts"
+import { Network, Timeout } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { local } from "../../failure/reasons/ProviderFailure.ts"
 import * as AttemptRequest from "./AttemptRequest.ts"
 import type { CallRun } from "./CallRun.ts"
 import type { Commit } from "../decide/CallState.ts"
 import type { Target } from "../chain/Chain.ts"
-import * as Fold from "./Fold.ts"
+import { Fold } from "./Fold.ts"
+import type { StreamPart } from "./PartKind.ts"
+import { isProgress, isProviders } from "./PartKind.ts"
+import * as Silence from "./Silence.ts"
 import type { WholeAnswers } from "../../conversation/ModelInfo.ts"
 import { limited } from "../target/Timed.ts"
-import type { Usage } from "../../conversation/Usage.ts"
 
-type StreamPart = Response.StreamPartEncoded
 type Parts = Array<Response.PartEncoded>
 type Asked = Effect.Effect<Parts, ProviderFailure, IdGenerator.IdGenerator>
 
@@ -35,38 +36,28 @@ export class StreamedAnswer {
   readonly #run: CallRun
   readonly #target: Target
   readonly #request: AttemptRequest.AttemptRequest
-  readonly #firstToken: number
-  readonly #idle: number
-  #parts: Array<StreamPart> = []
+  readonly #limits: Silence.Limits
+  readonly #fold = new Fold()
+  #commit: Commit = "nothing"
+  #hasBegun = false
   /** When the last content came, by `CallRun.awake`, as all times here. */
   #progressAt: number | undefined
 
   constructor(run: CallRun, target: Target, request: AttemptRequest.AttemptRequest) {
-    const { limits } = run.chain.policy
-    const reasons = target.model.info.reasoning === true
     this.#run = run
     this.#target = target
     this.#request = request
-    this.#firstToken = Duration.toMillis(reasons ? limits.firstTokenReasoning : limits.firstToken)
-    this.#idle = Duration.toMillis(reasons ? limits.idleReasoning : limits.idle)
+    this.#limits = Silence.limitsOf(run, target)
   }
 
   /** A tool that the provider runs itself has had its effect once it began. Nothing else is seen before the end. */
   get commit(): Commit {
-    return this.#parts.some((part) => part.type.startsWith("tool-") && Fold.isProviders(part))
-      ? "tool"
-      : "nothing"
-  }
-
-  /** What the attempt has taken, if its finish came. */
-  get usage(): Usage | undefined {
-    const last = this.#parts.at(-1)
-    return last?.type === "finish" ? last.usage : undefined
+    return this.#commit
   }
 
   /** The answer ends inside the arguments of a tool call. */
   get lacksCall(): boolean {
-    return Fold.lacksCall(this.#parts)
+    return this.#fold.lacksCall
   }
 
   /** The parts of the answer. `requested` asks for them with a request instead. */
@@ -83,7 +74,7 @@ export class StreamedAnswer {
         )
       }),
       (failure) => {
-        if (this.#parts.length > 0 || !refusesStreams(failure)) return Effect.fail(failure)
+        if (this.#hasBegun || !refusesStreams(failure)) return Effect.fail(failure)
         memory.refusesStreams.add(id)
         return requested()
       }
@@ -110,32 +101,24 @@ export class StreamedAnswer {
 
   /** How the attempt ends with these parts, if it does. */
   #take(parts: ReadonlyArray<StreamPart>): Effect.Effect<Parts, ProviderFailure> | undefined {
-    let isProgress = false
+    let hasProgress = false
     for (const part of parts) {
       if (part.type === "error") {
         const target = this.#target.ref
         return Effect.flatMap(Classifier.failure(part.error, { target, waits: true }), Effect.fail)
       }
-      this.#parts.push(part)
-      if (part.type === "finish") return this.#finished(part)
-      isProgress ||= Fold.isProgress(part)
+      this.#hasBegun = true
+      this.#fold.push(part)
+      if (part.type === "finish") return Effect.succeed(this.#fold.parts)
+      if (isProviders(part)) this.#commit = "tool"
+      hasProgress ||= isProgress(part)
     }
-    if (isProgress) {
+    if (hasProgress) {
       const now = this.#run.now()
       this.#progressAt = this.#run.awake(now)
       this.#run.progressed(now)
     }
     return undefined
-  }
-
-  #finished({ reason }: Response.FinishPartEncoded): Effect.Effect<Parts, ProviderFailure> {
-    // An answer that says itself that it was cut, or that it failed, is judged by that.
-    const isJudged = reason === "length" || reason === "content-filter" || reason === "error"
-    if (isJudged || !this.lacksCall) return Effect.succeed(Fold.fold(this.#parts))
-    const detail = "The arguments of a tool call were cut."
-    return Effect.fail(
-      local("stream/cut-arguments", new Format({ side: "response" }), this.#target.ref, detail)
-    )
   }
 
   /** When the limit of the whole answer is over. */
@@ -145,7 +128,9 @@ export class StreamedAnswer {
 
   /** When the limit for the first token, or the next, is over. */
   #next(startedAt: number): number {
-    return this.#progressAt === undefined ? startedAt + this.#firstToken : this.#progressAt + this.#idle
+    return this.#progressAt === undefined
+      ? startedAt + this.#limits.firstToken
+      : this.#progressAt + this.#limits.idle
   }
 
   /**
@@ -154,14 +139,13 @@ export class StreamedAnswer {
    */
   #left(startedAt: number): number {
     const left = Math.min(this.#next(startedAt), this.#end(startedAt)) - this.#run.awake()
-    return Math.min(left, this.#idle)
+    return Math.min(left, this.#limits.idle)
   }
 
   /** Fails with the nearest of the three limits. */
   #late(startedAt: number): Effect.Effect<never, ProviderFailure> {
     if (this.#end(startedAt) <= this.#next(startedAt)) return overTotal(this.#run, this.#target, true)
-    const phase = this.#progressAt === undefined ? "first-token" : "idle"
-    return Effect.fail(local(`limit/${phase}`, new Timeout({ phase, local: true }), this.#target.ref))
+    return Effect.fail(Silence.failure(this.#target, this.#progressAt !== undefined))
   }
 }
 

@@ -2,41 +2,42 @@
  * One call for a whole answer, text or object: attempts until one is complete.
  *
  * A target is asked with a request, or with a stream that is folded (`StreamedAnswer`), as `ModelInfo.wholeAnswers`
- * says.
+ * says. Nothing of a failed attempt is in the answer.
  *
- * An answer that the output limit cut may be repeated or continued (`Truncation`); its parts are joined to one
- * answer. A tool call in a cut answer is never handed on. An answer that is not the object that was asked for is a
- * failed attempt (`ObjectAnswer`), and so is one that the provider refused (`AnswerEnd`).
+ * An answer that the output limit cut may be repeated or continued (`Truncation`). The answers that continue each other,
+ * and those that are to be an object, go through `Answer`, as the parts of a stream do. An answer that is not the object
+ * that was asked for is a failed attempt (`ObjectAnswer`), and so is one that the provider refused (`AnswerEnd`).
  */
 import { Effect } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
-import * as ObjectText from "../../conversation/ObjectText.ts"
-import * as WindowFull from "../../conversation/WindowFull.ts"
-import * as Provenance from "../../conversation/Provenance.ts"
-import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
-import { Format, ServerError } from "../../failure/reasons/FailoverReason.ts"
-import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
-import { isWrongObject, local } from "../../failure/reasons/ProviderFailure.ts"
-import { isCallOfProgram, isText, Kept } from "../../recovery/Kept.ts"
-import { namespace, written } from "../../conversation/Answered.ts"
-import * as AnswerEnd from "../decide/AnswerEnd.ts"
-import * as AttemptRequest from "./AttemptRequest.ts"
-import type { Attempt } from "./Attempt.ts"
-import type { Commit } from "../decide/CallState.ts"
-import { CallRun } from "./CallRun.ts"
-import type { Chain, Target } from "../chain/Chain.ts"
 import type { WholeAnswers } from "../../conversation/ModelInfo.ts"
-import type { ObjectFormat } from "./ObjectAnswer.ts"
+import * as Provenance from "../../conversation/Provenance.ts"
+import type { Usage } from "../../conversation/Usage.ts"
+import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
+import { Format } from "../../failure/reasons/FailoverReason.ts"
+import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import { local } from "../../failure/reasons/ProviderFailure.ts"
+import type { Chain, Target } from "../chain/Chain.ts"
+import { isRefused, RefusedAnswers } from "../decide/AnswerEnd.ts"
+import type { Commit } from "../decide/CallState.ts"
+import { either, next, timed } from "../target/Timed.ts"
+import { Answer } from "./Answer.ts"
+import type { Attempt } from "./Attempt.ts"
+import type { Cut } from "./AttemptEnd.ts"
+import * as End from "./AttemptEnd.ts"
+import * as AttemptRequest from "./AttemptRequest.ts"
+import { CallRun } from "./CallRun.ts"
+import { EndedAttempts } from "./EndedAttempts.ts"
+import { Fold, unfolded } from "./Fold.ts"
 import * as ObjectAnswer from "./ObjectAnswer.ts"
+import { isCallOfProgram, isProviders } from "./PartKind.ts"
+import type { StreamPart } from "./PartKind.ts"
 import { Override, overTotal, StreamedAnswer } from "./StreamedAnswer.ts"
 import { closed } from "./Surface.ts"
-import { either, next, timed } from "../target/Timed.ts"
-import type { Usage } from "../../conversation/Usage.ts"
-import { sum, unknown } from "../../conversation/Usage.ts"
 
-type Part = Response.PartEncoded
-type Parts = Array<Part>
-type Called<A> = Effect.Effect<A, CallFailure, IdGenerator.IdGenerator>
+type Parts = Array<Response.PartEncoded>
+type Finish = Response.FinishPartEncoded
+type Called = Effect.Effect<Parts, CallFailure, IdGenerator.IdGenerator>
 
 /**
  * The parts of the first complete answer, with who answered in their metadata. What the call fails with goes through
@@ -48,148 +49,170 @@ export const generateText = <E>(
   toError: (failure: CallFailure, object?: string) => E
 ): Effect.Effect<Parts, E, IdGenerator.IdGenerator> =>
   Effect.withFiber((fiber) => {
-    const { responseFormat } = options
-    /** What the last attempt said in place of an object. */
-    let wrong: string | undefined
-    /** The answer of the last attempt, if that was refused and is to be delivered all the same. */
-    let refused: (Answer & { readonly attempt: Attempt }) | undefined
     const run = new CallRun(chain, options, closed, false, fiber)
-    const override = fiber.getRef(Override)
-    const kept = new Kept<Attempt>()
-    const attempted = (attempt: Attempt): Called<Parts> => {
-      const made = run.request(attempt, kept.text)
-      const { target } = attempt
-      const requested = () => requestedFrom(run, target, made)
-      const streamed = streamsWhole(run, target, override) ? new StreamedAnswer(run, target, made) : undefined
-      const failed = (failure: ProviderFailure, commit: Commit, usage?: Usage): Called<Parts> => {
-        if (usage !== undefined) kept.forget(usage)
-        if (!isWrongObject(failure)) wrong = undefined
-        if (!AnswerEnd.isRefused(failure)) refused = undefined
-        return Effect.flatMap(
-          run.failed(attempt, AttemptRequest.failureAt(attempt.target, made, failure), commit, usage),
-          (after) => (after === undefined ? keptCut(attempt) : attempted(after))
-        )
-      }
-      const answered = (parts: Parts): Called<Parts> => {
-        const { ref } = attempt.target
-        const finish = parts.findLast((part) => part.type === "finish")
-        if (finish === undefined) {
-          return failed(local("answer/no-finish", new Format({ side: "response" }), ref), commitOf(parts))
-        }
-        switch (finish.reason) {
-          case "error":
-            return failed(local("answer/finish-error", new ServerError(), ref), commitOf(parts), finish.usage)
-          case "length":
-            return cut(attempt, { parts, finish }, streamed?.lacksCall === true)
-          default: {
-            const end = run.judge(attempt)
-            for (const part of parts) end.saw(part)
-            const problem = end.problem(finish)
-            if (problem !== undefined) {
-              if (fiber.getRef(AnswerEnd.RefusedAnswers) === "deliver") refused = { attempt, parts, finish }
-              return failed(problem, commitOf(parts), finish.usage)
-            }
-            return responseFormat.type === "json" && ObjectAnswer.isDue(parts)
-              ? judged(responseFormat, parts, finish)
-              : complete(attempt, { parts, finish })
-          }
-        }
-      }
-      /** An answer that is to be an object. */
-      const judged = (
-        format: ObjectFormat,
-        parts: Parts,
-        finish: Response.FinishPartEncoded
-      ): Called<Parts> => {
-        const said = parts.map((part) => (part.type === "text" ? part.text : "")).join("")
-        const text = ObjectText.of(said)
-        return Effect.matchEffect(ObjectAnswer.read(format, text), {
-          onSuccess: () =>
-            complete(attempt, { parts: text === said ? parts : withText(parts, text), finish }),
-          onFailure: (problem) => {
-            wrong = said
-            const failure = ObjectAnswer.failure(problem, attempt.target.ref)
-            return failed(failure, commitOf(parts), finish.usage)
-          }
-        })
-      }
-      return either(
-        streamed === undefined ? requested() : streamed.ask(requested),
-        (failure) => failed(failure, streamed?.commit ?? "nothing", streamed?.usage),
-        answered
-      )
-    }
-    const complete = (attempt: Attempt, { parts, finish }: Answer): Called<Parts> => {
-      if (kept.usage === undefined) return deliver(run, attempt, parts, finish, finish.usage)
-      const joined = kept.join(parts, attempt)
-      const whole = { ...finish, usage: sum(kept.usage, finish.usage) }
-      return Effect.andThen(
-        joined.verdict === undefined ? Effect.void : run.joined(attempt, joined.verdict),
-        deliver(run, attempt, [...joined.parts, whole], whole, finish.usage)
-      )
-    }
-    const cut = (attempt: Attempt, { parts, finish }: Answer, lacksCall: boolean): Called<Parts> => {
-      const inToolCall = lacksCall || parts.some(isCallOfProgram)
-      const characters = parts.reduce((sum, part) => sum + (part.type === "text" ? part.text.length : 0), 0)
-      const report = {
-        commit: commitOf(parts),
-        usage: finish.usage,
-        inToolCall,
-        characters,
-        hasText: parts.some(isText),
-        byWindow: WindowFull.isMarked(finish)
-      }
-      return Effect.flatMap(run.cut(attempt, report), (after) => {
-        // Also where it is repeated: the repeat may fail.
-        const verdict = kept.keep(parts, finish.usage, attempt)
-        const told = verdict === undefined ? Effect.void : run.joined(attempt, verdict)
-        return Effect.andThen(told, after === undefined ? keptCut(attempt) : attempted(after))
-      })
-    }
-    /** What there is of the answer, as cut as it is. */
-    const keptCut = (attempt: Attempt): Called<Parts> => {
-      const finish: Response.FinishPartEncoded = {
-        type: "finish",
-        reason: "length",
-        usage: kept.usage ?? unknown,
-        response: undefined
-      }
-      return deliver(run, kept.from ?? attempt, [...kept.parts, finish], finish, undefined)
-    }
-    const begun = Effect.suspend(() => next(run.begin, attempted))
+    const call = new TextCall(run, options.responseFormat, fiber.getRef(Override))
+    const begun = Effect.suspend(() => next(run.begin, call.attempted))
     // As `Effect.onError`, which costs more even where nothing failed.
     const owned = Effect.onExitPrimitive(begun, (exit) =>
       exit._tag === "Failure" ? run.abandoned : undefined
     )
     return Effect.catch(owned, (failure) => {
-      if (refused === undefined) return Effect.fail(toError(failure, wrong))
-      const { attempt, parts, finish } = refused
-      const { parts: content } = kept.join(
-        parts.filter((part) => !isCallOfProgram(part)),
-        attempt
-      )
-      const whole = { ...finish, usage: kept.usage ?? finish.usage }
-      return Effect.succeed(signed(run, attempt, [...content, whole], whole, run.costOfFailed(attempt)))
+      const refused = fiber.getRef(RefusedAnswers) === "deliver" ? call.refused : undefined
+      return refused === undefined ? Effect.fail(toError(failure, call.wrong)) : Effect.succeed(refused)
     })
   })
 
-/** The parts with one text, in the place of the first. */
-const withText = (parts: Parts, text: string): Parts => {
-  const first = parts.find((part) => part.type === "text")
-  return parts
-    .filter((part) => part.type !== "text" || part === first)
-    .map((part) => (part.type === "text" ? { ...part, text } : part))
+/** An answer, the attempt that wrote last in it, and its parts so far, without those that `Answer` holds. */
+interface Written {
+  readonly answer: Answer
+  readonly attempt: Attempt
+  readonly fold: Fold
 }
 
-/** A complete answer, or one that the output limit cut. */
-interface Answer {
-  readonly parts: Parts
-  readonly finish: Response.FinishPartEncoded
+class TextCall {
+  readonly #run: CallRun
+  readonly #ended: EndedAttempts
+  readonly #format: LanguageModel.ProviderOptions["responseFormat"]
+  readonly #override: WholeAnswers | undefined
+  /** The answer that was cut last, with what it continues. */
+  #cut: Written | undefined
+  /** The answer of the last attempt, if that was refused. */
+  #refused: { readonly attempt: Attempt; readonly parts: Parts; readonly finish: Finish } | undefined
+
+  constructor(
+    run: CallRun,
+    format: LanguageModel.ProviderOptions["responseFormat"],
+    override: WholeAnswers | undefined
+  ) {
+    this.#run = run
+    this.#ended = new EndedAttempts(run)
+    this.#format = format
+    this.#override = override
+  }
+
+  get wrong(): string | undefined {
+    return this.#ended.wrong
+  }
+
+  /** The answer that the provider refused, without tool calls of the program. */
+  get refused(): Parts | undefined {
+    if (this.#refused === undefined) return undefined
+    const { attempt, parts, finish } = this.#refused
+    const content = parts.filter((part) => part !== finish)
+    return this.#delivered(this.#write(attempt, content), this.#run.costOfFailed(attempt), finish)
+  }
+
+  readonly attempted = (attempt: Attempt): Called => {
+    const { target } = attempt
+    const request = this.#run.request(attempt, this.#cut?.answer.shown.text.all ?? "")
+    const requested = () => requestedFrom(this.#run, target, request)
+    const streamed = streamsWhole(this.#run, target, this.#override)
+      ? new StreamedAnswer(this.#run, target, request)
+      : undefined
+    const failed = (failure: ProviderFailure, commit: Commit, usage?: Usage): Called =>
+      this.#failed(attempt, AttemptRequest.failureAt(target, request, failure), commit, usage)
+    return either(
+      streamed === undefined ? requested() : streamed.ask(requested),
+      (failure) => failed(failure, streamed?.commit ?? "nothing"),
+      (parts) => this.#answered(attempt, parts, streamed ?? requestedAs(parts), failed)
+    )
+  }
+
+  #failed(attempt: Attempt, failure: ProviderFailure, commit: Commit, usage: Usage | undefined): Called {
+    if (!isRefused(failure)) this.#refused = undefined
+    return Effect.flatMap(this.#ended.failed(attempt, failure, commit, usage), (after) =>
+      this.#goOn(attempt, after)
+    )
+  }
+
+  #answered(
+    attempt: Attempt,
+    parts: Parts,
+    { commit, lacksCall }: Pick<StreamedAnswer, "commit" | "lacksCall">,
+    failed: (failure: ProviderFailure, commit: Commit, usage?: Usage) => Called
+  ): Called {
+    const { ref } = attempt.target
+    const finish = parts.findLast((part) => part.type === "finish")
+    if (finish === undefined)
+      return failed(local("answer/no-finish", new Format({ side: "response" }), ref), commit)
+    const judge = this.#run.judge(attempt)
+    for (const part of parts) judge.saw(part)
+    const end = End.of(finish, { judge, hasCall: parts.some(isCallOfProgram), lacksCall })
+    if (end._tag === "Cut") return this.#keep(attempt, parts, end, commit)
+    if (end._tag === "Failed") {
+      this.#refused = { attempt, parts, finish }
+      return Effect.flatMap(End.failureOf(end, ref, "answer"), (failure) =>
+        failed(failure, commit, finish.usage)
+      )
+    }
+    const succeeded = () => this.#run.succeeded(attempt, finish.usage)
+    if (this.#format.type === "text" && attempt.continues === undefined) {
+      return next(succeeded(), (costUsd) =>
+        Effect.succeed(signed(parts, attempt.maker, this.#ended.finish(attempt, finish, costUsd)))
+      )
+    }
+    const { answer, fold } = this.#write(attempt, parts)
+    const deliver = Effect.andThen(
+      this.#joined(attempt, answer),
+      Effect.map(Effect.suspend(succeeded), (costUsd) => [
+        ...fold.parts,
+        this.#ended.finish(attempt, finish, costUsd)
+      ])
+    )
+    if (this.#format.type === "text" || !ObjectAnswer.isDue(parts)) return deliver
+    const text = answer.shown.text.all
+    return Effect.matchEffect(ObjectAnswer.read(this.#format, text), {
+      onSuccess: () => deliver,
+      onFailure: (problem) => failed(this.#ended.wrongObject(attempt, problem, text), commit, finish.usage)
+    })
+  }
+
+  /** Keeps an answer that was cut, also where it is repeated: the repeat may fail. */
+  #keep(attempt: Attempt, parts: Parts, end: Cut, commit: Commit): Called {
+    const cut = this.#write(attempt, parts)
+    const { shown } = cut.answer
+    // An answer without text never replaces one with text.
+    if (!shown.text.isBlank || this.#cut?.answer.shown.text.isBlank !== false) this.#cut = cut
+    return this.#joined(attempt, cut.answer).pipe(
+      Effect.andThen(this.#ended.cut(attempt, end, commit, shown)),
+      Effect.flatMap((after) => this.#goOn(attempt, after))
+    )
+  }
+
+  /** Makes the next attempt, or ends the answer as cut as it is. */
+  #goOn(last: Attempt, after: Attempt | undefined): Called {
+    if (after !== undefined) return this.attempted(after)
+    const cut = this.#cut ?? this.#write(last, [])
+    return Effect.map(this.#run.succeeded(cut.attempt, undefined), (costUsd) => this.#delivered(cut, costUsd))
+  }
+
+  #delivered({ answer, attempt, fold }: Written, costUsd: number | undefined, refused?: Finish): Parts {
+    fold.pushAll(this.#ended.delivered(answer, attempt, costUsd, refused))
+    return fold.parts
+  }
+
+  /** Writes the parts into the answer that the attempt continues, or into a new one. */
+  #write(attempt: Attempt, parts: Parts): Written {
+    const before = attempt.continues === undefined ? undefined : this.#cut
+    const answer = before?.answer ?? new Answer(this.#run.requested, "continue", this.#format.type === "json")
+    const fold = before?.fold ?? new Fold()
+    answer.begin(attempt)
+    fold.pushAll(
+      answer.push(parts.flatMap((part, i): ReadonlyArray<StreamPart> => unfolded(part, String(i))))
+    )
+    return { answer, attempt, fold }
+  }
+
+  #joined(attempt: Attempt, { seam }: Answer): Effect.Effect<void> {
+    return seam === undefined ? Effect.void : this.#run.joined(attempt, seam)
+  }
 }
 
-/** A tool that the provider runs itself has had its effect. Nothing else of a whole answer is seen before its end. */
-const commitOf = (parts: Parts): Commit =>
-  parts.some((part) => part.type === "tool-call" && part.providerExecuted === true) ? "tool" : "nothing"
+/** As `StreamedAnswer` has it, of an answer to a request, whose calls are whole. */
+const requestedAs = (parts: Parts): Pick<StreamedAnswer, "commit" | "lacksCall"> => ({
+  commit: parts.some(isProviders) ? "tool" : "nothing",
+  lacksCall: false
+})
 
 const streamsWhole = (run: CallRun, { ref, info }: Target, override: WholeAnswers | undefined): boolean =>
   (override ?? info.wholeAnswers) === "stream" && !run.chain.memory.refusesStreams.has(ref.id)
@@ -204,27 +227,12 @@ const requestedFrom = (
     overTotal(run, target, target.model.reportsHeaders === true)
   )
 
-const deliver = (
-  run: CallRun,
-  attempt: Attempt,
-  parts: Parts,
-  finish: Response.FinishPartEncoded,
-  own: Usage | undefined
-): Effect.Effect<Parts> =>
-  next(run.succeeded(attempt, own), (costUsd) => Effect.succeed(signed(run, attempt, parts, finish, costUsd)))
-
-/** The parts with who made them, and the finish with who answered and for how much. */
-const signed = (
-  run: CallRun,
-  { answered: by, maker }: Attempt,
-  parts: Parts,
-  finish: Response.FinishPartEncoded,
-  costUsd: number | undefined
-): Parts => {
-  const answered = written({ requested: run.requested, ...by, costUsd })
+/** A complete answer of one attempt, with its `finish`: each part with its maker, the first text with who answered. */
+const signed = (parts: Parts, maker: Provenance.Provenance, finish: Finish): Parts => {
   const first = parts.find((part) => part.type === "text")
+  const answered = Provenance.signed(finish)
   return parts.map((part) => {
-    if (part === finish) return { ...part, metadata: { ...part.metadata, [namespace]: answered } }
+    if (part.type === "finish") return finish
     const own = Provenance.signed(part)
     const author = own === undefined ? maker : { ...maker, ...own }
     return Provenance.sign(part, part === first ? { ...answered, ...author } : author)

@@ -4,25 +4,26 @@ import { Prompt } from "effect/ai"
 import type { Response } from "effect/ai"
 import type { CallState } from "@outlast/agent/failover"
 import type { RecoveryPolicy } from "@outlast/agent"
-import { StreamGate } from "#agent/failover/call/StreamGate"
+import { Answer } from "#agent/failover/call/Answer"
 import type { Part } from "../support.ts"
 import { finish, keepAlive, text, thinking, toolCall } from "../support.ts"
 
 const answered = { target: "vendor/m", provider: "vendor", model: "m", attempts: 1 }
 const maker = { provider: "vendor", model: "m", endpoint: "https://vendor.example", key: "KEY" }
+const anAttempt = { answered, maker, continues: undefined }
 
 const opened = (midStream?: RecoveryPolicy.MidStream) => {
-  const gate = new StreamGate("vendor/m", midStream)
-  gate.begin(answered, maker)
-  return gate
+  const answer = new Answer("vendor/m", midStream)
+  answer.begin(anAttempt)
+  return answer
 }
 
 /** Returns the parts that the consumer sees of these attempts, without the finish part. */
 const seen = (...attempts: ReadonlyArray<ReadonlyArray<Part>>): ReadonlyArray<Part> => {
-  const gate = new StreamGate("vendor/m")
+  const answer = new Answer("vendor/m")
   return attempts.flatMap((parts) => {
-    gate.begin(answered, maker)
-    return gate.push(parts)
+    answer.begin(anAttempt)
+    return answer.push(parts)
   })
 }
 
@@ -38,17 +39,17 @@ const file: Part = { type: "file", mediaType: "text/plain", data: "aGk=" }
 
 describe("the visible parts of one attempt", () => {
   it("the preamble waits for content, then keeps its order (zirkelc/ai-retry#51)", () => {
-    const gate = opened()
-    assert.deepStrictEqual(gate.push([keepAlive, source, file, text.start()]), [])
-    assert.isFalse(gate.alive)
-    assert.deepStrictEqual(typesOf(gate.push([text.delta("a")])), [
+    const answer = opened()
+    assert.deepStrictEqual(answer.push([keepAlive, source, file, text.start()]), [])
+    assert.isFalse(answer.shown.isAlive)
+    assert.deepStrictEqual(typesOf(answer.push([text.delta("a")])), [
       "response-metadata",
       "source",
       "file",
       "text-start",
       "text-delta"
     ])
-    assert.isTrue(gate.alive)
+    assert.isTrue(answer.shown.isAlive)
   })
 
   it("sources and files between texts keep their place", () => {
@@ -73,28 +74,34 @@ describe("the visible parts of one attempt", () => {
   })
 
   it("an empty delta is not content", () => {
-    const gate = opened()
-    assert.deepStrictEqual(gate.push([text.start(), text.delta("")]), [])
-    assert.deepStrictEqual([gate.commit, gate.alive, gate.text], ["nothing", false, ""])
+    const answer = opened()
+    assert.deepStrictEqual(answer.push([text.start(), text.delta("")]), [])
+    assert.deepStrictEqual(
+      [answer.shown.commit, answer.shown.isAlive, answer.shown.text.all],
+      ["nothing", false, ""]
+    )
   })
 
   it("a late signature passes on an empty delta, and is not content", () => {
     const late: Part = { type: "text-delta", id: "0", delta: "", metadata: { vendor: { signature: "late" } } }
-    const gate = opened()
-    assert.deepStrictEqual(gate.push([text.start(), late]), [])
-    assert.strictEqual(gate.commit, "nothing")
-    assert.deepStrictEqual(gate.push([text.delta("a")])[1], late)
-    assert.deepStrictEqual(gate.push([late]), [late])
-    assert.strictEqual(gate.text, "a")
+    const answer = opened()
+    assert.deepStrictEqual(answer.push([text.start(), late]), [])
+    assert.strictEqual(answer.shown.commit, "nothing")
+    assert.deepStrictEqual(answer.push([text.delta("a")])[1], late)
+    assert.deepStrictEqual(answer.push([late]), [late])
+    assert.strictEqual(answer.shown.text.all, "a")
   })
 
   it("tool calls are held until the finish, and later parts do not overtake them", () => {
-    const gate = opened()
+    const answer = opened()
     const behind = [toolCall("1"), source, ...text.block("b", "1"), toolCall("2"), file]
-    const before = gate.push([text.start(), text.delta("a"), text.end(), ...behind])
+    const before = answer.push([text.start(), text.delta("a"), text.end(), ...behind])
     assert.deepStrictEqual(typesOf(before), ["text-start", "text-delta", "text-end"])
-    assert.deepStrictEqual([gate.text, gate.alive, gate.commit], ["a", true, "text"])
-    const after = gate.push([finish("tool-calls")])
+    assert.deepStrictEqual(
+      [answer.shown.text.all, answer.shown.isAlive, answer.shown.commit],
+      ["a", true, "text"]
+    )
+    const after = answer.push([finish("tool-calls")])
     assert.deepStrictEqual(typesOf(after), [
       "tool-call",
       "source",
@@ -105,11 +112,11 @@ describe("the visible parts of one attempt", () => {
       "file"
     ])
     assert.deepStrictEqual(idsOf(after, "tool-call"), ["1", "2"])
-    assert.strictEqual(gate.text, "ab")
+    assert.strictEqual(answer.shown.text.all, "ab")
   })
 
   it("the parameters of a call are held with the call", () => {
-    const gate = opened()
+    const answer = opened()
     const made = { outlast: maker }
     const params: ReadonlyArray<Part> = [
       { type: "tool-params-start", id: "1", name: "search" },
@@ -118,10 +125,10 @@ describe("the visible parts of one attempt", () => {
       toolCall("1"),
       { type: "tool-approval-request", approvalId: "a", toolCallId: "1" }
     ]
-    assert.deepStrictEqual(gate.push(params), [])
-    assert.deepStrictEqual([gate.commit, gate.alive], ["nothing", true])
+    assert.deepStrictEqual(answer.push(params), [])
+    assert.deepStrictEqual([answer.shown.commit, answer.shown.isAlive], ["nothing", true])
     assert.deepStrictEqual(
-      gate.push([finish("tool-calls")]),
+      answer.push([finish("tool-calls")]),
       params.map((part) => (part.type === "tool-call" ? { ...part, metadata: made } : part))
     )
     for (const part of params.filter(
@@ -132,14 +139,14 @@ describe("the visible parts of one attempt", () => {
   })
 
   it("40,000 deltas of held calls leave as one for each call, also where two calls come in turn", () => {
-    const gate = opened()
+    const answer = opened()
     const params = (type: "start" | "end", id: string): Part =>
       type === "start" ? { type: "tool-params-start", id, name: "f" } : { type: "tool-params-end", id }
     const delta = (id: string, delta: string): Part => ({ type: "tool-params-delta", id, delta })
-    gate.push([params("start", "a"), delta("a", "["), params("start", "b"), delta("b", "[")])
-    for (let n = 0; n < 20_000; n++) gate.push([delta("a", `${n},`), delta("b", `${-n},`)])
-    gate.push([delta("a", "0]"), params("end", "a"), delta("b", "0]"), params("end", "b")])
-    const out = gate.push([toolCall("a"), toolCall("b"), finish("tool-calls")])
+    answer.push([params("start", "a"), delta("a", "["), params("start", "b"), delta("b", "[")])
+    for (let n = 0; n < 20_000; n++) answer.push([delta("a", `${n},`), delta("b", `${-n},`)])
+    answer.push([delta("a", "0]"), params("end", "a"), delta("b", "0]"), params("end", "b")])
+    const out = answer.push([toolCall("a"), toolCall("b"), finish("tool-calls")])
     const deltas = out.flatMap((part) => (part.type === "tool-params-delta" ? [part] : []))
     assert.deepStrictEqual(
       deltas.map(({ id }) => id),
@@ -155,12 +162,12 @@ describe("the visible parts of one attempt", () => {
   })
 
   it("held texts and thinking are joined where they follow each other, and keep their places and metadata", () => {
-    const gate = opened()
+    const answer = opened()
     const signed: Part = { ...text.delta("c"), metadata: { anthropic: { cited: true } } }
-    gate.push([toolCall("call"), text.start(), text.delta("a"), text.delta("b"), signed])
-    gate.push([text.delta("d"), source, text.delta("e"), text.delta("f"), text.end()])
-    gate.push([thinking.start(), thinking.delta("x"), thinking.delta("y"), thinking.end("s")])
-    const out = gate.push([finish("tool-calls")])
+    answer.push([toolCall("call"), text.start(), text.delta("a"), text.delta("b"), signed])
+    answer.push([text.delta("d"), source, text.delta("e"), text.delta("f"), text.end()])
+    answer.push([thinking.start(), thinking.delta("x"), thinking.delta("y"), thinking.end("s")])
+    const out = answer.push([finish("tool-calls")])
     assert.deepStrictEqual(
       out.flatMap((part) => ("delta" in part ? [part.delta] : part.type === "source" ? ["source"] : [])),
       ["ab", "c", "d", "source", "ef", "xy"]
@@ -172,37 +179,37 @@ describe("the visible parts of one attempt", () => {
   })
 
   it("a tool that the provider runs is visible at once, and commits the attempt", () => {
-    const gate = opened()
+    const answer = opened()
     const call = toolCall("1", { providerExecuted: true })
-    assert.deepStrictEqual(gate.push([call]), [{ ...call, metadata: { outlast: maker } }])
-    assert.strictEqual(gate.commit, "tool")
-    gate.push([...text.block("and then"), ...thinking.block("so", "s")])
-    assert.strictEqual(gate.commit, "tool")
+    assert.deepStrictEqual(answer.push([call]), [{ ...call, metadata: { outlast: maker } }])
+    assert.strictEqual(answer.shown.commit, "tool")
+    answer.push([...text.block("and then"), ...thinking.block("so", "s")])
+    assert.strictEqual(answer.shown.commit, "tool")
   })
 
   it("thinking after text does not change the commit", () => {
-    const gate = opened()
-    gate.push([thinking.start(), thinking.delta("so")])
-    assert.strictEqual(gate.commit, "reasoning")
-    gate.push([text.start(), text.delta("a"), ...thinking.block("more", "s", "r2")])
-    assert.strictEqual(gate.commit, "text")
+    const answer = opened()
+    answer.push([thinking.start(), thinking.delta("so")])
+    assert.strictEqual(answer.shown.commit, "reasoning")
+    answer.push([text.start(), text.delta("a"), ...thinking.block("more", "s", "r2")])
+    assert.strictEqual(answer.shown.commit, "text")
   })
 
   it("parts after the finish are not read", () => {
-    const gate = opened()
-    const parts = gate.push([...text.block("a"), finish(), ...text.block("b", "1"), finish("error")])
-    assert.strictEqual(gate.text, "a")
+    const answer = opened()
+    const parts = answer.push([...text.block("a"), finish(), ...text.block("b", "1"), finish("error")])
+    assert.strictEqual(answer.shown.text.all, "a")
     assert.deepStrictEqual(typesOf(parts), ["text-start", "text-delta", "text-end"])
-    assert.deepStrictEqual(gate.push([text.delta("c"), { type: "error", error: "late" }]), [])
-    assert.deepStrictEqual([gate.finish, gate.failed], [finish(), undefined])
+    assert.deepStrictEqual(answer.push([text.delta("c"), { type: "error", error: "late" }]), [])
+    assert.deepStrictEqual(answer.end, { _tag: "Whole", finish: finish() })
   })
 
   it("parts after an error, or after a finish with the reason error, are not read", () => {
     for (const end of [{ type: "error", error: "no" } as const, finish("error")]) {
-      const gate = opened()
-      const parts = gate.push([text.start(), text.delta("a"), end, text.delta("b"), finish()])
+      const answer = opened()
+      const parts = answer.push([text.start(), text.delta("a"), end, text.delta("b"), finish()])
       assert.deepStrictEqual(typesOf(parts), ["text-start", "text-delta"])
-      assert.deepStrictEqual([gate.finish, gate.failed], [undefined, end])
+      assert.deepStrictEqual(answer.end, { _tag: "Failed", part: end, problem: undefined })
     }
   })
 
@@ -234,28 +241,28 @@ describe("the end of a block", () => {
   const thought = thinking.block("so", "s")
 
   it("of thinking passes before the first text, which no other attempt replaces (vibest-dev/vibest#289)", () => {
-    const gate = opened()
-    assert.deepStrictEqual(typesOf(gate.push([...thought, text.start()])), [
+    const answer = opened()
+    assert.deepStrictEqual(typesOf(answer.push([...thought, text.start()])), [
       "reasoning-start",
       "reasoning-delta"
     ])
-    assert.deepStrictEqual(typesOf(gate.push([text.delta("a")])), [
+    assert.deepStrictEqual(typesOf(answer.push([text.delta("a")])), [
       "reasoning-end",
       "text-start",
       "text-delta"
     ])
-    assert.deepStrictEqual(typesOf(gate.push(thinking.block("more", "s", "r2"))), [
+    assert.deepStrictEqual(typesOf(answer.push(thinking.block("more", "s", "r2"))), [
       "reasoning-start",
       "reasoning-delta",
       "reasoning-end"
     ])
-    assert.deepStrictEqual(typesOf(gate.push([text.delta("b"), finish()])), ["text-delta", "text-end"])
+    assert.deepStrictEqual(typesOf(answer.push([text.delta("b"), finish()])), ["text-delta", "text-end"])
   })
 
   it("of thinking passes after the text too, if it arrives late", () => {
-    const gate = opened()
-    gate.push([thinking.start(), thinking.delta("so"), text.start(), text.delta("a")])
-    assert.deepStrictEqual(typesOf(gate.push([thinking.end("s")])), ["reasoning-end"])
+    const answer = opened()
+    answer.push([thinking.start(), thinking.delta("so"), text.start(), text.delta("a")])
+    assert.deepStrictEqual(typesOf(answer.push([thinking.end("s")])), ["reasoning-end"])
   })
 
   it("of thinking passes before a tool that the provider runs", () => {
@@ -269,12 +276,12 @@ describe("the end of a block", () => {
   })
 
   it("of thinking is held while only a tool call follows, because the attempt may be replaced", () => {
-    const gate = opened()
-    assert.deepStrictEqual(typesOf(gate.push([...thought, toolCall("1")])), [
+    const answer = opened()
+    assert.deepStrictEqual(typesOf(answer.push([...thought, toolCall("1")])), [
       "reasoning-start",
       "reasoning-delta"
     ])
-    assert.deepStrictEqual(typesOf(gate.push([finish("tool-calls")])), ["reasoning-end", "tool-call"])
+    assert.deepStrictEqual(typesOf(answer.push([finish("tool-calls")])), ["reasoning-end", "tool-call"])
   })
 
   it("of seen thinking is not marked when the text after it is continued", () => {
@@ -297,9 +304,9 @@ describe("the end of a block", () => {
   })
 
   it("of a text is held as long as a continuation may extend the block", () => {
-    const gate = opened()
-    assert.deepStrictEqual(typesOf(gate.push(text.block("a"))), ["text-start", "text-delta"])
-    assert.deepStrictEqual(typesOf(gate.push([toolCall("1")])), ["text-end"])
+    const answer = opened()
+    assert.deepStrictEqual(typesOf(answer.push(text.block("a"))), ["text-start", "text-delta"])
+    assert.deepStrictEqual(typesOf(answer.push([toolCall("1")])), ["text-end"])
   })
 
   it("of a text passes at once when no attempt continues it", () => {
@@ -313,14 +320,14 @@ describe("the end of a block", () => {
   })
 
   it("is held until the finish when the answer may begin again", () => {
-    const gate = opened("restart")
-    assert.deepStrictEqual(typesOf(gate.push([...thought, ...text.block("a"), toolCall("1")])), [
+    const answer = opened("restart")
+    assert.deepStrictEqual(typesOf(answer.push([...thought, ...text.block("a"), toolCall("1")])), [
       "reasoning-start",
       "reasoning-delta",
       "text-start",
       "text-delta"
     ])
-    assert.deepStrictEqual(typesOf(gate.push([finish("tool-calls")])), [
+    assert.deepStrictEqual(typesOf(answer.push([finish("tool-calls")])), [
       "reasoning-end",
       "text-end",
       "tool-call"
@@ -430,11 +437,136 @@ describe("the visible parts of several attempts", () => {
   })
 
   it("the commit is that of the current attempt", () => {
-    const gate = opened()
-    gate.push([toolCall("1", { providerExecuted: true })])
-    gate.begin(answered, maker)
-    assert.deepStrictEqual([gate.commit, gate.alive, gate.failed], ["nothing", false, undefined])
+    const answer = opened()
+    answer.push([toolCall("1", { providerExecuted: true })])
+    answer.begin(anAttempt)
+    assert.deepStrictEqual(
+      [answer.shown.commit, answer.shown.isAlive, answer.end],
+      ["nothing", false, undefined]
+    )
   })
+})
+
+describe("thinking that was cut", () => {
+  const continuing = { ...anAttempt, continues: "cut" } as const
+  const cut = finish("length")
+  /** Returns the parts of a cut attempt, and of one that continues it. */
+  const continued = (first: ReadonlyArray<Part>, second: ReadonlyArray<Part>) => {
+    const answer = opened()
+    const before = answer.push([...first, cut])
+    answer.begin(continuing)
+    return [...before, ...answer.push(second)]
+  }
+  const begun = [thinking.start(), thinking.delta("I think so")]
+  const saidOf = (parts: ReadonlyArray<Part>) =>
+    parts.map((part) => ("delta" in part ? part.delta : part.type))
+
+  it("is continued in its block, which is never sent again", () => {
+    const parts = continued(begun, [...thinking.block(", and so on", "s"), ...text.block("a"), finish()])
+    assert.deepStrictEqual(saidOf(parts), [
+      "reasoning-start",
+      "I think so",
+      ", and so on",
+      "reasoning-end",
+      "text-start",
+      "a",
+      "text-end"
+    ])
+    assert.deepStrictEqual(endsOf(parts), [{ vendor: { signature: "s" }, outlast: { partial: true } }])
+  })
+
+  it("is not shown again when the model repeats it", () => {
+    const parts = continued(begun, [...thinking.block("I think so and so on", "s"), ...text.block("a")])
+    assert.deepStrictEqual(saidOf(parts).slice(0, 4), [
+      "reasoning-start",
+      "I think so",
+      " and so on",
+      "reasoning-end"
+    ])
+  })
+
+  it("ends before the text of a continuation that does not think", () => {
+    const parts = continued(begun, [...text.block("a"), finish()])
+    assert.deepStrictEqual(saidOf(parts), [
+      "reasoning-start",
+      "I think so",
+      "reasoning-end",
+      "text-start",
+      "a",
+      "text-end"
+    ])
+    assert.deepStrictEqual(endsOf(parts), [{ outlast: { partial: true } }])
+  })
+
+  it("ends marked when its continuation fails, and another attempt begins anew", () => {
+    const answer = opened()
+    const parts = answer.push([...begun, cut])
+    for (const attempt of [continuing, { ...anAttempt, continues: "interrupted" } as const]) {
+      answer.begin(attempt)
+      parts.push(
+        ...answer.push(attempt === continuing ? [keepAlive] : [...thinking.block("so", "s"), finish()])
+      )
+    }
+    assert.deepStrictEqual(saidOf(parts).slice(2), [
+      "reasoning-end",
+      "reasoning-start",
+      "so",
+      "reasoning-end"
+    ])
+    assert.deepStrictEqual(endsOf(parts), [{ outlast: { partial: true } }, { vendor: { signature: "s" } }])
+  })
+})
+
+describe("what was shown and is void", () => {
+  it("has no end of a block that was not shown", () => {
+    const answer = opened("restart")
+    answer.push([text.start(), text.delta("a")])
+    answer.begin(anAttempt)
+    answer.push([keepAlive, ...text.block("", "1"), thinking.start("2")])
+    assert.deepStrictEqual(typesOf(answer.rewind()), ["text-end", "response-metadata"])
+  })
+})
+
+it("a text and thinking of a later attempt may have the same id", () => {
+  const parts = seen(
+    [text.start(), text.delta("a ")],
+    [
+      text.start("x"),
+      text.delta("b", "x"),
+      thinking.start("x"),
+      thinking.delta("so", "x"),
+      text.delta(" c", "x")
+    ]
+  )
+  const ids = idsOf(parts, "text-delta")
+  assert.deepStrictEqual(ids, ["0", "0", "0"])
+})
+
+it("a cut answer that is delivered keeps its order", () => {
+  const answer = opened()
+  const search = toolCall("s", { providerExecuted: true })
+  answer.push([source, toolCall("1"), search, ...text.block("a"), finish("length")])
+  const { out } = answer.deliverCut()
+  assert.deepStrictEqual(typesOf(out), ["source", "tool-call", "text-start", "text-delta", "text-end"])
+})
+
+it("the block of an object is open until the rest of its text is shown", () => {
+  const answer = new Answer("vendor/m", "continue", true)
+  answer.begin(anAttempt)
+  const parts = answer.push([
+    ...text.block('Here:\n```json\n{"a":1}\n```\n', "0"),
+    ...thinking.block("so", "s"),
+    finish()
+  ])
+  assert.strictEqual(answer.shown.text.all, '{"a":1}')
+  assert.deepStrictEqual(typesOf(parts), [
+    "text-start",
+    "reasoning-start",
+    "reasoning-delta",
+    "reasoning-end",
+    "text-delta",
+    "text-end"
+  ])
 })
 
 describe("the author of a part", () => {
@@ -459,10 +591,10 @@ describe("the author of a part", () => {
   })
 
   it("is not recorded for a text that another attempt continued, because no signature would be valid", () => {
-    const gate = opened()
-    const first = gate.push([text.start(), text.delta("The quick brown ")])
-    gate.begin(answered, other)
-    const parts = [...first, ...gate.push([...text.block("fox"), toolCall("1"), finish()])]
+    const answer = opened()
+    const first = answer.push([text.start(), text.delta("The quick brown ")])
+    answer.begin({ ...anAttempt, maker: other })
+    const parts = [...first, ...answer.push([...text.block("fox"), toolCall("1"), finish()])]
     assert.deepStrictEqual(makersOf(parts), [
       ["text", { ...by, ...maker, continued: true }],
       ["tool-call", { ...other, continued: true }]
@@ -477,16 +609,16 @@ describe("text that is held back at the join", () => {
   const opening = [text.start(), text.delta(again)]
 
   it("does not commit until it is visible, but ends the silence", () => {
-    const gate = opened()
-    gate.push(before)
-    gate.begin(answered, maker)
-    assert.deepStrictEqual(gate.push(opening), [])
+    const answer = opened()
+    answer.push(before)
+    answer.begin(anAttempt)
+    assert.deepStrictEqual(answer.push(opening), [])
     assert.deepStrictEqual(
-      [gate.commit, gate.alive, gate.text, gate.seam],
+      [answer.shown.commit, answer.shown.isAlive, answer.shown.text.all, answer.seam],
       ["nothing", true, said, undefined]
     )
-    assert.deepStrictEqual(gate.push([text.delta("!")]), [text.delta(`${again}!`)])
-    assert.deepStrictEqual([gate.commit, gate.seam?.doubt], ["text", "short"])
+    assert.deepStrictEqual(answer.push([text.delta("!")]), [text.delta(`${again}!`)])
+    assert.deepStrictEqual([answer.shown.commit, answer.seam?.doubt], ["text", "short"])
   })
 
   it("comes before the parts after it: thinking, another text, a provider's tool, a call after the finish", () => {
@@ -565,16 +697,16 @@ describe("any stream of a provider", () => {
   it("never lowers the commit within an attempt, and visible parts imply their commit", () => {
     fc.assert(
       fc.property(attempt, (parts) => {
-        const gate = opened()
-        let before = rank[gate.commit]
+        const answer = opened()
+        let before = rank[answer.shown.commit]
         for (const part of parts) {
-          for (const { type } of gate.push([part])) {
-            if (type === "text-delta") assert.isAtLeast(rank[gate.commit], rank.text)
-            if (type === "reasoning-delta") assert.isAtLeast(rank[gate.commit], rank.reasoning)
-            if (type === "tool-call") assert.strictEqual(gate.commit, "tool")
+          for (const { type } of answer.push([part])) {
+            if (type === "text-delta") assert.isAtLeast(rank[answer.shown.commit], rank.text)
+            if (type === "reasoning-delta") assert.isAtLeast(rank[answer.shown.commit], rank.reasoning)
+            if (type === "tool-call") assert.strictEqual(answer.shown.commit, "tool")
           }
-          assert.isAtLeast(rank[gate.commit], before)
-          before = rank[gate.commit]
+          assert.isAtLeast(rank[answer.shown.commit], before)
+          before = rank[answer.shown.commit]
         }
       })
     )
@@ -583,7 +715,7 @@ describe("any stream of a provider", () => {
   it("has blocks that begin once, contain their deltas and end once, and no program call before the finish", () => {
     fc.assert(
       fc.property(fc.array(attempt, { maxLength: 4 }), attempt, mode, (failed, last, midStream) => {
-        const gate = new StreamGate("vendor/m", midStream)
+        const answer = new Answer("vendor/m", midStream)
         const open = new Map<string, string>()
         const begun = new Set<string>()
         const read = (parts: ReadonlyArray<Part>, finished: boolean) => {
@@ -604,13 +736,13 @@ describe("any stream of a provider", () => {
         }
         let said = ""
         for (const parts of [...failed, last]) {
-          gate.begin(answered, maker)
-          const out = gate.push(parts)
+          answer.begin(anAttempt)
+          const out = answer.push(parts)
           read(out, false)
           said += out.map((part) => (part.type === "text-delta" ? part.delta : "")).join("")
-          assert.strictEqual(gate.text, said)
+          assert.strictEqual(answer.shown.text.all, said)
         }
-        read(gate.push([finish()]), true)
+        read(answer.push([finish()]), true)
         assert.deepStrictEqual([...open], [])
       })
     )
@@ -630,19 +762,19 @@ describe("any stream of a provider", () => {
         fc.integer({ min: 1, max: 30 }),
         (at, again, size) => {
           const ends = [...at.sort((a, b) => a - b), whole.length]
-          const gate = opened()
+          const answer = opened()
           let out: ReadonlyArray<Part> = []
           for (const end of ends) {
-            if (end !== ends[0]) gate.begin(answered, maker)
+            if (end !== ends[0]) answer.begin(anAttempt)
             // Text that was held back at the cut is sent again.
-            const from = gate.text === "" ? 0 : Math.max(0, gate.text.length - again)
+            const from = answer.shown.text.all === "" ? 0 : Math.max(0, answer.shown.text.all.length - again)
             const said = whole.slice(from, end)
             const deltas = said.match(new RegExp(`.{1,${size}}`, "gs")) ?? []
-            out = [...out, ...gate.push([text.start(), ...deltas.map((delta) => text.delta(delta))])]
-            assert.isTrue(whole.startsWith(gate.text))
+            out = [...out, ...answer.push([text.start(), ...deltas.map((delta) => text.delta(delta))])]
+            assert.isTrue(whole.startsWith(answer.shown.text.all))
           }
-          out = [...out, ...gate.push([text.end(), finish()])]
-          assert.strictEqual(gate.text, whole)
+          out = [...out, ...answer.push([text.end(), finish()])]
+          assert.strictEqual(answer.shown.text.all, whole)
           assert.deepStrictEqual(
             typesOf(out).filter((type) => type !== "text-delta"),
             ["text-start", "text-end"]
@@ -662,7 +794,7 @@ describe("any stream of a provider", () => {
           all.flatMap((part) => many.push([part])),
           one.push(all)
         )
-        assert.strictEqual(many.commit, one.commit)
+        assert.strictEqual(many.shown.commit, one.shown.commit)
       })
     )
   })
@@ -671,10 +803,10 @@ describe("any stream of a provider", () => {
 it("text is kept where an attempt may continue it or an object is read from it, and nowhere else", () => {
   const kept = (["continue", "restart", "fail"] as const).flatMap((midStream) =>
     [false, true].map((structured) => {
-      const gate = new StreamGate("v/m", midStream, structured)
-      gate.begin({ target: "v/m", provider: "v", model: "m", attempts: 1 }, { provider: "v", model: "m" })
-      gate.push([...text.block('{"a":1}'), text.delta("")])
-      return [midStream, structured, gate.text, gate.gained]
+      const answer = new Answer("v/m", midStream, structured)
+      answer.begin(anAttempt)
+      answer.push([...text.block('{"a":1}'), text.delta("")])
+      return [midStream, structured, answer.shown.text.all, answer.shown.gained]
     })
   )
   assert.deepStrictEqual(kept, [
