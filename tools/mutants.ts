@@ -18,7 +18,7 @@ const resilience = "packages/resilience/src"
 /** The files of the call machine that decide about attempts. */
 const machine = [
   "AfterFailure",
-  "Answer",
+  "AnswerSoFar",
   "CallLimits",
   "CallLog",
   "CallState",

@@ -4,7 +4,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
 import * as fc from "fast-check"
-import { isContinuing } from "#agent/failover/decide/Answer"
+import { isContinuing } from "#agent/failover/decide/AnswerSoFar"
 import * as Log from "#agent/failover/decide/CallLog"
 import * as CallState from "#agent/failover/decide/CallState"
 import * as Cooldown from "#agent/failover/decide/Cooldown"

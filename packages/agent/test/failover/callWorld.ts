@@ -5,7 +5,7 @@
  */
 import { Duration } from "effect"
 import * as fc from "fast-check"
-import { isContinuing } from "#agent/failover/decide/Answer"
+import { isContinuing } from "#agent/failover/decide/AnswerSoFar"
 import * as CallState from "#agent/failover/decide/CallState"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
 import * as OutputLimit from "#agent/failover/decide/OutputLimit"

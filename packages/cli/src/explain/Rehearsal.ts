@@ -100,7 +100,13 @@ export const run = <Class extends string>(
     circuits.failed(target, RecoveryPolicy.rowOf(exact, failure).circuit, now)
     const streak = streaks.get(target.id)
     streaks.set(target.id, { failures: (streak?.failures ?? 0) + 1, delay: streak && delay })
-    steps.push({ _tag: "Attempt", at: now, number: CallState.attemptsOf(state), target: target.id, waited: delay })
+    steps.push({
+      _tag: "Attempt",
+      at: now,
+      number: CallState.attemptsOf(state),
+      target: target.id,
+      waited: delay
+    })
     event = {
       _tag: "Failed",
       failure: failure.at(target, {}),

@@ -7,7 +7,7 @@ import { Backoff } from "@outlast/resilience"
 import { leavable } from "../../failure/reasons/Leavable.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
-import * as Answer from "./Answer.ts"
+import * as Answer from "./AnswerSoFar.ts"
 import {
   isAffordable,
   isLate,

@@ -5,7 +5,7 @@
  * Times are monotonic milliseconds.
  */
 import { Duration, Iterable } from "effect"
-import { isContinuing } from "./Answer.ts"
+import { isContinuing } from "./AnswerSoFar.ts"
 import { hasTried, isSweep, triesAt } from "./CallLog.ts"
 import type { Failed, Snapshot } from "./CallModel.ts"
 import type { CallState } from "./State.ts"
