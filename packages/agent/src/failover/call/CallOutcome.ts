@@ -19,10 +19,10 @@ import type * as TargetLog from "../chain/TargetLog.ts"
 import type { Commit, Cut, Failed, Spent } from "../decide/CallState.ts"
 import * as OutputLimit from "../decide/OutputLimit.ts"
 import { rowOf } from "../decide/RecoveryPolicy.ts"
+import { charactersPerToken } from "../decide/Bounds.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { CallAdmission } from "./CallAdmission.ts"
 import type { CallContext } from "./CallContext.ts"
-import * as Conversation from "./Conversation.ts"
 import * as Waits from "./Waits.ts"
 
 /** An answer that the output limit cut. */
@@ -220,7 +220,7 @@ export class CallOutcome {
       commit,
       inToolCall,
       hasText,
-      gain: usage.outputTokens.total ?? Math.ceil(characters / Conversation.charactersPerToken),
+      gain: usage.outputTokens.total ?? Math.ceil(characters / charactersPerToken),
       input: usage.inputTokens.total,
       limit: OutputLimit.within(attempt.outputLimit, attempt.target.info),
       ...this.#spent(attempt, usage)

@@ -1,6 +1,7 @@
 /**
  * The conversation as it is sent: without what is ours, and with what was shown of a cut answer.
  */
+import { charactersPerToken } from "../decide/Bounds.ts"
 import { Prompt } from "effect/ai"
 import { namespace } from "../../conversation/Answered.ts"
 import { mapped } from "../../conversation/Unchanged.ts"
@@ -81,9 +82,6 @@ export const continued = (prompt: Prompt.Prompt, partial: string, nudge: string)
       { role: "user", content: [{ type: "text", text: WellFormed.of(nudge) }] }
     ])
   )
-
-/** A rough measure, where nothing better is known: English prose has about four. */
-export const charactersPerToken = 4
 
 /** Tokens of the texts of a prompt, roughly. */
 export const estimate = (prompt: Prompt.Prompt): number =>

@@ -6,24 +6,16 @@
  * so that they may share the key; one whose beginning was compacted away is another one, as it is for the cache. The
  * key holds nothing of the text. Two conversations with the same key by chance (one in 10¹⁵) share a preference.
  *
- * Its cost does not grow with the conversation: it reads at most {@link maxMessages} messages, {@link maxParts} texts
+ * Its cost does not grow with the conversation: it reads at most `keyMessages` messages, `keyTexts` texts
  * of each, and of a long text only the ends and the length.
  */
 import type { Prompt } from "effect/ai"
-
-/** Messages that are read. */
-export const maxMessages = 8
-
-/** Texts of a message that are read. */
-export const maxParts = 8
-
-/** Characters of each end of a text that are read. */
-export const maxEnd = 1_024
+import { keyCharacters, keyMessages, keyTexts } from "../decide/Bounds.ts"
 
 /** The key of the conversation that a prompt belongs to. */
 export const of = (prompt: Prompt.Prompt): string => {
   const hash = new Hash()
-  for (const message of prompt.content.slice(0, maxMessages)) {
+  for (const message of prompt.content.slice(0, keyMessages)) {
     hash.add(message.role)
     for (const text of textsOf(message)) hash.addEnds(text)
     if (message.role === "user") break
@@ -36,7 +28,7 @@ const textsOf = (message: Prompt.Message): ReadonlyArray<string> => {
   const parts: ReadonlyArray<Prompt.Part> = message.content
   // A file is known by its name: its bytes may be many.
   return parts
-    .slice(0, maxParts)
+    .slice(0, keyTexts)
     .map((part) =>
       part.type === "text"
         ? part.text
@@ -53,10 +45,10 @@ class Hash {
 
   addEnds(text: string): void {
     this.add(String(text.length))
-    if (text.length <= 2 * maxEnd) this.add(text)
+    if (text.length <= 2 * keyCharacters) this.add(text)
     else {
-      this.add(text.slice(0, maxEnd))
-      this.add(text.slice(-maxEnd))
+      this.add(text.slice(0, keyCharacters))
+      this.add(text.slice(-keyCharacters))
     }
   }
 

@@ -6,6 +6,7 @@
  * with any other part, and for anything unusual: then effect/ai decodes the answer, or words the error.
  * `PlainText.test.ts` compares both on generated answers.
  */
+import { jsonDepth } from "../decide/Bounds.ts"
 import { DateTime, Option } from "effect"
 import { Response } from "effect/ai"
 
@@ -133,9 +134,6 @@ const metadataOf = ({ metadata }: Given): Metadata | undefined => {
   return isRecord(metadata) && isJson(metadata, 0) ? (metadata as Metadata) : undefined
 }
 
-/** Deeper values are left to the schema. */
-const maxDepth = 8
-
 const isJson = (value: unknown, depth: number): boolean => {
   switch (typeof value) {
     case "string":
@@ -145,7 +143,7 @@ const isJson = (value: unknown, depth: number): boolean => {
       return Number.isFinite(value)
     case "object": {
       if (value === null) return true
-      if (depth === maxDepth) return false
+      if (depth === jsonDepth) return false
       if (Array.isArray(value)) return value.every((item) => isJson(item, depth + 1))
       return isRecord(value) && Object.values(value).every((item) => isJson(item, depth + 1))
     }

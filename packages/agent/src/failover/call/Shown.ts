@@ -74,7 +74,7 @@ export class Shown {
   /** Content is shown: the preamble before it may be seen. */
   content(commit: Commit = "nothing"): void {
     this.isAlive = true
-    if (commit !== this.commit && ranks[commit] > ranks[this.commit]) this.commit = commit
+    if (commit !== this.commit && ranks.indexOf(commit) > ranks.indexOf(this.commit)) this.commit = commit
     if (this.hasContent) return
     this.hasContent = true
     this.#out.push(...this.#owed, ...this.#preamble)
@@ -102,4 +102,4 @@ export class Shown {
   }
 }
 
-const ranks: Readonly<Record<Commit, number>> = { nothing: 0, reasoning: 1, text: 2, tool: 3 }
+const ranks: ReadonlyArray<Commit> = ["nothing", "reasoning", "text", "tool"]

@@ -6,8 +6,7 @@
  * its length is kept.
  */
 
-/** Deltas that are joined to one string. */
-const group = 1_024
+import { joinedDeltas } from "../decide/Bounds.ts"
 
 export class ShownText {
   readonly #isKept: boolean
@@ -39,7 +38,7 @@ export class ShownText {
   add(delta: string): void {
     this.#length += delta.length
     this.#isBlank &&= delta.trim() === ""
-    if (!this.#isKept || this.#deltas.push(delta) < group) return
+    if (!this.#isKept || this.#deltas.push(delta) < joinedDeltas) return
     this.#joined.push(this.#deltas.join(""))
     this.#deltas = []
   }

@@ -10,6 +10,7 @@ import type { IdGenerator } from "effect/ai"
 import { Network, Timeout } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { local } from "../../failure/reasons/ProviderFailure.ts"
+import { readAhead } from "../decide/Bounds.ts"
 import type { ProviderRequest } from "../target/ProviderModel.ts"
 import type { Answer } from "./Answer.ts"
 import type { Attempt } from "./Attempt.ts"
@@ -24,9 +25,6 @@ export type PullOf<E> = Pull.Pull<Parts, E, void, IdGenerator.IdGenerator>
 
 /** Parts of an attempt that have arrived and have not been read yet. */
 type Ready = Queue.Queue<Parts, ProviderFailure | Cause.Done>
-
-/** Arrays of parts of an attempt, as the provider sends them, that are read before the consumer asks, at most. */
-const readAhead = 64
 
 /** An attempt whose request is under way. */
 export interface StreamAttempt {

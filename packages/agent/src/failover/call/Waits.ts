@@ -157,7 +157,7 @@ export const asleepUntil = (
     const { lookEvery } = call.chain.policy.pacing
     // With jitter, so that calls that wait for the same target do not go on together.
     // Whole milliseconds: a clock of a test that is moved in steps never reaches the end of a fraction.
-    const pause = Math.ceil(Math.min(left, Duration.toMillis(lookEvery) * (0.5 + call.draw())))
+    const pause = Math.ceil(Math.min(left, Duration.toMillis(lookEvery) * (1 / 2 + call.draw())))
     return Effect.flatMap(asleep(pause), () =>
       mayWake() ? Effect.succeed(true) : asleepUntil(until, call, mayWake)
     )

@@ -16,6 +16,7 @@
  * **Limits.** This module reads no clock and chooses no lengths: `RecoveryPolicy` does.
  */
 import { Duration, HashMap, Option } from "effect"
+import { unreadChanges } from "./Bounds.ts"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
@@ -244,13 +245,10 @@ export interface Change {
 
 const changes = new WeakMap<Cooldowns, Change>()
 
-/** Changes that nobody has read are put together up to this number, and forgotten beyond it. */
-const mostUnread = 16
-
 const changeOf = (before: Cooldowns, id: string): Change | undefined => {
   const unread = changes.get(before)
   if (unread === undefined) return { from: before, ids: [id] }
-  return unread.ids.length < mostUnread ? { from: unread.from, ids: [...unread.ids, id] } : undefined
+  return unread.ids.length < unreadChanges ? { from: unread.from, ids: [...unread.ids, id] } : undefined
 }
 
 /** Takes the change that led to these cooldowns, where it is known. It is given once: it holds the older cooldowns. */

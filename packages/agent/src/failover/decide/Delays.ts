@@ -134,6 +134,9 @@ export const beforeReturn = (
   return Backoff.delay(row.backoff, attempts - sweeps - HashMap.size(tries) + 1, own.delay, draw)
 }
 
+/** The draw that makes a backoff with jitter neither longer nor shorter. */
+const middle = 1 / 2
+
 /**
  * Milliseconds for which a call waits at least before the retry budget lets it go again: the backoff of its repeats that
  * the budget let go and that failed. Without it the oldest call would use up its attempts within a few answers.
@@ -144,5 +147,5 @@ export const beforeRelease = (policy: Policy, state: CallState): number => {
   // Stryker disable next-line ConditionalExpression: the first is for the types; a released repeat has failed.
   return failure === undefined || released === 0
     ? 0
-    : Backoff.delay(rowOf(policy, failure).backoff, released, undefined, 0.5)
+    : Backoff.delay(rowOf(policy, failure).backoff, released, undefined, middle)
 }
