@@ -140,11 +140,14 @@ describe("the failures of two calls", () => {
     assert.isTrue(fail(begin(b, 4, 3)))
   })
 
-  it("are no proof when an operator brought the target back between them", () => {
+  it("are no proof when one of them began before an operator brought a target back", () => {
     const { begin, fail, memory } = chain()
+    const slow = begin(b, 2, 0)
     assert.isFalse(fail(begin(a, 1, 0)))
     memory.reset([a], 1)
-    assert.isFalse(fail(begin(a, 2, 1)))
+    assert.isFalse(fail(begin(a, 3, 2)))
+    assert.isFalse(fail(slow))
+    assert.isTrue(fail(begin(b, 4, 3)))
   })
 })
 

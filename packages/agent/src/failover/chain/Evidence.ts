@@ -19,13 +19,13 @@ import * as Cool from "../decide/Cooldown.ts"
 import type { Scope } from "../decide/RecoveryPolicy.ts"
 import type { Doubt, Flight, TargetLog } from "./TargetLog.ts"
 
-/** Attempts that began up to this time prove nothing: one that began no earlier has succeeded. */
+/** The time for all targets of a scope up to which attempts that began prove nothing. */
 const disprovedUntil = (logs: ReadonlyArray<TargetLog>): number =>
-  Math.max(...logs.map(({ answeredStart }) => answeredStart))
+  Math.max(...logs.map((log) => log.disprovedUntil))
 
 /**
- * The doubts of a target with one more: for each scope the first failures of `provenBy` calls that no success has
- * disproved. `logs` are those of the scope.
+ * The doubts of a target with one more: for each scope the first failures of `provenBy` calls that count. `logs` are
+ * those of the scope.
  */
 export const doubted = (
   logs: ReadonlyArray<TargetLog>,

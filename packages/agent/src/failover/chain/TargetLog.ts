@@ -50,8 +50,11 @@ export class TargetLog {
   answers = 0
   /** Time of the last answer. */
   answeredAt: number | undefined
-  /** Start of the attempt that answered and began last. */
-  answeredStart = -Infinity
+  /**
+   * Failures of attempts that began up to this time prove nothing: one that began then was answered, or an operator
+   * brought the target back.
+   */
+  disprovedUntil = -Infinity
   /** Failures since the last answer. */
   streak: Streak | undefined
   fault: Fault | undefined
@@ -68,7 +71,7 @@ export class TargetLog {
     this.progressedAt = now
     this.answers++
     this.answeredAt = now
-    this.answeredStart = Math.max(this.answeredStart, startedAt)
+    this.disprovedUntil = Math.max(this.disprovedUntil, startedAt)
     this.streak = undefined
   }
 
@@ -82,8 +85,8 @@ export class TargetLog {
   /** An operator brought the target back: its failures count no more. */
   reset(now: number): void {
     this.resetAt = now
+    this.disprovedUntil = now
     this.streak = undefined
     if (this.fault !== undefined) this.fault = { ...this.fault, count: 0 }
-    this.doubts = []
   }
 }

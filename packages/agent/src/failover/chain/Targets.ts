@@ -28,7 +28,7 @@ import { whatHappened } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type * as CallLimiter from "../../limiter/CallLimiter.ts"
 import type { ChainMemory } from "./ChainMemory.ts"
-import type { Entry, Out } from "../decide/Cooldown.ts"
+import type { Cooldowns, Entry, Out } from "../decide/Cooldown.ts"
 import * as Cool from "../decide/Cooldown.ts"
 import type { ModelInfo } from "../../conversation/ModelInfo.ts"
 import type { Admission, Refused } from "./Permits.ts"
@@ -192,8 +192,10 @@ const toUnix = (at: number | undefined, { shift }: Time): number | undefined =>
 // Status
 // -----------------------------------------------------------------------------
 
-/** What the chain knows of a target, as far as it is read by Effects. */
+/** What the chain knows of a target. */
 interface Seen {
+  readonly cooldowns: Cooldowns
+  readonly answeredAt: number | undefined
   readonly refused: Refused | undefined
   readonly circuits: ReadonlyArray<CircuitBreaker.Status>
   readonly limits: ReadonlyArray<CallLimiter.LimitStatus>
@@ -208,17 +210,17 @@ const look = (
     const refused = yield* admission?.foresee(target.ref) ?? Effect.undefined
     const circuits = yield* admission?.circuits(target.ref) ?? Effect.succeed([])
     const limits = yield* limiter?.limits(target.ref) ?? Effect.succeed([])
-    return statusOf(memory, target, { refused, circuits, limits }, time)
+    const cooldowns = MutableRef.get(memory.cooldowns)
+    const answeredAt = memory.targetLogs.get(target.ref.id)?.answeredAt
+    return statusOf(target, { cooldowns, answeredAt, refused, circuits, limits }, time)
   })
 
 const statusOf = (
-  memory: Pick<Options["memory"], "cooldowns" | "targetLogs">,
   { ref: target, info }: Options["targets"][number],
-  { refused, circuits, limits }: Seen,
+  { cooldowns, answeredAt, refused, circuits, limits }: Seen,
   time: Time
 ): TargetStatus => {
   const { at } = time
-  const cooldowns = MutableRef.get(memory.cooldowns)
   const cooling = Cool.outOf(cooldowns, target, at)
   const circuit: Out | undefined = refused && { until: at + refused.wait, failure: refused.failure }
   const isOpen = circuit !== undefined && circuit.until > (cooling?.until ?? at)
@@ -230,7 +232,7 @@ const statusOf = (
     availableIn: leftOf(out?.until ?? Infinity, at),
     reason: out?.failure.reason._tag,
     message: out && whatHappened(out.failure),
-    lastSuccessAt: toUnix(memory.targetLogs.get(target.id)?.answeredAt, time),
+    lastSuccessAt: toUnix(answeredAt, time),
     cooldowns: Cool.openOf(cooldowns, target, at).map(({ scope, until, failure }) => ({
       scope,
       availableIn: leftOf(until, at),
