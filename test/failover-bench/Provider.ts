@@ -20,7 +20,7 @@ export const answer =
 
 const words = answer.match(/\s*\S+/g) ?? []
 
-export type Model = "primary" | "fb-ok"
+type Model = "primary" | "fb-ok"
 
 /** One request and its open response. */
 export interface Exchange {
@@ -39,7 +39,7 @@ export interface Request {
   readonly at: number
 }
 
-export interface Provider {
+interface Provider {
   readonly url: string
   readonly requests: ReadonlyArray<Request>
   /** Milliseconds since the provider began. */

@@ -8,10 +8,10 @@ import { Warnings } from "@outlast/resilience"
 import { generateText, streamText } from "ai"
 import type { Call } from "./Situations.ts"
 
-export type Answer = Pick<Call, "text" | "error" | "model" | "outputTokens">
+type Answer = Pick<Call, "text" | "error" | "model" | "outputTokens">
 
 /** Asks the chain once. */
-export type Ask = Effect.Effect<Answer>
+type Ask = Effect.Effect<Answer>
 
 export interface Way {
   readonly name: string

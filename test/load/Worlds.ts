@@ -40,7 +40,7 @@ const shedding: Server = {
 }
 
 /** Faults of a whole vendor. A guess says how long they last: no wait is named. */
-export const outages = {
+const outages = {
   500: { status: 500 },
   503: { status: 503 },
   529: { status: 529 },
@@ -50,7 +50,7 @@ export const outages = {
 export type OutageKind = keyof typeof outages
 
 /** Minutes of an outage, and milliseconds on top, so that calls meet its end at different distances. */
-export const outageLengths = { 1: 1_300, 5: 3_700, 15: 2_100, 60: 4_400 } as const
+const outageLengths = { 1: 1_300, 5: 3_700, 15: 2_100, 60: 4_400 } as const
 export type OutageMinutes = keyof typeof outageLengths
 
 /** When an outage of these worlds begins. */
