@@ -22,16 +22,17 @@ export const patterns: ReadonlyArray<string> = [
   "2500 by 64"
 ]
 
-/** Parses a pattern; `undefined` for any other text. Phases follow each other: `4/s for 60s, 12/s for 10s`. */
+/** Parses a pattern; `undefined` for any other text. Phases follow each other: `4/s for 60s, 12/min for 600s`. */
 export const parse = (text: string): Arrivals | undefined => {
   const [, calls, together] = /^\s*([1-9]\d{0,5}) (?:at once|by ([1-9]\d{0,3}))\s*$/.exec(text) ?? []
   if (together !== undefined) return { _tag: "Together", calls: Number(calls), together: Number(together) }
   if (calls !== undefined) return { _tag: "AtOnce", calls: Number(calls) }
   const phases: Array<Phase> = []
   for (const part of text.split(",")) {
-    const [, perSecond, seconds] = /^\s*(\d{1,4}(?:\.\d+)?)\/s for ([1-9]\d{0,4})s\s*$/.exec(part) ?? []
-    if (perSecond === undefined || Number(perSecond) === 0) return undefined
-    phases.push({ perSecond: Number(perSecond), seconds: Number(seconds) })
+    const [, count, unit, seconds] =
+      /^\s*(\d{1,4}(?:\.\d+)?)\/(s|min) for ([1-9]\d{0,4})s\s*$/.exec(part) ?? []
+    if (count === undefined || Number(count) === 0) return undefined
+    phases.push({ perSecond: Number(count) / (unit === "s" ? 1 : 60), seconds: Number(seconds) })
   }
   return { _tag: "Rate", phases }
 }
@@ -42,8 +43,9 @@ export const times = (phases: ReadonlyArray<Phase>): ReadonlyArray<number> => {
   return phases.flatMap(({ perSecond, seconds }) => {
     const from = begin
     begin += seconds * 1_000
-    return Array.from({ length: Math.floor(perSecond * seconds) }, (_, i) =>
-      Math.floor(from + (i * 1_000) / perSecond)
+    // Rates per minute are not exact.
+    return Array.from({ length: Math.floor(perSecond * seconds + 1e-9) }, (_, i) =>
+      Math.floor(from + (i * 1_000) / perSecond + 1e-6)
     )
   })
 }

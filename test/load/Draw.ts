@@ -13,7 +13,7 @@ export interface DrawKey {
   readonly attempt: number
 }
 
-const purposes = { fails: 1, hangs: 2, kind: 3, duration: 4 } as const
+const purposes = { fails: 1, hangs: 2, kind: 3, duration: 4, slow: 5 } as const
 
 /** A number in [0, 1). */
 export const draw = (key: DrawKey, purpose: keyof typeof purposes): number => {

@@ -9,12 +9,18 @@ export interface CallLog {
   requests: number
   /** Duration of the last attempt, which is the answering one in an answered call. */
   last: number
+  /** From the start to the first token that the consumer saw; `undefined` for a whole answer. */
+  firstToken: number | undefined
+  /** The vendor whose answer came to its end: its place in the chain. */
+  vendor: number | undefined
 }
 
 export interface Log {
   readonly calls: ReadonlyArray<CallLog>
   /** The time of each request. Sorted. */
   readonly requests: ReadonlyArray<number>
+  /** The same by vendor, in the order of the chain. */
+  readonly byVendor: ReadonlyArray<ReadonlyArray<number>>
   /** The times at which circuits opened and closed. */
   readonly circuits: ReadonlyArray<{
     readonly at: number
@@ -91,7 +97,7 @@ export const report = ({ calls, circuits, requests }: Log, outageEnd?: number): 
 const largest = (numbers: ReadonlyArray<number>): number => numbers.reduce((a, b) => Math.max(a, b), 0)
 
 /** A quantile of sorted numbers. 0 for an empty list. */
-const quantile = (sorted: ReadonlyArray<number>, share: number): number =>
+export const quantile = (sorted: ReadonlyArray<number>, share: number): number =>
   sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0
 
 /** The most of these times within one second. */

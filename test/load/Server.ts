@@ -60,7 +60,7 @@ export class Server {
   }
 
   #drawn(drawn: DrawKey): Fate {
-    const { answer, fails, firstToken = 0.2, hangs = 0 } = this.#spec
+    const { answer, fails, firstToken = 0.2, hangs = 0, slowFirstToken } = this.#spec
     if (draw(drawn, "hangs") < hangs) return { _tag: "Hang" }
     const duration = draw(drawn, "duration")
     if (fails !== undefined && draw(drawn, "fails") < fails.share) {
@@ -68,6 +68,10 @@ export class Server {
       return { _tag: "Failure", after: spread(fails.after, duration), as: kind }
     }
     const after = spread(answer, duration)
+    if (slowFirstToken !== undefined && draw(drawn, "slow") < slowFirstToken.share) {
+      const late = spread(slowFirstToken.after, duration)
+      return { _tag: "Answer", after: late + after * (1 - firstToken), firstToken: late }
+    }
     return { _tag: "Answer", after, firstToken: after * firstToken }
   }
 

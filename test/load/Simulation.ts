@@ -64,14 +64,16 @@ export const logOf = (simulation: Simulation, observer: Observer = () => {}): Lo
   const { answers = "whole", arrivals, chain, policy, seed, world } = simulation
   const calls: Array<CallLog> = []
   const requests: Array<number> = []
+  const byVendor = chain.map((): Array<number> => [])
   const circuits: Array<Log["circuits"][number]> = []
   let failures = 0
   let target = 0
   const shared: Shared = {
     seed,
-    asked: (call, at) => {
+    asked: (call, at, vendor) => {
       call.requests++
       requests.push(at)
+      byVendor[vendor]?.push(at)
     },
     observer: (drawn, fate) => {
       if (fate._tag === "Failure") failures++
@@ -93,7 +95,9 @@ export const logOf = (simulation: Simulation, observer: Observer = () => {}): Lo
     const model = yield* Effect.provideService(making, Scope.Scope, scope)
     const prompt = Prompt.make("What is the plan?")
     const asked =
-      answers === "whole" ? model.generateText({ prompt }) : Stream.runDrain(model.streamText({ prompt }))
+      answers === "whole"
+        ? model.generateText({ prompt })
+        : Stream.runForEach(model.streamText({ prompt }), seen)
     const call = Effect.gen(function* () {
       const clock = yield* Clock.Clock
       const start = clock.currentTimeMillisUnsafe()
@@ -103,7 +107,9 @@ export const logOf = (simulation: Simulation, observer: Observer = () => {}): Lo
         end: undefined,
         answered: false,
         requests: 0,
-        last: 0
+        last: 0,
+        firstToken: undefined,
+        vendor: undefined
       }
       calls.push(log)
       const underWay: UnderWay = { log, attempts: new Map() }
@@ -127,7 +133,7 @@ export const logOf = (simulation: Simulation, observer: Observer = () => {}): Lo
   )
   const exit = VirtualTime.run(Random.withSeed(observed, `load-${seed}`), { until })
   if (exit !== undefined && Exit.isFailure(exit)) throw Cause.squash(exit.cause)
-  return { calls, requests, circuits }
+  return { calls, requests, byVendor, circuits }
 }
 
 const arriving = (arrivals: Arrivals, call: Effect.Effect<void>): Effect.Effect<void> => {
@@ -171,13 +177,24 @@ interface UnderWay {
   readonly attempts: Map<number, number>
 }
 
+/** Notes the first token of a call. */
+const seen = ({ type }: Response.AnyPart): Effect.Effect<void> =>
+  type === "text-delta"
+    ? Effect.withFiber((fiber) => {
+        const log = fiber.getRef(CurrentCall)?.log
+        if (log !== undefined)
+          log.firstToken ??= fiber.getRef(Clock.Clock).currentTimeMillisUnsafe() - log.start
+        return Effect.void
+      })
+    : Effect.void
+
 const CurrentCall = Context.Reference<UnderWay | undefined>("test/load/CurrentCall", {
   defaultValue: () => undefined
 })
 
 interface Shared {
   readonly seed: number
-  readonly asked: (call: CallLog, at: number) => void
+  readonly asked: (call: CallLog, at: number, vendor: number) => void
   readonly observer: Observer
 }
 
@@ -202,13 +219,19 @@ const specOf = (
       const attempt = (call.attempts.get(target) ?? 0) + 1
       call.attempts.set(target, attempt)
       const now = fiber.getRef(Clock.Clock).currentTimeMillisUnsafe()
-      asked(call.log, now)
+      asked(call.log, now, place)
       const drawn: DrawKey = { seed, call: call.log.number, target, attempt }
       const fate = server.request(drawn, key, now)
       observer(drawn, fate)
       call.log.last = fate._tag === "Hang" ? 0 : Math.ceil(fate.after)
       return Effect.succeed(fate)
     })
+
+  const answered = Effect.withFiber((fiber) => {
+    const call = fiber.getRef(CurrentCall)
+    if (call !== undefined) call.log.vendor = place
+    return Effect.void
+  })
 
   const failing = (
     as: Failing,
@@ -234,7 +257,7 @@ const specOf = (
         Effect.flatMap(fateOf(request), (fate) => {
           if (fate._tag === "Hang") return Effect.never
           if (fate._tag === "Failure") return failing(fate.as, fate.after, request)
-          return Effect.as(Effect.sleep(fate.after), [text, finish])
+          return Effect.as(Effect.andThen(Effect.sleep(fate.after), answered), [text, finish])
         }),
       streamText: (request) =>
         Stream.unwrap(
@@ -242,7 +265,8 @@ const specOf = (
             if (fate._tag === "Hang") return Stream.never
             if (fate._tag === "Failure") return Stream.fromEffect(failing(fate.as, fate.after, request))
             const begun = Effect.as(Effect.sleep(fate.firstToken), streamed.slice(0, 2))
-            const ended = Effect.as(Effect.sleep(fate.after - fate.firstToken), streamed.slice(2))
+            const rest = Effect.andThen(Effect.sleep(fate.after - fate.firstToken), answered)
+            const ended = Effect.as(rest, streamed.slice(2))
             return Stream.flattenIterable(Stream.concat(Stream.fromEffect(begun), Stream.fromEffect(ended)))
           })
         )

@@ -34,6 +34,8 @@ export const Server = Schema.Struct({
   answer: Spread,
   /** The part of that time until the first token of a stream. Default 0.2. */
   firstToken: Schema.optionalKey(Share),
+  /** Streams whose first token comes late, by chance: `after` milliseconds. Default: none. */
+  slowFirstToken: Schema.optionalKey(Schema.Struct({ share: Share, after: Spread })),
   /** Requests that fail by chance. Default: none. */
   fails: Schema.optionalKey(
     Schema.Struct({

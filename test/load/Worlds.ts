@@ -39,7 +39,43 @@ const shedding: Server = {
   capacity: { slots: 20, as: { status: 503 } }
 }
 
+/** Faults of a whole vendor. A guess says how long they last: no wait is named. */
+const outages = {
+  500: { status: 500 },
+  503: { status: 503 },
+  529: { status: 529 },
+  reset: { status: "reset" },
+  hang: "hang"
+} as const satisfies Readonly<Record<string, Failing | "hang">>
+export type OutageKind = keyof typeof outages
+
+/** Minutes of an outage, and milliseconds on top, so that calls meet its end at different distances. */
+const outageLengths = { 1: 1_300, 5: 3_700, 15: 2_100, 60: 4_400 } as const
+export type OutageMinutes = keyof typeof outageLengths
+
+/** When an outage of these worlds begins. */
+export const outageBegin = minute
+
+type OutageName = `outage-${OutageMinutes}m-${OutageKind}`
+
+const outageWorlds = Object.fromEntries<World>(
+  Object.entries(outages).flatMap(([kind, as]) =>
+    Object.entries(outageLengths).map(([minutes, more]) => [
+      `outage-${minutes}m-${kind}`,
+      {
+        about: `The main vendor is out for ${minutes} min after the first minute: ${kind}.`,
+        main: {
+          answer,
+          outages: [{ from: outageBegin, to: outageBegin + Number(minutes) * minute + more, as }]
+        }
+      }
+    ])
+  )
+  // Object.fromEntries forgets the names.
+) as Readonly<Record<OutageName, World>>
+
 export const worlds = {
+  ...outageWorlds,
   healthy: { about: "Every request is answered after 3 s.", main: { answer } },
   "flaky-5": { about: "5 % of the requests fail with 500 after 50 ms.", main: flaky(0.05) },
   "flaky-10": { about: "10 % of the requests fail with 500 after 50 ms.", main: flaky(0.1) },
@@ -87,6 +123,10 @@ export const worlds = {
   "outage-hang": {
     about: "No request of the second minute is ever answered.",
     main: { answer, outages: [{ from: minute, to: 2 * minute, as: "hang" }] }
+  },
+  "slow-first-token": {
+    about: "One stream in ten has its first token after 30 s.",
+    main: { answer, slowFirstToken: { share: 0.1, after: 30_000 } }
   },
   hanging: { about: "No request is ever answered.", main: { answer, hangs: 1 } },
   "limit-20": {

@@ -117,6 +117,15 @@ describe("a server", () => {
     )
   })
 
+  it("has a late first token in the share of its streams", () => {
+    const server = new Server({ answer: 1_000, slowFirstToken: { share: 1, after: 30_000 } })
+    assert.deepStrictEqual(server.request(key, 1, 0), {
+      _tag: "Answer",
+      after: 30_800,
+      firstToken: 30_000
+    })
+  })
+
   it("sheds requests above its slots, or lets them wait", () => {
     const fates = (queue: number) => {
       const server = new Server({ answer: 1_000, capacity: { slots: 1, queue, as: { status: 503 } } })
@@ -159,18 +168,32 @@ describe("a report", () => {
     end: start + 100,
     answered,
     requests: 1,
-    last: 100
+    last: 100,
+    firstToken: undefined,
+    vendor: 0
   })
 
   it("names the second from which on 95 % of new calls succeed", () => {
     const calls = Array.from({ length: 100 }, (_, i) => call(i * 500, i < 20 || i >= 32))
-    const { recovery } = report({ calls, requests: [], circuits: [] }, 10_000)
+    const { recovery } = report({ calls, requests: [], byVendor: [], circuits: [] }, 10_000)
     assert.strictEqual(recovery, 6_000)
   })
 
   it("has no recovery when no call began after the outage", () => {
-    const { recovery } = report({ calls: [call(0, false)], requests: [], circuits: [] }, 10_000)
+    const { recovery } = report({ calls: [call(0, false)], requests: [], byVendor: [], circuits: [] }, 10_000)
     assert.strictEqual(recovery, undefined)
+  })
+})
+
+describe("a log", () => {
+  it("names the vendor that answered, its requests, and the first token that the consumer saw", () => {
+    const { byVendor, calls } = logOf({ ...of("down", "one-bad", "1/min for 60s"), answers: "stream" })
+    const [call] = calls
+    if (call === undefined) assert.fail("no call")
+    assert.strictEqual(call.vendor, 1)
+    assert.strictEqual(byVendor[1]?.length, 1)
+    assert.strictEqual((byVendor[0]?.length ?? 0) + 1, call.requests)
+    assert.strictEqual((call.end ?? 0) - call.start - (call.firstToken ?? 0), 2_400)
   })
 })
 
@@ -211,6 +234,11 @@ describe("virtual time", () => {
 })
 
 describe("patterns", () => {
+  const phasesOf = (text: string) => {
+    const parsed = Arrivals.parse(text)
+    return parsed?._tag === "Rate" ? parsed.phases : []
+  }
+
   it("of arrivals are read, and other text is not", () => {
     const read = (text: string) => Arrivals.parse(text)?._tag
     assert.deepStrictEqual(Arrivals.patterns.map(read), [
@@ -221,6 +249,10 @@ describe("patterns", () => {
       "AtOnce",
       "Together"
     ])
+    assert.deepStrictEqual(
+      Arrivals.times([...phasesOf("12/min for 15s"), ...phasesOf("1/min for 120s")]),
+      [0, 5_000, 10_000, 15_000, 75_000]
+    )
     assert.deepStrictEqual(["", "4/s", "0/s for 5s", "0 at once", "5 at once, 1/s for 2s"].filter(read), [])
   })
 
@@ -324,6 +356,35 @@ describe("a gate", () => {
       worst: "5",
       where: "healthy, one-target, 5 at once, seed 1"
     })
+  })
+
+  it("tolerates a share of the runs above its limit, over all seeds", () => {
+    const half: Gates.Gate = {
+      ...gate,
+      situations: ["5 at once", "6 at once"].map((arrivals) => ({
+        world: "healthy",
+        chain: "one-target",
+        arrivals
+      }))
+    }
+    const passes = (tolerated: number, seeds: ReadonlyArray<number>) =>
+      seeds
+        .map((seed) => Gates.check(policies.interactive, [seed], [{ ...half, tolerated }]))
+        .reduce(Gates.merged)
+        .map(({ failed, of, pass }) => [pass, failed, of])
+    assert.deepStrictEqual(passes(0.5, [1, 2]), [[true, 2, 4]])
+    assert.deepStrictEqual(passes(0.4, [1, 2]), [[false, 2, 4]])
+  })
+
+  it("of a rule that is not built shows that it is not met yet", () => {
+    const limit = { atMost: 4 }
+    const words = Gates.cells(
+      Gates.check(policies.interactive, [1], [gate, { ...gate, limit }, { ...gate, limit, notYet: true }])
+    )
+    assert.deepStrictEqual(
+      words.slice(1).map(([word]) => word),
+      ["pass", "FAIL", "not yet"]
+    )
   })
 
   it("is measured against worlds that exist", () => {

@@ -9,6 +9,7 @@ import * as Sweeps from "../sweeps.ts"
 import { run } from "./Command.ts"
 import * as Gates from "./Gates.ts"
 import { policies } from "./Policies.ts"
+import { hedgeGates, returnGates } from "./TargetGates.ts"
 
 /** The output of a command. */
 const outputOf = async (...args: ReadonlyArray<string>) => {
@@ -59,6 +60,20 @@ describe("a gate holds for the default policy", () => {
     for (const verdict of Gates.check(policies.interactive, [1], gates))
       assert.isTrue(verdict.pass, JSON.stringify(verdict))
   })
+})
+
+describe("a gate of the right target at the right time", () => {
+  /** Situations in which each gate that is not met yet is missed. */
+  const some = ["outage-15m-503", "outage-5m-hang", "outage-60m-hang", "slow-first-token", "healthy"]
+  it.each([...returnGates, ...hedgeGates].map((gate) => [gate.name, gate.notYet === true, gate] as const))(
+    "%s, not met yet: %s",
+    { timeout: 120_000 },
+    (_, notYet, gate) => {
+      const situations = gate.situations.filter(({ world }) => some.includes(world))
+      const [verdict] = Gates.check(policies.interactive, [1], [{ ...gate, situations }])
+      assert.strictEqual(verdict?.pass, !notYet, JSON.stringify(verdict))
+    }
+  )
 })
 
 describe("docs/load.md shows what the command prints", () => {
