@@ -112,15 +112,14 @@ export class ChainMemory {
       this.facts = Facts.failed(this.facts, { target: target.id, conversation, now })
     }
     const log = this.#logOf(target)
-    const logs = [...this.targetLogs.values()]
-    const fault = isItsFault ? Health.faultOf(logs, log, failure, now) : log.fault
+    const fault = isItsFault ? Health.faultOf(this.targetLogs.values(), log, failure, now) : log.fault
     if (rule?.proof !== "several-calls") {
       log.failed(now, { fault, doubts: log.doubts })
       return true
     }
     const { scope } = rule
     const { provenBy } = this.pacing
-    const covered = logs.filter((other) => Cool.covers(scope, target, other.target))
+    const covered = [...this.targetLogs.values()].filter((other) => Cool.covers(scope, target, other.target))
     log.failed(now, { fault, doubts: Evidence.doubted(covered, log, { scope, call, startedAt }, provenBy) })
     return (
       Evidence.isProven(covered, scope, target, this.flying, provenBy) ||
@@ -147,7 +146,7 @@ export class ChainMemory {
   /** Records that an operator brought targets back, and wakes the calls that wait. */
   reset(targets: ReadonlyArray<TargetRef>, now: number): void {
     for (const target of targets) this.#logOf(target).reset(now)
-    this.resets.wake()
+    this.resets.wake(now)
   }
 
   /** Changes the cooldowns. `startedAt` is the start of the attempt or reset that clears them. */

@@ -41,21 +41,21 @@ export const maxError = 200
  */
 export const isItsFault = ({ reason }: ProviderFailure): boolean => definitionOf(reason).isItsFault(reason)
 
-/** The logs of a provider's targets. */
-const logsOf = (logs: ReadonlyArray<TargetLog>, provider: string): ReadonlyArray<TargetLog> =>
-  logs.filter(({ target }) => target.provider === provider)
-
-const answersOf = (logs: ReadonlyArray<TargetLog>): number =>
-  logs.reduce((sum, { answers }) => sum + answers, 0)
+/** Answers of a provider. */
+const answersOf = (logs: Iterable<TargetLog>, provider: string): number => {
+  let sum = 0
+  for (const { answers, target } of logs) if (target.provider === provider) sum += answers
+  return sum
+}
 
 /** The fault of a target after one more failure. `logs` are those of the chain. */
 export const faultOf = (
-  logs: ReadonlyArray<TargetLog>,
+  logs: Iterable<TargetLog>,
   { fault, target }: TargetLog,
   failure: ProviderFailure,
   at: number
 ): Fault => {
-  const answers = answersOf(logsOf(logs, target.provider))
+  const answers = answersOf(logs, target.provider)
   const count = fault?.answers === answers ? fault.count + 1 : 1
   return { failure, at, count, answers }
 }
@@ -75,7 +75,7 @@ export const healthOf = (
 ): ReadonlyArray<ProviderHealth> => {
   const providers = new Set([...targets, ...unbuilt].map(({ provider }) => provider))
   return Array.from(providers, (provider) => {
-    const past = pastOf(logsOf(logs, provider))
+    const past = pastOf(logs, provider)
     const own = targets.filter((target) => target.provider === provider)
     const back = Math.min(
       Infinity,
@@ -89,8 +89,9 @@ export const healthOf = (
 }
 
 /** The part of a provider's health that the logs of its targets show. */
-const pastOf = (logs: ReadonlyArray<TargetLog>) => {
-  const answers = answersOf(logs)
+const pastOf = (all: ReadonlyArray<TargetLog>, provider: string) => {
+  const answers = answersOf(all, provider)
+  const logs = all.filter(({ target }) => target.provider === provider)
   const faults = logs.flatMap(({ fault }) => fault ?? []).toSorted((a, b) => a.at - b.at)
   const failure = faults.at(-1)?.failure
   const detail = failure === undefined || failure.detail === "" ? "" : `: ${failure.detail}`
