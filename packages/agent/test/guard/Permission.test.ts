@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, ConfigProvider, Effect, Fiber, Layer, Logger, Metric, Schema, Stream } from "effect"
+import { Clock, ConfigProvider, Deferred, Effect, Fiber, Layer, Logger, Metric, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Agent, SafetyGuard } from "@outlast/agent"
@@ -61,6 +61,29 @@ describe("permit", () => {
     })
   )
 })
+
+it.effect(
+  "a program that goes on elsewhere after a permitted call is not interrupted at the end of the run",
+  () =>
+    Effect.gen(function* () {
+      const { layer } = tools()
+      const hasEnded = yield* Deferred.make<void>()
+      const left = yield* Effect.gen(function* () {
+        const kit = yield* SafetyGuard.toolkit(Kit)
+        const called = yield* Deferred.make<void>()
+        const fiber = yield* Effect.flatMap(kit.handle("look_up", { q: "a" }), Stream.runDrain).pipe(
+          Effect.andThen(Deferred.succeed(called, undefined)),
+          Effect.andThen(Deferred.await(hasEnded)),
+          Effect.as("went on"),
+          Effect.forkDetach
+        )
+        yield* Deferred.await(called)
+        return fiber
+      }).pipe(SafetyGuard.run({ permit: () => Effect.succeed("allow") }), Effect.provide(layer))
+      yield* Deferred.succeed(hasEnded, undefined)
+      assert.strictEqual(yield* Fiber.join(left), "went on")
+    })
+)
 
 describe("permit under a guard inside a guard", () => {
   const allow = () => Effect.succeed("allow" as const)

@@ -42,6 +42,24 @@ describe("calls with the same id", () => {
     })
   )
 
+  it.effect("have the refusal as the result where a program calls the handler itself", () =>
+    Effect.gen(function* () {
+      const { layer } = tools()
+      const permit = ({ arguments: given }: { readonly arguments: unknown }) =>
+        Effect.succeed(JSON.stringify(given).includes('"a"') ? { refuse: "no" } : ("allow" as const))
+      const stop = yield* Effect.gen(function* () {
+        const kit = yield* SafetyGuard.toolkit(Kit)
+        for (const q of ["a", "b", "c"]) {
+          yield* Effect.flatMap(kit.handle("look_up", { q }), Stream.runDrain)
+        }
+      }).pipe(SafetyGuard.run({ toolCalls: 1, loops: false, permit }), stopOf, Effect.provide(layer))
+      const [refused, ran] = pairs(stop)
+      assert.deepStrictEqual(ran, ['{"q":"b"}', "done b, number 1"])
+      assert.strictEqual(refused?.[0], '{"q":"a"}')
+      assert.include(JSON.stringify(refused?.[1]), "execution-denied")
+    })
+  )
+
   it.effect("have their failure as the result, and not the progress before it", () =>
     Effect.gen(function* () {
       const Count = Toolkit.make(Tool.make("count", { success: Schema.String, failure: Schema.String }))

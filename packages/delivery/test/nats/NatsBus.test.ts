@@ -38,6 +38,20 @@ const messages = (server: Nats.Nats, stream = "EV") =>
     )
   )
 
+/** The subjects of requests, as they arrive. */
+const requests = (server: Nats.Nats, subject: string) =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.promise(() => connect({ servers: server.url })),
+      (nc) => Effect.promise(() => nc.close())
+    ),
+    (nc) => {
+      const seen: Array<string> = []
+      nc.subscribe(subject, { callback: (_, message) => void seen.push(message.subject) })
+      return seen
+    }
+  )
+
 /** The consumer as the server knows it. */
 const consumerInfo = (server: Nats.Nats, durable = "worker") =>
   Effect.scoped(
@@ -438,7 +452,8 @@ describe.skipIf(Nats.missing !== undefined)("over NATS", () => {
             Effect.provide(Logger.layer([logger])),
             Effect.forkChild
           )
-          yield* until(Effect.sync(() => lines.length > 0))
+          const asked = yield* requests(server, "$JS.API.STREAM.NAMES")
+          yield* until(Effect.sync(() => lines.length > 0 && asked.length > 1))
           yield* addStream(server, { name: "LATE", subjects: ["late.>"] })
           yield* Effect.provide(
             Effect.andThen(whenUp, publish("1", "late.a")),
