@@ -1,9 +1,9 @@
 /** Circuits, retry budget, deadlines and probes around the calls of a chain. */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Fiber, Stream } from "effect"
+import { Duration, Effect, Fiber, Redacted, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Failover, FailoverReason } from "@outlast/agent"
+import { Failover, FailoverReason, KeySource } from "@outlast/agent"
 import type { RecoveryPolicy } from "@outlast/agent"
 import { CircuitBreaker, Deadline, RetryBudget } from "@outlast/resilience"
 import type { Chain, Played } from "../support.ts"
@@ -455,6 +455,24 @@ describe("the retry budget", () => {
       assert.deepStrictEqual(counts(first, second), [0, 5])
       assert.strictEqual(yield* retryBudget.amplification, 1)
       assert.isTrue(yield* retryBudget.withdraw)
+    })
+  )
+
+  it.effect("is not needed for asking again with a renewed key when another call has used it up", () =>
+    Effect.gen(function* () {
+      const retryBudget = yield* RetryBudget.make({ ratio: 0, burst: 1, refillEvery: "1 day" })
+      let loads = 0
+      const load = Effect.suspend(() => {
+        const token = Effect.succeed({ value: Redacted.make(`token-${++loads}`) })
+        return loads === 1 ? token : Effect.andThen(retryBudget.withdraw, token)
+      })
+      const refused = failure(new FailoverReason.Auth({ permanent: false }))
+      const target = played({
+        keys: [KeySource.refreshing("OAUTH", { load })],
+        answers: [Effect.fail(refused), answer("hello")]
+      })
+      const { took } = yield* inTime(timed(ask).pipe(over([target], {}, { retryBudget })))
+      assert.deepStrictEqual([took, target.requests.length, loads], [0, 2, 2])
     })
   )
 
