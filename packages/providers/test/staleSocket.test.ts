@@ -48,7 +48,10 @@ const serve = (end: (socket: Net.Socket) => void) =>
       // A server that listens on a port has an address of this kind.
       const { port } = server.address() as Net.AddressInfo
       const keys = [KeySource.value("KEY", Redacted.make("sk-test-0123456789"))]
-      return { seen, target: OpenAi.chatModel("gpt-4o", { keys, baseUrl: `http://127.0.0.1:${port}/v1` }) }
+      return {
+        seen,
+        target: OpenAi.chatModel("gpt-4o", { keys, baseUrl: `http://127.0.0.1:${port}/v1` })
+      }
     }
   )
 
@@ -78,6 +81,22 @@ describe("a request on a reused connection that the server closes", () => {
   it.live("is not sent again once a byte of its answer was read", () =>
     Effect.gen(function* () {
       const { isAnswered, requests } = yield* reusing((socket) => socket.end("H"))
+      assert.isFalse(isAnswered)
+      assert.deepStrictEqual(requests, ["ended"])
+    })
+  )
+
+  it.live("is not sent again when the server had it for more than a second", () =>
+    Effect.gen(function* () {
+      // Sockets live in real time.
+      const { isAnswered, requests } = yield* reusing((socket) =>
+        Effect.runFork(
+          Effect.delay(
+            Effect.sync(() => socket.resetAndDestroy()),
+            "1100 millis"
+          )
+        )
+      )
       assert.isFalse(isAnswered)
       assert.deepStrictEqual(requests, ["ended"])
     })
