@@ -6,9 +6,10 @@ import { Vocabulary } from "@outlast/agent/presets"
 import { recoveryOf } from "../load/Recovery.ts"
 import { logOf } from "../load/Simulation.ts"
 import { worlds } from "../load/Worlds.ts"
+import * as Sweeps from "../sweeps.ts"
 
 const world = worlds.subagents
-const seeds = [1, 2, 3, 4, 5]
+const seeds = Sweeps.full([1, 2, 3, 4, 5], [1, 2])
 
 /** Two calls a second for five minutes, over two vendors, under the preset. */
 const all = seeds.map((seed) =>

@@ -272,8 +272,10 @@ describe("an event that is too large", () => {
       whole,
       Array.from({ length: 50 }, (_, i) => i * 21)
     )
+    // Each half is within the limit.
+    const halves = [whole.subarray(0, limit - 5), whole.subarray(limit - 5)]
     const endless = Array.from({ length: 60 }, () => Buffer.from(": no line end"))
-    for (const chunks of [[whole], pieces, [...endless, ...endless]]) {
+    for (const chunks of [[whole], pieces, halves, [...endless, ...endless]]) {
       const failure = failureOf(chunks)
       assert.instanceOf(failure, ProviderFailure.ProviderFailure)
       assert.strictEqual(failure.evidence.rule, "stream/event-size")

@@ -2,8 +2,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { KeySource } from "@outlast/agent"
 import { OpenAi } from "@outlast/providers"
+import { UndiciFetch } from "@outlast/providers/undici"
 import { Effect, Exit, Redacted } from "effect"
 import * as Net from "node:net"
+import { Agent } from "undici"
 import * as Support from "./support.ts"
 
 const body = JSON.stringify({
@@ -17,7 +19,7 @@ const body = JSON.stringify({
 const whole = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
 
 /** Answers the first request of each connection. The first that follows on one ends by `end`. */
-const serve = (end: (socket: Net.Socket) => void) =>
+const serve = (end: (socket: Net.Socket) => void, fetch?: typeof globalThis.fetch) =>
   Effect.map(
     Effect.acquireRelease(
       Effect.callback<{ readonly server: Net.Server; readonly seen: Array<"answered" | "ended"> }>(
@@ -48,7 +50,10 @@ const serve = (end: (socket: Net.Socket) => void) =>
       // A server that listens on a port has an address of this kind.
       const { port } = server.address() as Net.AddressInfo
       const keys = [KeySource.value("KEY", Redacted.make("sk-test-0123456789"))]
-      return { seen, target: OpenAi.chatModel("gpt-4o", { keys, baseUrl: `http://127.0.0.1:${port}/v1` }) }
+      return {
+        seen,
+        target: OpenAi.chatModel("gpt-4o", { keys, fetch, baseUrl: `http://127.0.0.1:${port}/v1` })
+      }
     }
   )
 
@@ -80,6 +85,36 @@ describe("a request on a reused connection that the server closes", () => {
       const { isAnswered, requests } = yield* reusing((socket) => socket.end("H"))
       assert.isFalse(isAnswered)
       assert.deepStrictEqual(requests, ["ended"])
+    })
+  )
+
+  it.live("is not sent again when the server had it for more than a second", () =>
+    Effect.gen(function* () {
+      // Sockets live in real time.
+      const { isAnswered, requests } = yield* reusing((socket) =>
+        Effect.runFork(
+          Effect.delay(
+            Effect.sync(() => socket.resetAndDestroy()),
+            "1100 millis"
+          )
+        )
+      )
+      assert.isFalse(isAnswered)
+      assert.deepStrictEqual(requests, ["ended"])
+    })
+  )
+
+  it.live("is not sent again when it had waited for the answer to another request there", () =>
+    Effect.gen(function* () {
+      const dispatcher = new Agent({ allowH2: false, connections: 1 })
+      const { seen, target } = yield* serve(
+        (socket) => socket.resetAndDestroy(),
+        UndiciFetch.make({ dispatcher })
+      )
+      const call = Effect.exit(Support.generate(target))
+      const exits = yield* Effect.all([call, call], { concurrency: 2 })
+      assert.lengthOf(exits.filter(Exit.isSuccess), 1)
+      assert.deepStrictEqual(seen, ["answered", "ended"])
     })
   )
 })

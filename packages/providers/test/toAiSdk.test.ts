@@ -22,7 +22,7 @@ import {
 } from "ai"
 import type { Scope } from "effect"
 import { Effect, Layer, ManagedRuntime, Option, Redacted, Stream } from "effect"
-import { AiError, LanguageModel } from "effect/ai"
+import { AiError, LanguageModel, Telemetry } from "effect/ai"
 import { getEventListeners } from "node:events"
 import { inspect } from "node:util"
 import { beforeAll } from "vitest"
@@ -894,6 +894,27 @@ describe("the runtime", () => {
       assert.strictEqual(released, 0)
       yield* Effect.promise(() => runtime.dispose())
       assert.strictEqual(released, 1)
+    })
+  )
+
+  it.live("of a program with a span transformer shows it the answer to a request for an object", () =>
+    Effect.gen(function* () {
+      const text = '{"day":"Tuesday"}'
+      const server = yield* FakeProvider.make({ plan: { answers: [{ text }] } })
+      const seen: Array<string> = []
+      const transformer = Layer.succeed(Telemetry.CurrentSpanTransformer, ({ response }) => {
+        for (const part of response) if (part.type === "text") seen.push(part.text)
+      })
+      const runtime = ManagedRuntime.make(Layer.merge(Failover.layer([openai(server)]), transformer))
+      const schema = jsonSchema<{ day: string }>({
+        type: "object",
+        properties: { day: { type: "string" } },
+        required: ["day"],
+        additionalProperties: false
+      })
+      yield* Effect.promise(() => generateObject({ model: toAiSdk(runtime), prompt: "When?", schema }))
+      yield* Effect.promise(() => runtime.dispose())
+      assert.deepStrictEqual(seen, [text])
     })
   )
 

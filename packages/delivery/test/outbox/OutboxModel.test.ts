@@ -6,6 +6,7 @@ import { assert, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { SqlClient } from "effect/sql"
+import * as Sweeps from "../../../../test/sweeps.ts"
 import * as fc from "fast-check"
 import { DeadLetters, DeliveryStore, Outbox } from "@outlast/delivery"
 import * as Lane from "#delivery/outbox/LaneState"
@@ -245,7 +246,7 @@ const live = (commands: ReadonlyArray<Command>, publisher: string | undefined) =
 onEach((subject) => {
   for (const publisher of [undefined, "orders-1"]) {
     const name = publisher === undefined ? "a new name for each life" : "one name"
-    const lives = fc.sample(fc.array(command, { minLength: 10, maxLength: 40 }), { numRuns: 8, seed: 26 })
+    const lives = fc.sample(fc.array(command, { minLength: 10, maxLength: 40 }), { numRuns: Sweeps.full(8, 4), seed: 26 })
     for (const [index, commands] of lives.entries()) {
       it.effect(
         `does what the machine says, with ${name}: life ${index}`,

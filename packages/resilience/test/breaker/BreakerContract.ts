@@ -905,7 +905,8 @@ export const contract = (
     ] as const) {
       check(`21: an observer that ${how} cannot change or hold up a call`, quick, (breaker) =>
         Effect.gen(function* () {
-          for (let n = 0; n < flood / 2; n++) {
+          // A shared store is asked in each round.
+          for (let n = 0; n < (shared ? 60 : flood / 2); n++) {
             yield* breaker.reset("a")
             yield* quiet
             yield* fails(breaker, "a")
