@@ -14,7 +14,14 @@ const record: fc.Arbitrary<ChainRecord.ChainRecord> = fc.record({
   cooldown: fc.option(
     fc
       .record({ since: time, length: fc.oneof(time, fc.constant(Infinity)), named: fc.boolean() })
-      .map(({ since, length, named }) => ({ since, until: since + length, streak: 1, named, failure })),
+      .map(({ since, length, named }) => ({
+        since,
+        until: since + length,
+        streak: 1,
+        named,
+        looks: named,
+        failure
+      })),
     { nil: undefined }
   )
 })
@@ -105,7 +112,7 @@ describe("a cooldown read back", () => {
   it("keeps its failure, its streak and an infinite end", () => {
     const kept: ChainRecord.ChainRecord = {
       fence: 3,
-      cooldown: { since: 4, until: Infinity, streak: 7, named: true, failure }
+      cooldown: { since: 4, until: Infinity, streak: 7, named: true, looks: true, failure }
     }
     assert.deepStrictEqual(ChainRecord.decode(ChainRecord.encode(kept)), kept)
     const over: ChainRecord.ChainRecord = { fence: 3, cooldown: undefined }
@@ -134,7 +141,10 @@ describe("a cooldown read back", () => {
 
 describe("a record is kept", () => {
   const isForgotten = (since: number, until: number, wall: number) =>
-    ChainRecord.isForgotten({ fence: 0, cooldown: { since, until, streak: 1, named: false, failure } }, wall)
+    ChainRecord.isForgotten(
+      { fence: 0, cooldown: { since, until, streak: 1, named: false, looks: false, failure } },
+      wall
+    )
 
   it("for a day after its end, because of its streak", () => {
     assert.isFalse(isForgotten(0, hour, hour + day))

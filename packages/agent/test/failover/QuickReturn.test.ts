@@ -6,10 +6,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Failover, RecoveryPolicy } from "@outlast/agent"
+import { Failover } from "@outlast/agent"
 import { failure, finish, serverError } from "../support.ts"
 import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
-import type { ProviderFailure } from "#agent/failure/reasons/ProviderFailure"
+import { ProviderFailure } from "#agent/failure/reasons/ProviderFailure"
 
 type Way = "status" | "hang"
 
@@ -18,7 +18,10 @@ interface World {
   readonly failure: ProviderFailure
   readonly outage: Duration.Input
   readonly every: Duration.Input
-  readonly policy?: RecoveryPolicy.RecoveryPolicy
+  /** Calls that begin together. Default 1. */
+  readonly together?: number
+  /** Every so many requests to the other model fail. Default: none. */
+  readonly otherFails?: number
 }
 
 interface Seen {
@@ -33,7 +36,7 @@ interface Seen {
 const latency = Duration.millis(500)
 
 /** One call after the other begins, for as long as the outage lasts and ten minutes more. */
-const play = ({ way, failure, outage, every, policy = RecoveryPolicy.interactive }: World) =>
+const play = ({ way, failure, outage, every, together = 1, otherFails = Infinity }: World) =>
   Effect.gen(function* () {
     const start = yield* Clock.currentTimeMillis
     const from = start + 60_000
@@ -60,19 +63,22 @@ const play = ({ way, failure, outage, every, policy = RecoveryPolicy.interactive
       if (now >= to) answers.push(now)
       return yield* answer
     })
-    const layer = Failover.layer([spec("first", first), spec("second", answer)], { policy })
+    let others = 0
+    const second = Effect.suspend(() => (++others % otherFails === 0 ? Effect.fail(serverError) : answer))
+    const layer = Failover.layer([spec("first", first), spec("second", second)])
     yield* Effect.gen(function* () {
       const fibers: Array<Fiber.Fiber<unknown, unknown>> = []
       const end = to + 600_000
       for (let at = start; at < end; at += Duration.toMillis(every)) {
-        fibers.push(
-          yield* Effect.forkChild(
-            Effect.gen(function* () {
-              yield* Effect.exit(LanguageModel.generateText({ prompt: "yes?" }))
-              calls.push({ at, took: (yield* Clock.currentTimeMillis) - at })
-            })
+        for (let call = 0; call < together; call++)
+          fibers.push(
+            yield* Effect.forkChild(
+              Effect.gen(function* () {
+                yield* Effect.exit(LanguageModel.generateText({ prompt: "yes?" }))
+                calls.push({ at, took: (yield* Clock.currentTimeMillis) - at })
+              })
+            )
           )
-        )
         yield* TestClock.adjust(every)
         if (answers.length > 0) break
       }
@@ -115,6 +121,34 @@ describe("the first model is used again soon after it is back", () => {
         })
       )
 
+    it.effect(`after ${name} with a hundred calls at once, of which one looks at a time`, () =>
+      Effect.gen(function* () {
+        const seen = yield* play({
+          way: "status",
+          failure: why,
+          outage: "5 minutes",
+          every: "5 seconds",
+          together: 100
+        })
+        assert.isAtMost(seen.back, 15_000)
+        assert.isAtLeast(seen.apart, 10_000)
+        assert.isAtMost(seen.longest, 600)
+      })
+    )
+
+    it.effect(`after ${name}, while the other model fails now and then`, () =>
+      Effect.gen(function* () {
+        const seen = yield* play({
+          way: "status",
+          failure: why,
+          outage: "15 minutes",
+          every: "5 seconds",
+          otherFails: 5
+        })
+        assert.isAtMost(seen.back, 35_000)
+      })
+    )
+
     it.effect(`with the next call, after ${name}, at one call a minute`, () =>
       Effect.gen(function* () {
         for (const minutes of [5, 15, 60]) {
@@ -129,4 +163,21 @@ describe("the first model is used again soon after it is back", () => {
       })
     )
   }
+
+  it.effect("after errors that name a wait of a second, which is kept", () =>
+    Effect.gen(function* () {
+      const named = new ProviderFailure({ ...serverError, retryAfter: Duration.seconds(1) })
+      const seen = yield* play({ way: "status", failure: named, outage: "15 minutes", every: "5 seconds" })
+      assert.isAtMost(seen.back, 15_000)
+      assert.isAtMost(seen.longest, 600)
+    })
+  )
+
+  it.effect("and never before a wait that the server named", () =>
+    Effect.gen(function* () {
+      const named = new ProviderFailure({ ...serverError, retryAfter: Duration.minutes(2) })
+      const seen = yield* play({ way: "status", failure: named, outage: "15 minutes", every: "5 seconds" })
+      assert.isAtLeast(seen.apart, 120_000)
+    })
+  )
 })

@@ -93,8 +93,15 @@ export class ChainMemory {
 
   /** Records the first content of an attempt. */
   progressed(flight: Flight, now: number): void {
+    const { target, startedAt } = flight
     flight.firstTokenAt = now
-    this.#logOf(flight.target).progressedAt = now
+    this.#logOf(target).progressedAt = now
+    // Content shows that the target is back. The other calls need not wait for the end of a long answer.
+    this.change(
+      (cooldowns) =>
+        Cool.isLookedAt(cooldowns, target) ? Cool.clear(cooldowns, target, startedAt) : cooldowns,
+      startedAt
+    )
   }
 
   /** Records an attempt that ended without an outcome. */

@@ -28,6 +28,7 @@ export interface Stored {
   readonly until: number
   readonly streak: number
   readonly named: boolean
+  readonly looks: boolean
   readonly failure: ProviderFailure
 }
 
@@ -89,12 +90,12 @@ export const isForgotten = ({ fence, cooldown }: ChainRecord, wall: number): boo
 /** Returns the record after a cooldown opened here. Older cooldowns of its scope are over. */
 export const opened = (known: ChainRecord, entry: Entry, now: Now): ChainRecord => {
   const fence = Math.max(known.fence, afterKnown(known))
-  const { until, streak, named, failure } = entry
+  const { until, streak, named, looks, failure } = entry
   // A wall clock that was set back must not put it before the fence, or other processes would ignore it.
   const since = Math.max(Math.floor(entry.since + now.wall - now.monotonic), fence)
   return {
     fence,
-    cooldown: { since, until: since + Math.floor(until - entry.since), streak, named, failure }
+    cooldown: { since, until: since + Math.floor(until - entry.since), streak, named, looks, failure }
   }
 }
 
@@ -130,6 +131,8 @@ const Json = Schema.fromJsonString(
           until: Schema.NullOr(Schema.Finite),
           streak: Schema.Finite,
           named: Schema.Boolean,
+          /** Missing in records of earlier versions. */
+          looks: Schema.optionalKey(Schema.Boolean),
           failure: ProviderFailure
         })
       )
@@ -158,7 +161,10 @@ export const decode = (json: string): ChainRecord | "broken" | "newer" => {
     const { fence, cooldown } = read
     return {
       fence,
-      cooldown: cooldown === undefined ? undefined : { ...cooldown, until: cooldown.until ?? Infinity }
+      cooldown:
+        cooldown === undefined
+          ? undefined
+          : { ...cooldown, until: cooldown.until ?? Infinity, looks: cooldown.looks ?? false }
     }
   }
   return (Option.getOrUndefined(decodeVersion(json))?.v ?? 0) > version ? "newer" : "broken"

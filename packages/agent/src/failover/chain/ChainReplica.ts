@@ -190,11 +190,11 @@ export class Replica {
         ? [{ _tag: "CooldownLifted", scope, target }]
         : []
     }
-    const { streak, named, failure } = cooldown
+    const { streak, named, looks, failure } = cooldown
     const times = Record.timesOf(cooldown, now)
     MutableRef.set(
       this.#cooldowns,
-      Cool.adopt(before, { scope, target, streak, named, looks: false, failure, probe: "none", ...times })
+      Cool.adopt(before, { scope, target, streak, named, looks, failure, probe: "none", ...times })
     )
     if (times.until <= now.monotonic) return []
     const left = times.until === Infinity ? undefined : times.until - now.monotonic

@@ -139,7 +139,7 @@ export interface Sent {
   readonly target: TargetRef
   readonly delay: number
   readonly cooldown: Cooldown | undefined
-  /** True when the target is cooling and this attempt probes it. */
+  /** True when this attempt probes a target that is cooling, or looks whether it is back. */
   readonly probe: boolean
   /** True when no other target is left. The target's circuit may then let the attempt pass although it is open. */
   readonly lastResort: boolean
@@ -155,7 +155,7 @@ export type Action =
       readonly rewind: boolean
       readonly nudge: string | undefined
     })
-  /** Sends the call to another target at once. */
+  /** Sends the call to another target. */
   | (Sent & {
       readonly _tag: "Switch"
       readonly from: TargetRef

@@ -153,9 +153,13 @@ export const outOf = (cooldowns: Cooldowns, target: TargetRef, now: number): Out
 export const isDoubted = (cooldowns: Cooldowns, target: TargetRef): boolean =>
   scopes.some((scope) => entryOf(cooldowns, idsOf(target)[scope])?.named === false)
 
-/** True when single calls look whether the target is back, and it has not answered since. */
-export const isLookedAt = (cooldowns: Cooldowns, target: TargetRef): boolean =>
-  scopes.some((scope) => entryOf(cooldowns, idsOf(target)[scope])?.looks === true)
+/** True when single calls look whether the target is back, and it has not answered since. `by`: only while one does. */
+export const isLookedAt = (cooldowns: Cooldowns, target: TargetRef, by?: "running"): boolean =>
+  !isEmpty(cooldowns) &&
+  scopes.some((scope) => {
+    const entry = entryOf(cooldowns, idsOf(target)[scope])
+    return entry?.looks === true && (by === undefined || entry.probe === by)
+  })
 
 /** The state of a target at `now`. */
 export const stateOf = (cooldowns: Cooldowns, target: TargetRef, now: number): TargetState => {
@@ -305,9 +309,9 @@ export const blockedUntil = (
 export const isUnprobed = (cooldowns: Cooldowns, target: TargetRef, now: number): boolean =>
   entriesOf(cooldowns, target).every(({ until, probe }) => until <= now || probe === "none")
 
-/** Marks the open cooldowns of a target as probed, so that no other call probes it. */
+/** Marks the cooldowns of a target as probed that are open or looked at, so that no other call probes it. */
 export const beginProbe = (cooldowns: Cooldowns, target: TargetRef, now: number): Cooldowns =>
-  marked(cooldowns, target, ({ until }) => until > now, "running")
+  marked(cooldowns, target, ({ until, looks }) => until > now || looks, "running")
 
 /** Allows another probe, because this one was interrupted or not sent and showed nothing. */
 export const endProbe = (cooldowns: Cooldowns, target: TargetRef, startedAt?: number): Cooldowns =>

@@ -59,7 +59,7 @@ const cooldown = (
   byWords: unknownCooldown
 })
 
-/** A cooldown of a failure that passes by itself. */
+/** A cooldown of a failure that passes by itself and costs a call that looks little time: not of silence. */
 const passing = (...args: Parameters<typeof cooldown>): CooldownRule => ({
   ...cooldown(...args),
   looks: true
@@ -134,10 +134,10 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
     circuit: "endpoint",
     worthWaiting: true
   },
-  Timeout: { ...timeout, cooldown: passing("model", "30 seconds", "5 minutes"), circuit: "endpoint" },
+  Timeout: { ...timeout, cooldown: cooldown("model", "30 seconds", "5 minutes"), circuit: "endpoint" },
   TimeoutConnect: {
     ...timeout,
-    cooldown: passing("endpoint", "30 seconds", "5 minutes"),
+    cooldown: cooldown("endpoint", "30 seconds", "5 minutes"),
     circuit: "endpoint"
   },
   TimeoutLocal: timeout,

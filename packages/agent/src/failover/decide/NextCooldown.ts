@@ -59,24 +59,20 @@ export const cooldownFor = (
         now - (answered.get(ref.id) ?? -Infinity) < Duration.toMillis(pacing.trustedFor)
     )
   const before = Cool.streakOf(cooldowns, rule.scope, target, now, Duration.toMillis(pacing.forgetAfter))
-  const isServed = rule.looks === true && targets.some(({ ref }) => serves(ref, rule, target, snapshot))
-  const guess = mayGuess ? Cool.length(rule, isServed ? 0 : before, named, isTrusted) : 0
+  const isServed =
+    rule.looks === true && targets.some(({ ref }) => serves(pacing, ref, rule, target, snapshot))
+  // A served target is looked at again after its first length, or after a longer wait that the server named.
+  const looks = isServed && mayGuess
+  const streak = looks ? 0 : before
+  const guess = mayGuess ? Cool.length(rule, streak, looks ? undefined : named, isTrusted) : 0
   const isNamed = named !== undefined && (rule.retryAfter === "not-before" || named >= guess)
-  const length = isNamed ? named : guess
-  const looks = isServed && !isNamed
-  return {
-    scope: rule.scope,
-    target,
-    until: now + length,
-    failure,
-    named: isNamed,
-    looks,
-    streak: before + 1
-  }
+  const until = now + (isNamed ? named : guess)
+  return { scope: rule.scope, target, until, failure, named: isNamed, looks, streak: streak + 1 }
 }
 
-/** True when `other` answers in the place of a target that is out. */
+/** True when `other` answers in the place of a target that is out, as far as is known. */
 const serves = (
+  pacing: Pacing,
   other: TargetRef,
   { scope }: CooldownRule,
   target: TargetRef,
@@ -84,5 +80,5 @@ const serves = (
 ): boolean =>
   !Cool.covers(scope, target, other) &&
   answered.has(other.id) &&
-  !streaks.has(other.id) &&
+  !isDown(pacing, streaks.get(other.id), now) &&
   Cool.outOf(cooldowns, other, now) === undefined

@@ -200,26 +200,27 @@ export const ready = (
  */
 export const preferred = (
   find: Find,
-  { made: { left } }: CallState,
+  state: CallState,
   snapshot: Snapshot,
   cooldowns: Cooldowns = snapshot.cooldowns
 ): TargetView | undefined => {
+  const { left } = state.made
   const best = first(find)
   if (best === undefined || Cool.isEmpty(cooldowns)) return best
-  const isFlying = ({ ref }: TargetView): boolean =>
-    Iterable.some(snapshot.flying.values(), ({ target }) => target.id === ref.id)
+  // One call looks whether a target is back. The others go elsewhere meanwhile.
+  const isFree = ({ ref }: TargetView): boolean => !Cool.isLookedAt(cooldowns, ref, "running")
+  const free = isFree(best) ? undefined : first(among(find, isFree))
+  if (free !== undefined) return preferred(among(find, isFree), state, snapshot, cooldowns)
+  let flying: ReadonlySet<string> | undefined
+  const isFlying = ({ ref }: TargetView): boolean => {
+    flying ??= new Set(Iterable.map(snapshot.flying.values(), ({ target }) => target.id))
+    return flying.has(ref.id)
+  }
   if (Cool.isDoubted(cooldowns, best.ref)) {
     const isNew = (target: TargetView): boolean =>
       !snapshot.answered.has(target.ref.id) && !snapshot.streaks.has(target.ref.id) && !isFlying(target)
     const isSure = ({ ref }: TargetView): boolean => !Cool.isDoubted(cooldowns, ref)
-    const isServing = (target: TargetView): boolean =>
-      isSure(target) && snapshot.answered.has(target.ref.id) && !snapshot.streaks.has(target.ref.id)
-    const better =
-      left !== undefined
-        ? find(isSure)
-        : (find(isNew) ??
-          // One call looks whether the target is back. The others go to the one that serves.
-          (Cool.isLookedAt(cooldowns, best.ref) && isFlying(best) ? find(isServing) : undefined))
+    const better = find(left === undefined ? isNew : isSure)
     if (better !== undefined) return better
   }
   const isAsked = (target: TargetView): boolean => !snapshot.answered.has(target.ref.id) && isFlying(target)

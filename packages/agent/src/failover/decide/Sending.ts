@@ -54,7 +54,8 @@ export const send = (
   const rewind = isAnew(answer) && isSeen(answer) && state.call.rewindable
   const next = sent(state, target, delay, lastResort)
   const at = snapshot.now + delay
-  const probe = Cool.outOf(snapshot.cooldowns, target, at) !== undefined
+  const { cooldowns } = snapshot
+  const probe = Cool.outOf(cooldowns, target, at) !== undefined || Cool.isLookedAt(cooldowns, target)
   const common: Sent = { target, delay, cooldown, probe, lastResort, isFree: isFree(state, target, at) }
   if (from === undefined) return [{ _tag: "Attempt", ...common, rewind, nudge: undefined }, next]
   const attempt = made.attempts + 1

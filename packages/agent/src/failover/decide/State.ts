@@ -28,7 +28,7 @@ export type Pause =
   /** All targets are out. */
   | { readonly _tag: "Wait"; readonly until: number }
   /**
-   * The retry budget is empty. The call does not go on before `restsUntil`. Behind `hopesUntil` it waits only while a
+   * The retry budget is empty. The call does not go on before `restsUntil`. After `hopesUntil` it waits only while a
    * target answers.
    */
   | {
