@@ -246,7 +246,10 @@ const live = (commands: ReadonlyArray<Command>, publisher: string | undefined) =
 onEach((subject) => {
   for (const publisher of [undefined, "orders-1"]) {
     const name = publisher === undefined ? "a new name for each life" : "one name"
-    const lives = fc.sample(fc.array(command, { minLength: 10, maxLength: 40 }), { numRuns: Sweeps.full(8, 4), seed: 26 })
+    const lives = fc.sample(fc.array(command, { minLength: 10, maxLength: 40 }), {
+      numRuns: Sweeps.full(8, 4),
+      seed: 26
+    })
     for (const [index, commands] of lives.entries()) {
       it.effect(
         `does what the machine says, with ${name}: life ${index}`,
