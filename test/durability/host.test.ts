@@ -11,11 +11,11 @@ const pairs = Sweeps.full(10, 3)
 vi.setConfig({ testTimeout: 180_000 })
 
 describe("a service", () => {
-  it.live("that is killed twice loses no event", () =>
+  it.live("that is killed three times loses no event", () =>
     Effect.gen(function* () {
-      const result = yield* killed(2)
+      const result = yield* killed(3)
       assert.deepStrictEqual(result.lost, [])
-      assert.isAbove(result.accepted, 10)
+      assert.isAbove(result.accepted, 5)
     }).pipe(Random.withSeed("ci"))
   )
 })

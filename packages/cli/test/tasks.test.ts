@@ -219,6 +219,7 @@ describe("outlast tasks, used wrongly", () => {
     [["decide", "a", "--happened", "--result", "{"], /--result must be JSON/],
     [["decide", "a", "--approve", "maybe"], /--approve must be yes or no/],
     [["prune", "--older-than", "yesterday"], /--older-than must be an age/],
+    [["prune", "--older-than", "2999-01-01T00:00:00Z"], /--older-than must be an age/],
     [["list", "--limit", "0"], /--limit must be at least 1/]
   ]
   for (const [args, says] of misuse) {

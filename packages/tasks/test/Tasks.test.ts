@@ -37,6 +37,24 @@ onEach(({ layer }) => {
     }).pipe(Effect.provide(worker(own)))
   })
 
+  it.effect("that end by a defect keep 2,000 characters of its message", () => {
+    const own = Agents.world()
+    const broken = Buy.toLayer(() => {
+      throw new Error("x".repeat(10_000))
+    })
+    return Effect.gen(function* () {
+      const id = yield* Buy.submit({ params: { item: "a book" }, key: "1" })
+      const failed = yield* inTime(Effect.flip(Buy.result(id)))
+      assert(failed._tag === "TaskFailed")
+      assert.strictEqual(failed.reason._tag, "Defect")
+      assert.lengthOf(failed.reason.message, 2_000)
+    }).pipe(
+      Effect.provide(
+        broken.pipe(Layer.provide([Agents.model(own), Agents.handlers(own)]), Layer.provideMerge(layer()))
+      )
+    )
+  })
+
   it.effect(
     "restart 1, 2 and 4 minutes after the network died, and do not repeat finished turns",
     () => {

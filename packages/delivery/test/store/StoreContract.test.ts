@@ -67,6 +67,16 @@ onEach((subject) => {
       })
     )
     test(
+      "come back in order from more publishers than one read takes",
+      Effect.gen(function* () {
+        const { insert, head } = yield* store
+        const ids = Array.from({ length: 150 }, (_, n) => `${n}`)
+        const owned = ids.map((_, n) => `p${(n * 37) % ids.length}`)
+        for (const [n, publisher] of owned.entries()) yield* insert(publisher, [row(`${n}`)])
+        assert.deepStrictEqual(idsOf(yield* head(owned.toSorted(), "a", 200)), ids)
+      })
+    )
+    test(
       "of all sizes come back as they were, in order",
       Effect.gen(function* () {
         const { insert, head, remove, totals } = yield* store

@@ -71,6 +71,17 @@ describe.each(stores)("a store %s", (_, layer) => {
     }).pipe(Effect.provide(layer))
   )
 
+  it.effect("has no room for another task while one waits for a worker of its agent", () =>
+    Effect.gen(function* () {
+      const { reportQueued } = yield* TaskStore
+      yield* submit("a/1", 1)
+      const state = { _tag: "WaitingForWorker", needs: "a@1" } as const
+      yield* reportQueued([{ id: "a/1", generation, state, since: 1, restarts: 0 }])
+      assert.deepInclude((yield* row("a/1")).state, state)
+      assert.deepInclude(yield* Effect.flip(submit("a/2", 1)), { _tag: "QueueFull", queued: 1 })
+    }).pipe(Effect.provide(layer))
+  )
+
   it.effect("keeps the place of a task that asks again for the restart that it waits for", () =>
     Effect.gen(function* () {
       const { waitForRestart } = yield* TaskStore
