@@ -150,27 +150,27 @@ describe("a primary that comes and goes", () => {
   )
 })
 
-describe("near the end of a cooldown", () => {
-  // Two calls in six seconds, then ten seconds of cooldown: its last quarter begins at 13.5 s.
+describe("at the end of a cooldown", () => {
+  // Two calls in six seconds, then ten seconds of cooldown: it ends after 16 s.
   const at = (millis: number) => Effect.andThen(Effect.sleep(millis), say)
   const chain = [place("anthropic", "A"), place("openai", "B")] as const
-  tells("nobody is sent to the target before its last quarter", {
+  tells("nobody is sent to the target before", {
     chain,
     plan: { faults: [{ when: key("A"), times: 6, fault: status(500) }], answers },
-    program: Effect.all([say, say, at(7_000)]),
+    program: Effect.all([say, say, at(9_000)]),
     expect: { result: [said, said, said], asked: [...cooled, "B"] }
   })
-  tells("a probe finds out that it is back", {
+  tells("a call that looks finds out that it is back", {
     chain,
     plan: { faults: [{ when: key("A"), times: 6, fault: status(500) }], answers },
-    program: Effect.all([say, say, at(8_000), say]),
+    program: Effect.all([say, say, at(11_000), say]),
     expect: { result: [said, said, said, said], asked: [...cooled, "A", "A"] }
   })
-  tells("a probe that fails costs one attempt, and lengthens nothing", {
+  tells("a look that fails costs one attempt, and the next one comes as late", {
     chain,
     plan: { faults: [{ when: key("A"), times: 7, fault: status(500) }], answers },
-    program: Effect.all([say, say, at(8_000), at(3_000)]),
-    expect: { result: [said, said, said, said], asked: [...cooled, "A", "B", "A"] }
+    program: Effect.all([say, say, at(11_000), at(8_000), at(3_000)]),
+    expect: { result: [said, said, said, said, said], asked: [...cooled, "A", "B", "B", "A"] }
   })
 })
 
