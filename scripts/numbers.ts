@@ -1,6 +1,6 @@
 /**
  * Holds that the call machine has no number of its own: each duration and count stands in the policy, with its name,
- * default, unit and reason. 0, 1 and 2 are free, and so are factors of units (1,000 and 1,000,000) and HTTP statuses in a
+ * default, unit and reason, and so does each duration in words. 0, 1 and 2 are free, and so are factors of units (1,000 and 1,000,000) and HTTP statuses in a
  * list.
  */
 import { readdirSync, readFileSync } from "node:fs"
@@ -27,14 +27,19 @@ const isFree = (value: number, parent: Node): boolean =>
   (parent["type"] === "BinaryExpression" && (value === 1_000 || value === 1_000_000)) ||
   (parent["type"] === "ArrayExpression" && value >= 400 && value < 600)
 
+/** A duration in words, or a bigint of more than one digit. */
+const duration = /^[\d_.]+ (?:nano|micro|milli|second|minute|hour|day|week)s?$|^\d{2,}n?$/
+
 /** Offsets of the numbers that are not free. */
 const numbersIn = (value: unknown, parent: Node): ReadonlyArray<number> => {
   if (Array.isArray(value)) return value.flatMap((each) => numbersIn(each, parent))
   if (typeof value !== "object" || value === null) return []
   // A node of the syntax tree, whose fields are looked at one by one.
   const node = value as Node
-  if (node["type"] === "Literal" && typeof node["value"] === "number") {
-    return isFree(node["value"], parent) ? [] : [Number(node["start"])]
+  if (node["type"] === "Literal") {
+    const { value, start } = node
+    const isOwn = typeof value === "number" ? !isFree(value, parent) : duration.test(String(value))
+    return isOwn ? [Number(start)] : []
   }
   return Object.values(node).flatMap((child) => numbersIn(child, node))
 }
