@@ -181,7 +181,7 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
         const isFirst = before.made.attempts === 0 || CallState.attemptsOf(entry.after) === 1
         const named = event._tag === "Failed" ? event.failure.retryAfter : undefined
         const until = named === undefined ? Infinity : books.now + Duration.toMillis(named)
-        const known = Log.triesAt(before, action.target)?.notBefore ?? Infinity
+        const known = Log.triesAt(before, action.target).notBefore ?? Infinity
         const at = books.now + action.delay
         const last = event._tag === "Failed" ? event.failure : before.made.failure
         assert.isTrue(

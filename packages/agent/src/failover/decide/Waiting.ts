@@ -82,7 +82,7 @@ const untilBack = (
     {
       ...state,
       made: { ...Log.waited(made, sleep), waits: made.waits + (refused ? 0 : 1) },
-      doing: { _tag: "Wait", until: now + sleep }
+      doing: { _tag: "Wait" }
     }
   ]
 }
@@ -123,7 +123,6 @@ export const forBudget = (
       made: Log.waited(state.made, left),
       doing: {
         _tag: "Queue",
-        until,
         restsUntil: now + Delays.beforeRelease(policy, state),
         hopesUntil: now + Duration.toMillis(policy.pacing.hopesFor) - spent
       }
