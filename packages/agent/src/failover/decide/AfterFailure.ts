@@ -156,7 +156,6 @@ const goOn = (
   const delay = other === undefined ? 0 : Delays.beforeReturn(policy, row, state, other.ref, draw)
   if (other !== undefined && delay <= Math.max(0, timeLeft(policy, state, snapshot))) {
     const stays =
-      // Stryker disable next-line ConditionalExpression: for the types; a comparison with `undefined` is false.
       repeat !== undefined &&
       // Stryker disable next-line OptionalChaining: for the types; there is a failure.
       (state.made.inARow?.count ?? 0) < (row.switchAfter ?? Infinity) &&

@@ -108,6 +108,7 @@ const keptOutBy = (
   const by = refusalAt(state, target)
   if (by !== undefined && by.until > (out?.until ?? now)) out = by
   const { failure, backAt = -Infinity } = triesAt(state, target)
+  // Stryker disable next-line ConditionalExpression: the first is for the types; a target that named a wait has failed.
   if (failure !== undefined && backAt > (out?.until ?? now)) out = { until: backAt, failure }
   return out
 }
@@ -125,6 +126,7 @@ export const matches = (
   if (to === "other-model") return isOther
   if (to !== "other-dialect") return to.includes(ref.model)
   return (
+    // Stryker disable next-line ConditionalExpression: the second is for the types; other reasons have no `model`.
     (isOther && reason._tag === "Format" && reason.model === true) ||
     formatOf(ref, info) !== formatOf(here, viewOf(snapshot, here.id)?.info)
   )

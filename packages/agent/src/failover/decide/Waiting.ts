@@ -103,7 +103,6 @@ export const forBudget = (
   const left = timeLeft(policy, state, snapshot)
   if (
     snapshot.mayRetry ||
-    // Stryker disable next-line ConditionalExpression: for the types; a call that was not answered has failed somewhere.
     failure === undefined ||
     // Stryker disable next-line ConditionalExpression: for the types; a call that has failed has left a target.
     target === undefined ||
