@@ -5,6 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
 import * as fc from "fast-check"
 import { isContinuing } from "#agent/failover/decide/Answer"
+import { isSending } from "#agent/failover/decide/Sending"
 import * as Log from "#agent/failover/decide/CallLog"
 import * as CallState from "#agent/failover/decide/CallState"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
@@ -13,7 +14,7 @@ import * as OutputLimit from "#agent/failover/decide/OutputLimit"
 import * as RecoveryPolicy from "#agent/failover/decide/RecoveryPolicy"
 import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
 import type { Entry, Turn, World } from "./callWorld.ts"
-import { calm, failed, forAll, isSending, ordinary, play, tokensOfAnAttempt, viewsOf } from "./callWorld.ts"
+import { calm, failed, forAll, ordinary, play, tokensOfAnAttempt, viewsOf } from "./callWorld.ts"
 
 /** Tolerance for sums of waits, which are floats. */
 const tiny = 1e-6

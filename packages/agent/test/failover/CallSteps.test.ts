@@ -10,12 +10,13 @@ import * as Delays from "#agent/failover/decide/Delays"
 import * as RecoveryPolicy from "#agent/failover/decide/RecoveryPolicy"
 import * as Remedy from "#agent/failover/decide/Remedy"
 import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
+import { isSending } from "#agent/failover/decide/Sending"
 import type { TargetRef } from "#agent/conversation/TargetRef"
 import { ProviderFailure, wrongObject } from "#agent/failure/reasons/ProviderFailure"
 import * as Truncation from "#agent/recovery/Truncation"
 import type { Entry, Turn, World } from "./callWorld.ts"
 import { isWorking, timeLeft } from "#agent/failover/decide/CallLimits"
-import { calm, failed, isSending, ordinary, play, viewsOf } from "./callWorld.ts"
+import { calm, failed, ordinary, play, viewsOf } from "./callWorld.ts"
 
 // -----------------------------------------------------------------------------
 // A call and its steps

@@ -213,8 +213,6 @@ type Surroundings = typeof surroundings extends fc.Arbitrary<infer T> ? T : neve
 // A whole call
 // -----------------------------------------------------------------------------
 
-export { isSending }
-
 /** The world's own counts at one moment. */
 interface Books {
   readonly now: number
