@@ -203,7 +203,6 @@ export const preferred = (
   cooldowns: Cooldowns = snapshot.cooldowns
 ): TargetView | undefined => {
   const best = first(find)
-  // Stryker disable next-line ConditionalExpression,LogicalOperator: only faster without cooldowns; the rest is for the types.
   if (best === undefined || Cool.isEmpty(cooldowns)) return best
   const isFlying = ({ ref }: TargetView): boolean =>
     Iterable.some(snapshot.flying.values(), ({ target }) => target.id === ref.id)
