@@ -31,6 +31,11 @@ const machine = [
   "Waiting"
 ]
 
+/** Their tests. Without the model test: it plays its calls once, when its module is loaded, so it never sees a mutant. */
+const steps = [
+  "packages/agent/test/failover/{AnswerSoFar,BlockedTimes,CallLog,CallSteps,Cooldown,Delays,Openings,PreferredTarget}.test.ts"
+]
+
 /** One shell, and the folders of its tests. */
 const shell = (mutate: string, ...folders: ReadonlyArray<string>): Mutants => ({
   mutate: [`packages/${mutate}.ts`],
@@ -52,11 +57,10 @@ const groups: Readonly<Record<string, ReadonlyArray<Mutants>>> = {
       ]
     }
   ],
-  // Without the model test of the machine: it plays its calls once, when its module is loaded, so it never sees a mutant.
   call: [
     {
       mutate: [...machine.map((name) => `${decide}/${name}.ts`), `${agent}/failover/chain/RetryQueue.ts`],
-      tests: ["packages/agent/test/failover/{CallSteps,RetryQueue}.test.ts"]
+      tests: [...steps, "packages/agent/test/failover/RetryQueue.test.ts"]
     }
   ],
   choice: [
@@ -68,10 +72,7 @@ const groups: Readonly<Record<string, ReadonlyArray<Mutants>>> = {
         `${decide}/Cooldown.ts`,
         `${agent}/guard/GuardState.ts`
       ],
-      tests: [
-        "packages/agent/test/failover/{PreferredTarget,Openings,Cooldown}.test.ts",
-        "packages/agent/test/guard/{GuardLimits,GuardState}.test.ts"
-      ]
+      tests: [...steps, "packages/agent/test/guard/{GuardLimits,GuardState}.test.ts"]
     }
   ],
   shells: [

@@ -5,6 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
 import * as fc from "fast-check"
 import { isContinuing } from "#agent/failover/decide/AnswerSoFar"
+import { isSending } from "#agent/failover/decide/Sending"
 import * as Log from "#agent/failover/decide/CallLog"
 import * as CallState from "#agent/failover/decide/CallState"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
@@ -13,7 +14,7 @@ import * as OutputLimit from "#agent/failover/decide/OutputLimit"
 import * as RecoveryPolicy from "#agent/failover/decide/RecoveryPolicy"
 import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
 import type { Entry, Turn, World } from "./callWorld.ts"
-import { calm, failed, forAll, isSending, ordinary, play, tokensOfAnAttempt, viewsOf } from "./callWorld.ts"
+import { calm, failed, forAll, ordinary, play, tokensOfAnAttempt, viewsOf } from "./callWorld.ts"
 
 /** Tolerance for sums of waits, which are floats. */
 const tiny = 1e-6
@@ -181,7 +182,7 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
         const isFirst = before.made.attempts === 0 || CallState.attemptsOf(entry.after) === 1
         const named = event._tag === "Failed" ? event.failure.retryAfter : undefined
         const until = named === undefined ? Infinity : books.now + Duration.toMillis(named)
-        const known = Log.triesAt(before, action.target)?.notBefore ?? Infinity
+        const known = Log.triesAt(before, action.target).notBefore ?? Infinity
         const at = books.now + action.delay
         const last = event._tag === "Failed" ? event.failure : before.made.failure
         assert.isTrue(

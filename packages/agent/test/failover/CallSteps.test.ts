@@ -8,13 +8,15 @@ import * as CallState from "#agent/failover/decide/CallState"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
 import * as Delays from "#agent/failover/decide/Delays"
 import * as RecoveryPolicy from "#agent/failover/decide/RecoveryPolicy"
+import * as Remedy from "#agent/failover/decide/Remedy"
 import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
+import { isSending } from "#agent/failover/decide/Sending"
 import type { TargetRef } from "#agent/conversation/TargetRef"
 import { ProviderFailure, wrongObject } from "#agent/failure/reasons/ProviderFailure"
 import * as Truncation from "#agent/recovery/Truncation"
 import type { Entry, Turn, World } from "./callWorld.ts"
-import { isWorking } from "#agent/failover/decide/CallLimits"
-import { calm, failed, isSending, ordinary, play, viewsOf } from "./callWorld.ts"
+import { isWorking, timeLeft } from "#agent/failover/decide/CallLimits"
+import { calm, failed, ordinary, play, viewsOf } from "./callWorld.ts"
 
 // -----------------------------------------------------------------------------
 // A call and its steps
@@ -149,6 +151,7 @@ const gibberish = new FailoverReason.Format({ side: "response" })
 const malformed = new FailoverReason.Format({ side: "request" })
 const media = new FailoverReason.Format({ side: "request", media: true })
 const tooLong = (limit?: number) => new FailoverReason.ContextOverflow(limit === undefined ? {} : { limit })
+const refusal = new FailoverReason.ContentPolicy()
 const outputAbove = (outputLimit: number) => new FailoverReason.Format({ side: "request", outputLimit })
 
 /** Views of one model with several keys. */
@@ -395,6 +398,12 @@ describe("repeating or leaving a target", () => {
     { views: viewsOf("m1", "m2", "m3"), policy: { patience: ms(0) }, rows: leavesAtOnce }
   )
   does(
+    "does not go back to a target where the backoff over all of them does not fit into the deadline",
+    [fails(server)],
+    "Attempt m1 free; Switch m2; GiveUp AllTargetsOut",
+    { policy: { patience: ms(0), deadline: ms(999) }, rows: leavesAtOnce }
+  )
+  does(
     "asks every key of a model once before it asks one again",
     [fails(server), fails(server), cancelled],
     "Attempt a free; Switch b; Switch c; GiveUp Cancelled",
@@ -553,6 +562,15 @@ describe("limits of a call", () => {
     [fails(server), fails(silent, { elapsed: 120_000 }), cancelled],
     "Attempt m1 free; Switch m2; GiveUp Timeout",
     { rows: { ...leavesAtOnce, TimeoutLocal: { to: ["m1"] } }, views: viewsOf("m1", "m2", "m3") }
+  )
+  does(
+    "goes back to no target behind a silence that used up the time, also where no backoff holds",
+    [fails(server), fails(silent, { elapsed: 120_000 }), cancelled],
+    "Attempt m1 free; Switch m2; GiveUp Timeout",
+    {
+      rows: { ...leavesAtOnce, TimeoutLocal: { to: ["m1"], worthWaiting: false } },
+      views: viewsOf("m1", "m2", "m3")
+    }
   )
   does(
     "asks another target behind a silence where each may be asked once",
@@ -1009,6 +1027,12 @@ describe("remedies for a failure", () => {
     { rows: { FormatRequest: { to: "next", targets: undefined } } }
   )
   does(
+    "images are dropped, then thinking",
+    [fails(new FailoverReason.Format({ side: "request", media: true, thinking: true }))],
+    "Attempt m1 free; LeaveOut m1; Attempt m1; LeaveOut m1; Attempt m1; GiveUp AllTargetsOut",
+    { views: viewsOf("m1"), rows: { FormatRequest: { to: "next", targets: undefined } } }
+  )
+  does(
     "images are dropped even where the row says stop, which it does after that",
     [fails(media)],
     "Attempt m1 free; LeaveOut m1; Attempt m1; GiveUp Format",
@@ -1135,6 +1159,15 @@ describe("remedies for a failure", () => {
     { rows: { OutputTooLong: { then: "move" } } }
   )
   does(
+    "an overflow lowers the output limit that it counts, which may be higher than the one of the call",
+    [
+      fails(new FailoverReason.ContextOverflow({ limit: 200_000, requested: 210_000, output: 64_000 })),
+      cancelled
+    ],
+    "Attempt m1 free; LowerOutputLimit m1 to 53000; GiveUp Cancelled",
+    { call: { outputLimit: { start: 40_000, max: Infinity } } }
+  )
+  does(
     "an overflow lowers the output limit, then compacts",
     [fails(new FailoverReason.ContextOverflow({ limit: 200_000, requested: 210_000, output: 64_000 }))],
     "Attempt m1 free; LowerOutputLimit m1 to 53000; Compact m1; Attempt m1; Switch m2; LowerOutputLimit m2 to 53000; GiveUp ContextOverflow",
@@ -1221,6 +1254,31 @@ describe("seen text", () => {
   does("of a cut answer ends the call where the policy says so", [cut(text)], "Attempt m1 free; Deliver", {
     policy: { midStream: "fail" }
   })
+  const moves = { ContentPolicy: { then: "move" } } as const
+  does(
+    "of a refusal is not continued elsewhere",
+    [fails(refusal, text), cancelled],
+    "Attempt m1 free; Switch m2; GiveUp Cancelled",
+    { rows: moves }
+  )
+  does(
+    "of a refusal is taken back where the consumer can be told",
+    [fails(refusal, text), cancelled],
+    "Attempt m1 free; Switch m2 rewind; GiveUp Cancelled",
+    { rows: moves, call: { rewindable: true } }
+  )
+  does(
+    "of a refusal ends the call where the policy says so",
+    [fails(refusal, text), cancelled],
+    "Attempt m1 free; GiveUp ContentPolicy",
+    { rows: moves, policy: { midStream: "fail" } }
+  )
+  does(
+    "is continued behind a refusal without text",
+    [fails(server, text), fails(refusal), cancelled],
+    'Attempt m1 free; Continue m1 +1000 "interrupted by ServerError 2" free; Continue m2 "interrupted by ContentPolicy 3" free; GiveUp Cancelled',
+    { rows: moves }
+  )
   does(
     "a tool call ends the call",
     [fails(server, { commit: "tool" })],
@@ -1257,6 +1315,12 @@ describe("a cut answer", () => {
     [cut(), refused(), cancelled],
     "Attempt m1 free; RaiseOutputLimit m1 to 64000; Attempt m2; Deliver",
     { call: from4000 }
+  )
+  does(
+    "is repeated as the last resort when a circuit refuses the repeat",
+    [cut(), refused(), cancelled],
+    "Attempt m1 free; RaiseOutputLimit m1 to 64000; Attempt m1 last resort; Deliver",
+    { call: from4000, views: viewsOf("m1") }
   )
   does("with a tool call that was seen is delivered", [cut({ commit: "tool" })], "Attempt m1 free; Deliver")
   does("is delivered where the policy leaves it", [cut()], "Attempt m1 free; Deliver", {
@@ -1498,6 +1562,13 @@ describe("single events", () => {
       assert.isFalse(mayWake({ cooldowns: cooling, now: 59_000 }))
     })
 
+    it("ask for no token of the retry budget, and hope for none", () => {
+      const now = at(1_000, { answered: new Map([[second.id, 1_000]]) })
+      assert.isFalse(CallState.mayRelease(exact, waiting(), now, undefined))
+      assert.isFalse(CallState.mayHope(exact, waiting(), now))
+      assert.strictEqual(CallState.waitsUntil(exact, waiting(), 9_000, at(1_000)), 9_000)
+    })
+
     it("sleep on when the row forbids the target that answered", () => {
       const policy = {
         ...exact,
@@ -1549,7 +1620,7 @@ describe("single events", () => {
       for (; action._tag === "Attempt"; [action, state] = step(state, failedBy(server), at(0, alone))) {
         assert.strictEqual(action.target.id, second.id)
       }
-      const tries = Log.triesAt(state, second) ?? assert.fail()
+      const tries = Log.triesAt(state, second)
       assert.strictEqual(tries.released, 1)
       assert.strictEqual(tries.count, exact.rows.ServerError.attempts + 1)
     })
@@ -1615,6 +1686,15 @@ describe("single events", () => {
       assert.strictEqual(until(1_000, { answered: new Map([[second.id, 900]]) }), 120_000)
       assert.strictEqual(CallState.waitsUntil(exact, state, 9_000, at(1_000)), 9_000)
       assert.isFalse(CallState.mayHope(exact, CallState.initial, at(0)))
+    })
+
+    it("hopes for less when its attempts have taken time", () => {
+      const [, elsewhere] = step(begun(), { ...failedBy(server), elapsed: 6_000 }, at(0, empty))
+      const [, state] = step(elsewhere, failedBy(server), at(6_000, empty))
+      assert.deepStrictEqual(
+        [14_999, 15_000].map((now) => CallState.mayHope(exact, state, at(now, empty))),
+        [true, false]
+      )
     })
 
     it("give up when it wakes without a token, because the shell has no hope left", () => {
@@ -1725,6 +1805,100 @@ describe("single events", () => {
     assert.deepStrictEqual(action.failure.soonest, Duration.millis(15_000))
   })
 
+  it("know the attempt in flight", () => {
+    const state = begun()
+    assert.deepInclude(CallState.flightOf(state), { target: first, delay: 0 })
+    assert.deepStrictEqual([CallState.attemptsOf(state), CallState.switchesOf(state)], [1, 0])
+    const [, repeat] = step(state, failedBy(server))
+    assert.deepStrictEqual([CallState.attemptsOf(repeat), CallState.switchesOf(repeat)], [2, 0])
+    assert.strictEqual(timeLeft(exact, repeat, at(0)), 119_000)
+    const [, elsewhere] = step(state, failedBy(invalidKey), at(0, { targets: viewsOf("m1", "m2") }))
+    assert.deepStrictEqual([CallState.attemptsOf(elsewhere), CallState.switchesOf(elsewhere)], [2, 1])
+    const [, back] = step(elsewhere, failedBy(refusal))
+    assert.isUndefined(CallState.flightOf(back))
+    assert.deepStrictEqual([CallState.attemptsOf(back), CallState.switchesOf(back)], [2, 1])
+    assert.deepStrictEqual(CallState.initial.doing, { _tag: "Choose" })
+    assert.deepStrictEqual(CallState.initial.mended.tried, [])
+  })
+
+  it("know whether a limit ended the last answer", () => {
+    const [, raised] = step(begun(), cutEvent)
+    const [, failing] = step(raised, failedBy(server))
+    assert.deepStrictEqual([begun(), raised, failing].map(CallState.wasCut), [false, true, false])
+  })
+
+  it("remember the remedies that were tried, by target", () => {
+    const [, mending] = step(begun(), failedBy(invalidKey))
+    assert.deepStrictEqual(mending.mended.tried, [{ what: "key", at: first.id }])
+    const cooldowns = views.reduce(
+      (opened, { ref }) =>
+        Cooldown.open(opened, { scope: "model", target: ref, until: 60_000, failure: failed(server) }, 0),
+      Cooldown.empty
+    )
+    const probes = { ...exact, whenAllOut: "probe" as const }
+    const [action, probing] = CallState.step(
+      probes,
+      CallState.initial,
+      CallState.started,
+      at(0, { cooldowns }),
+      0
+    )
+    assert.deepInclude(action, { _tag: "Attempt", probe: true })
+    assert.deepStrictEqual(probing.mended.tried, [{ what: "probe", at: first.id }])
+  })
+
+  it("may leave out more of a kind of parts while some are left", () => {
+    const asked = [
+      { what: "media", at: first.id },
+      { what: "thinking", at: first.id },
+      { what: "media", at: second.id }
+    ] as const
+    const mended = { ...CallState.initial.mended, tried: asked }
+    const left = (left?: number) =>
+      Remedy.leftOut({ ...CallState.initial, mended }, first, {
+        _tag: "LeftOut",
+        part: "media",
+        dropped: 1,
+        left
+      })
+    assert.deepStrictEqual(left().mended.tried, asked)
+    assert.deepStrictEqual(left(0).mended.tried, asked)
+    assert.deepStrictEqual(left(1).mended, { ...mended, tried: asked.slice(1) })
+    assert.strictEqual(left(1).doing, CallState.initial.doing)
+  })
+
+  it("keep an answer that the window cut, and continue it unless it is an object", () => {
+    const answerOf = (call: Partial<CallState.CallFacts>, keptText: boolean, commit: CallState.Commit) => {
+      const started = { ...CallState.started, ...call }
+      const [, flying] = step(CallState.initial, started)
+      return step(flying, { ...failedBy(tooLong()), keptText, commit })[1].answer
+    }
+    assert.deepInclude(answerOf({}, true, "nothing"), { _tag: "Cut", continued: true })
+    assert.deepInclude(answerOf({ structured: true }, true, "nothing"), { _tag: "Cut", continued: false })
+    const taken = { rewindable: true, midStream: "restart" } as const
+    assert.deepInclude(answerOf(taken, true, "text"), { _tag: "Cut", seen: true, anew: false })
+  })
+
+  it("learn no window from a limit in bytes", () => {
+    const bytes = new FailoverReason.ContextOverflow({ limit: 9, media: true })
+    assert.strictEqual(step(begun(), failedBy(bytes))[1].mended.overflowed, 0)
+  })
+
+  it("do not repeat at a target when the time is over and the attempt was taken away", () => {
+    const alone = at(0, { targets: viewsOf("m1") })
+    const [action, delayed] = step(begun(), { ...failedBy(server), elapsed: 119_000 }, alone)
+    assert.deepInclude(action, { _tag: "Attempt", delay: 1_000 })
+    const [last] = step(delayed, { _tag: "TakenAway" }, alone)
+    assert.strictEqual(last._tag === "GiveUp" && last.failure._tag, "AllTargetsOut")
+  })
+
+  it("forget the waits at targets that an operator brought back", () => {
+    const [, delayed] = step(begun(), failedBy(server))
+    const notBefore = (reset?: CallState.Reset) =>
+      Log.triesAt(step(delayed, { _tag: "TakenAway", reset })[1], first).notBefore
+    assert.deepStrictEqual([notBefore(), notBefore(new Set([first.id]))], [undefined, -Infinity])
+  })
+
   it("count the tokens of attempts that failed or were cut", () => {
     const [, once] = step(begun(), { ...failedBy(server), tokens: 7 })
     assert.strictEqual(once.made.tokens, 7)
@@ -1768,6 +1942,18 @@ describe("midStreamAtMost", () => {
     assert.strictEqual(most("fail"), "fail")
     assert.strictEqual(most("continue", "fail"), "continue")
     assert.strictEqual(most("restart", "continue", "fail"), "restart")
+  })
+
+  it("is to take a refusal back where another model may answer it and the consumer supports it", () => {
+    const of = (midStream: RecoveryPolicy.MidStream, then: RecoveryPolicy.Row["then"], rewindable = true) =>
+      CallState.midStreamAtMost(
+        { ...exact, midStream, rows: changed({ ContentPolicy: { then } }) },
+        { ...CallState.initial.call, rewindable }
+      )
+    assert.strictEqual(of("continue", "move"), "restart")
+    assert.strictEqual(of("continue", "stop"), "continue")
+    assert.strictEqual(of("continue", "move", false), "continue")
+    assert.strictEqual(of("fail", "move"), "fail")
   })
 
   it("is the most that any row allows", () => {

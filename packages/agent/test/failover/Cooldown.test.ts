@@ -243,6 +243,15 @@ describe("the length of a cooldown", () => {
     assert.strictEqual(Cooldown.length(rule, 1), 240_000)
     assert.strictEqual(Cooldown.length({ ...rule, retryAfter: "minimum" }, 1, 1_000), 240_000)
   })
+
+  it("is that of a rule for targets that have answered lately, once", () => {
+    const trusting = { ...rule, trusted: Duration.seconds(3) }
+    const lengths = (of: RecoveryPolicy.CooldownRule, isTrusted?: boolean) =>
+      [0, 1, 2].map((streak) => Cooldown.length(of, streak, undefined, isTrusted))
+    assert.deepStrictEqual(lengths(trusting, true), [3_000, 120_000, 240_000])
+    assert.deepStrictEqual(lengths(trusting), [120_000, 240_000, 480_000])
+    assert.deepStrictEqual(lengths(rule, true), [120_000, 240_000, 480_000])
+  })
 })
 
 describe("one cooldown", () => {
@@ -299,6 +308,23 @@ describe("one cooldown", () => {
       cooldowns
     )
     assert.strictEqual(Cooldown.clear(cooldowns, b1, 5), cooldowns)
+  })
+
+  it("is the same object when the same cooldown is opened again at the same time", () => {
+    const cooldown: Cooldown.Cooldown = { scope: "key", target: a1, until: 50, failure }
+    const first = Cooldown.open(Cooldown.empty, cooldown, 0)
+    assert.strictEqual(Cooldown.open(Cooldown.empty, cooldown, 0), first)
+    const later = Cooldown.open(Cooldown.empty, cooldown, 5)
+    assert.strictEqual(Cooldown.entryOf(later, Cooldown.idOf("key", a1))?.since, 5)
+  })
+
+  it("ends with the success of an attempt that began with it", () => {
+    assert.isTrue(Cooldown.isEmpty(Cooldown.clear(opened(10, {}, Cooldown.empty, 5), a1, 5)))
+    assert.isFalse(Cooldown.isEmpty(Cooldown.clear(opened(10, {}, Cooldown.empty, 5), a1, 4)))
+  })
+
+  it("without end blocks its target until a reset, whatever the margin of its probes", () => {
+    assert.strictEqual(Cooldown.blockedUntil(opened(Infinity), a1, always), Infinity)
   })
 
   it("of an endpoint covers all targets at the endpoint, and no other", () => {

@@ -9,6 +9,7 @@ import * as Cooldown from "#agent/failover/decide/Cooldown"
 import * as Delays from "#agent/failover/decide/Delays"
 import { cooldownFor } from "#agent/failover/decide/NextCooldown"
 import * as Openings from "#agent/failover/decide/Openings"
+import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
 import { ProviderFailure } from "#agent/failure/reasons/ProviderFailure"
 import { failureOf } from "./chainSupport.ts"
 
@@ -191,6 +192,41 @@ describe("targets that can be asked", () => {
   })
 })
 
+describe("a target whose window is too small", () => {
+  const overflow = (of: CallState.TargetView, changes: Partial<FailoverReason.ContextOverflow> = {}) =>
+    new ProviderFailure({ ...broken, reason: new FailoverReason.ContextOverflow(changes), target: of.ref })
+  const elsewhere = view("D", "m1", { provider: "q" })
+  const readyAfter = (overflowed: number | undefined, ...failures: ReadonlyArray<ProviderFailure>) => {
+    const targets = [a, b, c, elsewhere]
+    const tries = failures.map((failure, n): readonly [string, Tries] => [`${n}`, { ...none, failure }])
+    return idsOf(ready(policy, state({ overflowed, tries }), snapshot({ targets }), cooling()))
+  }
+  const all = idsOf([a, b, c, elsewhere])
+
+  it("is any one of the same model where the window is not known", () => {
+    assert.deepStrictEqual(readyAfter(0, overflow(a)), idsOf([c]))
+    assert.deepStrictEqual(readyAfter(0, overflow(c)), idsOf([a, b, elsewhere]))
+    assert.deepStrictEqual(readyAfter(undefined, overflow(a)), all)
+  })
+
+  it("is any one at the same endpoint where the limit is one of bytes", () => {
+    assert.deepStrictEqual(readyAfter(0, overflow(a, { media: true })), idsOf([elsewhere]))
+    const otherEndpoint = { ...a, ref: { ...a.ref, endpoint: "other" } }
+    const otherProvider = { ...a, ref: { ...a.ref, provider: "other" } }
+    assert.deepStrictEqual(readyAfter(0, overflow(otherEndpoint, { media: true })), all)
+    assert.deepStrictEqual(readyAfter(0, overflow(otherProvider, { media: true })), all)
+  })
+
+  it("is told by overflows at targets alone", () => {
+    const { target, ...unknown } = overflow(a)
+    assert.isDefined(target)
+    assert.deepStrictEqual(readyAfter(0, new ProviderFailure({ ...broken, target: a.ref })), all)
+    assert.deepStrictEqual(readyAfter(0, new ProviderFailure(unknown)), all)
+    const cut = state({ overflowed: 0, tries: [tried(a, { count: 1 })] })
+    assert.deepStrictEqual(readyIds(policy, cut), idsOf([a, b, c]))
+  })
+})
+
 describe("a target whose attempts are used up", () => {
   const later = 30_000
   const spent = (changes: Partial<Tries> = {}) =>
@@ -255,6 +291,20 @@ describe("the next target of a row", () => {
     assert.deepStrictEqual(allowed(["m2", "m4"]), idsOf([c, proxy]))
   })
 
+  it("is another model of the same format where the format of the model is at fault", () => {
+    const allowed = (reason: FailoverReason.FailoverReason) => {
+      const failure = new ProviderFailure({ ...broken, reason })
+      return idsOf(
+        chain.targets.filter((target) => Openings.matches("other-dialect", a.ref, target, chain, failure))
+      )
+    }
+    const format = (model?: boolean) =>
+      new FailoverReason.Format({ side: "request", ...(model === undefined ? {} : { model }) })
+    assert.deepStrictEqual(allowed(format(true)), idsOf([c, google, proxy]))
+    assert.deepStrictEqual(allowed(format(false)), idsOf([google]))
+    assert.deepStrictEqual(allowed(format()), idsOf([google]))
+  })
+
   it("is compared by the provider when the last target has left the chain", () => {
     const gone = view("X", "m9").ref
     assert.isFalse(Openings.matches("other-dialect", gone, b, chain, broken))
@@ -286,14 +336,20 @@ describe("the delay before a repeat", () => {
     })
   const streaks = new Map([[a.ref.id, { failures: 5, delay: 90 }]])
   const exact = RecoveryPolicy.withoutJitter(policy)
-  const delay = (of: Policy, pool: RecoveryPolicy.Row["pool"], attempts = 9, by = call()) =>
+  const delay = (
+    of: Policy,
+    pool: RecoveryPolicy.Row["pool"],
+    attempts = 9,
+    by = call(),
+    failures: CallState.Snapshot["streaks"] = streaks
+  ) =>
     Delays.beforeRepeat(
       of,
       { ...exact.rows["ServerError"]!, pool, attempts }, // the row exists
       by,
       a.ref,
       broken,
-      snapshot({ streaks }),
+      snapshot({ streaks: failures }),
       0
     )
 
@@ -310,6 +366,7 @@ describe("the delay before a repeat", () => {
     const byTarget: Policy = { ...exact, counters: "target" }
     assert.strictEqual(delay(byTarget, "shared"), 16_000)
     assert.isUndefined(delay(byTarget, "shared", 5))
+    assert.strictEqual(delay(byTarget, "shared", 9, call(), new Map()), 1_000)
   })
 })
 
@@ -388,6 +445,47 @@ describe("the cooldown that a failure opens", () => {
     assert.isUndefined(down(3, 0))
     assert.isUndefined(down(4, 19_999))
     assert.isDefined(down(4, 20_000))
+  })
+
+  it("does not open without a rule", () => {
+    assert.isUndefined(opened({}, undefined, {}, { cooldown: undefined }))
+  })
+
+  it("is guessed while another target has failed, but it is not known when", () => {
+    const streaks = new Map([[c.ref.id, { failures: 9, delay: undefined }]])
+    const cooldowns = cooling([b, 5_000])
+    assert.isDefined(opened({}, undefined, { streaks, cooldowns }, { worthWaiting: true }))
+  })
+
+  it("is shorter where a target that it covers has answered lately", () => {
+    const trusted = Duration.seconds(4)
+    const length = (answered: ReadonlyArray<readonly [CallState.TargetView, number]>, trusts = true) =>
+      opened(trusts ? { trusted } : {}, undefined, {
+        now: 1_000_000,
+        answered: new Map(answered.map(([{ ref }, ago]) => [ref.id, 1_000_000 - ago]))
+      })?.[0]
+    const lately = Duration.toMillis(policy.pacing.trustedFor)
+    const since = 1_000_000 - now
+    assert.strictEqual(length([[a, lately - 1]]), 4_000 + since)
+    assert.strictEqual(length([[a, lately]]), 10_000 + since)
+    assert.strictEqual(length([]), 10_000 + since)
+    assert.strictEqual(length([[c, 0]]), 10_000 + since)
+    assert.strictEqual(length([[a, 0]], false), 10_000 + since)
+  })
+
+  it("counts the cooldowns of its scope", () => {
+    const streaks = [Cooldown.empty, cooling([a, 500])].map((cooldowns) => {
+      const failed: CallState.Failed = {
+        _tag: "Failed",
+        failure: limited,
+        commit: "nothing",
+        elapsed: 0,
+        cost: 0,
+        tokens: 0
+      }
+      return cooldownFor(policy, row({ cooldown: rule }), failed, a.ref, snapshot({ cooldowns }))?.streak
+    })
+    assert.deepStrictEqual(streaks, [1, 2])
   })
 
   it("does not open twice", () => {
@@ -507,6 +605,8 @@ describe("the error when all targets are out", () => {
       ]
     )
     assert.deepStrictEqual(error.soonest, Duration.millis(4_000))
+    // Its message says both.
+    for (const name of ["targets", "soonest"]) assert.notInclude(Object.keys(error), name)
   })
 
   it("has no soonest time without one, and the failure of a target that is not out", () => {

@@ -10,6 +10,7 @@ import * as CallState from "#agent/failover/decide/CallState"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
 import * as OutputLimit from "#agent/failover/decide/OutputLimit"
 import * as RecoveryPolicy from "#agent/failover/decide/RecoveryPolicy"
+import { isSending } from "#agent/failover/decide/Sending"
 import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
 import { ProviderFailure } from "#agent/failure/reasons/ProviderFailure"
 import { idOf } from "#agent/conversation/TargetRef"
@@ -211,9 +212,6 @@ type Surroundings = typeof surroundings extends fc.Arbitrary<infer T> ? T : neve
 // -----------------------------------------------------------------------------
 // A whole call
 // -----------------------------------------------------------------------------
-
-export type Sending = Extract<CallState.Action, { readonly probe: boolean }>
-export const isSending = (action: CallState.Action): action is Sending => "probe" in action
 
 /** The world's own counts at one moment. */
 interface Books {

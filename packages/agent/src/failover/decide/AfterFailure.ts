@@ -13,6 +13,7 @@ import {
   isLate,
   isPatient,
   mayAskAnother,
+  mayRepeat,
   mustEnd,
   timeCounted,
   timeLeft
@@ -20,6 +21,7 @@ import {
 import * as Log from "./CallLog.ts"
 import type { Failed, Snapshot } from "./CallModel.ts"
 import type { CallState, Flight, Step } from "./State.ts"
+import { choosing } from "./State.ts"
 import type { Cooldown, Cooldowns } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
 import { giveUp, withoutRaise } from "./CutAnswer.ts"
@@ -51,12 +53,11 @@ export const record = (
   const { failure, keptText } = event
   const { now } = snapshot
   const row = rowOf(policy, failure)
-  const answer = Answer.begun(state.answer, event)
+  const answer = Answer.kept(state.answer, event)
   // Keep an answer that a limit cut. A new one would be cut again. A refusal is never kept.
   const isKept = answer._tag === "Cut" || keptText !== undefined
   const restarts =
     (!isKept || isRefusedText(event)) && midStreamAfter(policy, row, state, event) === "restart"
-  const kept = { keptText, continues: !state.call.structured }
   const named = Delays.isNamed(failure) ? failure.retryAfter : undefined
   const made = Log.failed(state.made, Log.ended(state.made, target, delay, event), target, {
     failure,
@@ -70,16 +71,12 @@ export const record = (
   const next: CallState = {
     call: state.call,
     made,
-    answer: Answer.failed(answer, event.commit, kept, restarts),
+    answer: Answer.failed(answer, event, { structured: state.call.structured, restarts }),
     mended: { ...state.mended, overflowed: overflowedAt(state, target, failure, snapshot) },
-    doing: { _tag: "Choose" }
+    doing: choosing
   }
   const backAt = Delays.backAt(policy, row, next, target, failure, snapshot, draw)
-  const own = Log.triesAt(next, target)
-  // Stryker disable next-line ConditionalExpression: the second is for the types; it was set above.
-  return backAt === undefined || own === undefined
-    ? next
-    : { ...next, made: Log.setTries(made, target, { ...own, backAt }) }
+  return { ...next, made: Log.setTries(made, target, { ...Log.triesAt(next, target), backAt }) }
 }
 
 /** The largest window that the conversation did not fit. A limit in bytes says nothing about windows. */
@@ -121,6 +118,7 @@ export const onFailure = (
     (Answer.isSeen(state.answer) && midStreamAfter(policy, row, state, event) === "fail") ||
     mustEnd(policy, state) ||
     (late && !mayAskAnother(policy, state, event, snapshot)) ||
+    // Stryker disable next-line ConditionalExpression: only faster; no number is at least `undefined`.
     (row.targets !== undefined && Log.failedTargets(state, policy.classOf(failure)) >= row.targets)
   ) {
     return giveUp(state, failure, leaving)
@@ -158,7 +156,6 @@ const goOn = (
   const delay = other === undefined ? 0 : Delays.beforeReturn(policy, row, state, other.ref, draw)
   if (other !== undefined && delay <= Math.max(0, timeLeft(policy, state, snapshot))) {
     const stays =
-      // Stryker disable next-line ConditionalExpression: for the types; a comparison with `undefined` is false.
       repeat !== undefined &&
       // Stryker disable next-line OptionalChaining: for the types; there is a failure.
       (state.made.inARow?.count ?? 0) < (row.switchAfter ?? Infinity) &&
@@ -184,7 +181,7 @@ const goOn = (
   if (row.to === "other-dialect") return giveUp(state, failure, leaving)
   // Fail with this failure instead of `AllTargetsOut` when the targets are not at fault, or when the retry budget
   // allows no further attempt.
-  const isOurs = row.then === "grow" || row.to !== "next" || !isAffordable(state, snapshot, undefined)
+  const isOurs = row.then === "grow" || row.to !== "next" || !mayRepeat(state, snapshot)
   const next = waitOrGiveUp(policy, state, left, leaving, draw)
   return isOurs && next[0]._tag === "GiveUp"
     ? giveUp(state, failure, row.then === "grow" ? undefined : leaving)
@@ -219,7 +216,7 @@ const others = (
     )
   const proven = leaving ?? cooldownFor(policy, row, { ...event, isProven: true }, here, snapshot)
   const elsewhere = at(proven)
-  return proven === leaving || Openings.first(elsewhere) !== undefined ? elsewhere : at(leaving)
+  return Openings.first(elsewhere) === undefined ? at(leaving) : elsewhere
 }
 
 /**
@@ -251,13 +248,12 @@ const preferredToEquivalent = (
   failure: ProviderFailure,
   delay: number
 ): boolean => {
-  // Stryker disable next-line OptionalChaining: for the types; it was asked.
-  const tries = Log.triesAt(state, here)?.count ?? 0
+  const { count } = Log.triesAt(state, here)
   if (isNotBefore(row, failure)) {
     // Only once in a call: short waits at each of many limited keys would use up its attempts.
-    if (state.made.switches > 0 || tries > 1) return false
+    if (state.made.switches > 0 || count > 1) return false
     // Compare the real wait. The backoff may be longer than the wait that the server named.
     return delay <= Backoff.lengthened(Duration.toMillis(policy.shortWait), policy.retryAfterJitter, 1)
   }
-  return tries <= row.repeatsBeforeEquivalent && delay <= Duration.toMillis(policy.patience)
+  return count <= row.repeatsBeforeEquivalent && delay <= Duration.toMillis(policy.patience)
 }

@@ -30,7 +30,7 @@ export const openAt = (
 ): Targets => {
   if (Cool.isEmpty(cooldowns)) return targets
   const blocked = timesOf(policy, cooldowns, targets)
-  return targets.filter((_, i) => !((blocked[i] ?? -Infinity) > now))
+  return targets.filter((_, i) => !((blocked[i] ?? now) > now))
 }
 
 /** Monotonic milliseconds by index of the target, `-Infinity` for one that no cooldown covers. */
@@ -49,36 +49,33 @@ const timesOf = (
   const at = ({ ref }: TargetView): number => Cool.blockedUntil(cooldowns, ref, margin)
   const change = Cool.takeChange(cooldowns)
   const before = change === undefined ? undefined : known.get(change.from)
+  // Stryker disable next-line ConditionalExpression: the first is for the types; without a change `before` is not known.
   const isKnown = change !== undefined && isSame(before)
   const blocked = isKnown ? before.blocked.slice() : targets.map(at)
   if (isKnown) {
     const covered = coveredBy(targets)
-    for (const id of change.ids) {
-      for (const i of covered.get(id) ?? []) {
-        const target = targets[i]
-        if (target !== undefined) blocked[i] = at(target)
-      }
-    }
+    for (const id of change.ids) covered.get(id)?.forEach(([target, i]) => void (blocked[i] = at(target)))
   }
   known.set(cooldowns, { policy, targets, blocked })
   return blocked
 }
 
-/** Indices of the targets that each scope covers, by its id. */
-type Covered = ReadonlyMap<string, ReadonlyArray<number>>
+/** The targets that each scope covers with their indices, by its id. */
+type Covered = ReadonlyMap<string, ReadonlyArray<readonly [TargetView, number]>>
 
 const coverage = new WeakMap<Targets, Covered>()
 
 const coveredBy = (targets: Targets): Covered => {
   const known = coverage.get(targets)
   if (known !== undefined) return known
-  const covered = new Map<string, Array<number>>()
-  targets.forEach(({ ref }, i) => {
+  const covered = new Map<string, Array<readonly [TargetView, number]>>()
+  targets.forEach((target, i) => {
+    const { ref } = target
     for (const scope of Cool.scopes) {
       const id = Cool.idOf(scope, ref)
-      const indices = covered.get(id)
-      if (indices === undefined) covered.set(id, [i])
-      else indices.push(i)
+      const others = covered.get(id)
+      if (others === undefined) covered.set(id, [[target, i]])
+      else others.push([target, i])
     }
   })
   coverage.set(targets, covered)

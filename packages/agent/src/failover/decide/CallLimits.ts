@@ -60,28 +60,32 @@ export const mayAskAnother = (policy: Policy, state: CallState, event: Failed, s
   Openings.ready(policy, state, snapshot)(({ ref }) => !hasTried(state, ref)) !== undefined
 
 /**
- * True when the retry budget allows an attempt at `target` after `delay` milliseconds. `undefined` means a repeat on
- * the current target. Free attempts are always allowed, and so is one switch to a target that was not asked.
+ * True when the retry budget allows an attempt at `target` after `delay` milliseconds. Free attempts are always allowed,
+ * and so is one switch to a target that was not asked.
  */
 export const isAffordable = (
   state: CallState,
   { mayRetry, now }: Snapshot,
-  target: TargetRef | undefined,
+  target: TargetRef,
   delay = 0
 ): boolean =>
   mayRetry ||
   isFree(state, target, now + delay) ||
-  (target !== undefined && !hasTried(state, target) && state.made.switches === state.made.sweeps)
+  (!hasTried(state, target) && state.made.switches === state.made.sweeps)
+
+/** True when the retry budget allows a repeat at once where the call is. */
+export const mayRepeat = ({ answer }: CallState, { mayRetry }: Snapshot): boolean =>
+  mayRetry || isContinuing(answer)
 
 /**
  * True when an attempt at time `at` takes no retry budget: a first attempt, a continuation, an attempt at a further
  * target after a refusal, or an attempt after the wait that the server named.
  */
-export const isFree = (state: CallState, target: TargetRef | undefined, at: number): boolean => {
-  if (state.made.left === undefined || isContinuing(state.answer)) return true
-  if (target === undefined) return false
-  return isSweep(state, target) || at >= (triesAt(state, target)?.notBefore ?? Infinity)
-}
+export const isFree = (state: CallState, target: TargetRef, at: number): boolean =>
+  state.made.left === undefined ||
+  isContinuing(state.answer) ||
+  isSweep(state, target) ||
+  at >= (triesAt(state, target).notBefore ?? Infinity)
 
 /** True when a target has answered a call lately. */
 export const hasAnswered = (

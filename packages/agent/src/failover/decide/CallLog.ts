@@ -41,6 +41,15 @@ export interface Refused extends Out {
   readonly byCircuit: boolean
 }
 
+const untried: Tries = {
+  count: 0,
+  before: 0,
+  released: 0,
+  delay: undefined,
+  failure: undefined,
+  classes: new Map()
+}
+
 export interface CallLog {
   readonly attempts: number
   /**
@@ -96,8 +105,9 @@ interface Logged {
   readonly made: CallLog
 }
 
-export const triesAt = ({ made: { tries } }: Logged, { id }: TargetRef): Tries | undefined =>
-  Option.getOrUndefined(HashMap.get(tries, id))
+/** The attempts at the target that have ended; none by default. */
+export const triesAt = ({ made: { tries } }: Logged, { id }: TargetRef): Tries =>
+  Option.getOrUndefined(HashMap.get(tries, id)) ?? untried
 
 /** True when an attempt of the call at the target has ended. */
 export const hasTried = ({ made: { tries } }: Logged, { id }: TargetRef): boolean => HashMap.has(tries, id)
@@ -114,14 +124,8 @@ export const isRefusal = ({ reason }: ProviderFailure): boolean =>
 
 /** True when the next attempt is the first one at `target`, after another target refused the call. */
 export const isSweep = (state: Logged, target: TargetRef): boolean => {
-  const { left, failure } = state.made
-  return (
-    left !== undefined &&
-    left.id !== target.id &&
-    failure !== undefined &&
-    isRefusal(failure) &&
-    !hasTried(state, target)
-  )
+  const { failure } = state.made
+  return failure !== undefined && isRefusal(failure) && !hasTried(state, target)
 }
 
 /** Number of targets at which this call had a failure of the class. */
@@ -151,7 +155,8 @@ export const lastFailureOf = (
 /** Counts an attempt that has ended, however it ended. */
 export const ended = (made: CallLog, target: TargetRef, delay: number, { cost, tokens }: Spent): CallLog => {
   const { left } = made
-  const known = triesAt({ made }, target)
+  const own = triesAt({ made }, target)
+  const isFirst = own.count === 0
   return {
     ...made,
     attempts: made.attempts + 1,
@@ -162,20 +167,12 @@ export const ended = (made: CallLog, target: TargetRef, delay: number, { cost, t
     tokens: made.tokens + tokens,
     left: target,
     tries: HashMap.set(made.tries, target.id, {
-      ...(known ?? { ...untried, before: made.attempts }),
-      count: (known?.count ?? 0) + 1,
-      delay: known === undefined ? undefined : delay
+      ...own,
+      count: own.count + 1,
+      before: isFirst ? made.attempts : own.before,
+      delay: isFirst ? undefined : delay
     })
   }
-}
-
-const untried: Tries = {
-  count: 0,
-  before: 0,
-  released: 0,
-  delay: undefined,
-  failure: undefined,
-  classes: new Map()
 }
 
 /** The failure of the attempt that {@link ended} has counted last. */
@@ -194,16 +191,16 @@ export interface Failure {
 /** `before` is the log without the attempt, `made` with it. */
 export const failed = (before: CallLog, made: CallLog, target: TargetRef, event: Failure): CallLog => {
   const { failure, class: of, now, elapsed, counted, isReleased, notBefore } = event
-  const own = triesAt({ made }, target) ?? untried
+  const own = triesAt({ made }, target)
   const classes = new Map(own.classes).set(of, (own.classes.get(of) ?? 0) + 1)
   // Failures of other targets do not count as consecutive failures of this one.
-  const isRow = before.inARow?.class === of && before.left?.id === target.id
+  const last = before.left?.id === target.id ? before.inARow : undefined
   return {
     ...made,
     spent: made.spent + counted,
     failure,
     failedAfter: elapsed,
-    inARow: { class: of, count: isRow ? (before.inARow?.count ?? 0) + 1 : 1 },
+    inARow: { class: of, count: last?.class === of ? last.count + 1 : 1 },
     tries: HashMap.set(made.tries, target.id, {
       ...own,
       released: own.released + (isReleased ? 1 : 0),

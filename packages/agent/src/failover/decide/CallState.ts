@@ -32,10 +32,11 @@ import { Format, Timeout } from "../../failure/reasons/FailoverReason.ts"
 import { local } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import { onFailure, record } from "./AfterFailure.ts"
-import { isAffordable, isLate, isOver } from "./CallLimits.ts"
+import { isAffordable, isLate, isOver, mayRepeat } from "./CallLimits.ts"
 import * as Log from "./CallLog.ts"
 import type { Event, Failed, Reset, Snapshot } from "./CallModel.ts"
 import type { CallState, Flight, Step } from "./State.ts"
+import { choosing } from "./State.ts"
 import { giveUp, onCut } from "./CutAnswer.ts"
 import * as Openings from "./Openings.ts"
 import type { RecoveryPolicy } from "./RecoveryPolicy.ts"
@@ -113,13 +114,13 @@ const awake = (
 
 /** The state without the waits that servers and circuits named for targets that an operator brought back since. */
 export const afterReset = (state: CallState, reset: Reset | undefined): CallState =>
-  reset === undefined || reset.size === 0 ? state : { ...state, made: Log.afterReset(state.made, reset) }
+  reset === undefined ? state : { ...state, made: Log.afterReset(state.made, reset) }
 
 /** The state without the attempt that was not sent. Of its delay, `waited` milliseconds have passed. */
 const unsent = (state: CallState, waited: number): CallState => ({
   ...state,
   made: Log.waited(state.made, waited),
-  doing: { _tag: "Choose" }
+  doing: choosing
 })
 
 const onRefusal = (
@@ -152,10 +153,10 @@ const onRemedy = (
   draw: number
 ): Step => {
   const next = mended(state, target, remedy)
-  const again = next.works && !isOver(snapshot) && isAffordable(next.state, snapshot, undefined)
+  const again = next.works && !isOver(snapshot) && mayRepeat(next.state, snapshot)
   return again
     ? send(policy, next.state, target, 0, undefined, snapshot)
-    : onFailure(policy, { ...next.state, doing: { _tag: "Choose" } }, event, target, snapshot, draw)
+    : onFailure(policy, { ...next.state, doing: choosing }, event, target, snapshot, draw)
 }
 
 const mended = (
@@ -195,16 +196,12 @@ const choose = (
 ): Step => {
   const last = state.made.failure
   if (isOver(snapshot)) return giveUp(state, last ?? tooLate, undefined)
-  const notOut = Openings.ready(policy, state, snapshot)
-  // A call that has left no target yet may go to any of them. This takes no retry budget.
-  const first = state.made.left === undefined ? Openings.preferred(notOut, state, snapshot) : undefined
-  if (first !== undefined) return sendAfterWait(policy, state, first.ref, snapshot)
   const hasNoTime = isLate(policy, state, snapshot)
   if (state.doing._tag === "Queue" && hasNoTime) return giveUp(state, last ?? tooLate, undefined)
   // An attempt that was not sent frees no time for a repeat on a target that the call has tried.
   const late = isUnsent && hasNoTime
   const ready = Openings.among(
-    notOut,
+    Openings.ready(policy, state, snapshot),
     (target) =>
       Openings.mayGoTo(policy, state, target, snapshot) && (!late || !Log.hasTried(state, target.ref))
   )

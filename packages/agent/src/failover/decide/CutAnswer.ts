@@ -13,9 +13,10 @@ import * as Nudge from "../../recovery/Nudge.ts"
 import { climb } from "../../recovery/Truncation.ts"
 import type { CutAnswer } from "./AnswerSoFar.ts"
 import * as Answer from "./AnswerSoFar.ts"
-import { isAffordable, isOver, mustEnd } from "./CallLimits.ts"
+import { isOver, mustEnd } from "./CallLimits.ts"
 import type { Cut, Failed, Snapshot } from "./CallModel.ts"
 import type { CallState, Changes, Flight, Step } from "./State.ts"
+import { choosing } from "./State.ts"
 import * as Log from "./CallLog.ts"
 import type { Cooldown } from "./Cooldown.ts"
 import { midStreamOf } from "./MidStream.ts"
@@ -42,9 +43,9 @@ export const onCut = (
   const state: Cutting = {
     call,
     made: { ...Log.ended(made, target, delay, event), inARow: undefined },
-    answer: Answer.cut(Answer.begun(answer, event), event),
+    answer: Answer.cut(answer, event),
     mended: { ...mended, rungs: { ...rungs, gains } },
-    doing: { _tag: "Choose" }
+    doing: choosing
   }
   return goOn(policy, state, event, target, snapshot)
 }
@@ -67,10 +68,7 @@ const goOn = (policy: Policy, state: Cutting, event: Cut, here: TargetRef, snaps
     ceiling: ceilingOf(policy, state, event, here, snapshot),
     // A limit that the provider lowered cannot be raised again.
     mayRaise: !mended.lowered.has(here.model),
-    mayRepeat:
-      rungs.continuations === 0 &&
-      !answer.seen &&
-      isAffordable({ ...state, answer: { ...answer, continued: false } }, snapshot, undefined),
+    mayRepeat: rungs.continuations === 0 && !answer.seen && snapshot.mayRetry,
     mayContinue:
       !call.structured &&
       (!answer.seen || midStreamOf(policy, undefined, state) !== "fail") &&
@@ -123,7 +121,7 @@ export const withoutRaise = (
 ): Step | undefined => {
   const { answer, call, made, mended } = state
   // A repeat that has streamed text has made the cut answer void.
-  if (answer._tag !== "Cut" || answer.raise === undefined) return undefined
+  if (answer.raise === undefined) return undefined
   if (commit === "tool" || !OutputLimit.mayRefuse(failure)) return undefined
   const { from, cut } = answer.raise
   const named = OutputLimit.lowered(policy.outputRoom, failure)
@@ -160,7 +158,7 @@ const ceilingOf = (
 
 /** Ends the call without a complete answer. Delivers the text of a cut answer if there is one. */
 export const giveUp = (state: CallState, failure: CallFailure, cooldown: Cooldown | undefined): Step => [
-  Answer.hasText(state.answer) && !state.call.structured
+  state.answer.hasText && !state.call.structured
     ? { _tag: "Deliver", cooldown }
     : { _tag: "GiveUp", failure, cooldown },
   done(state)

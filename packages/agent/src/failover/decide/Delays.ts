@@ -46,8 +46,8 @@ const usedAt = (
     return { used: streak?.failures ?? 0, released: 0, delay: streak?.delay }
   }
   const own = triesAt(state, here)
-  const used = row.pool === "own" ? own?.classes.get(policy.classOf(failure)) : own?.count
-  return { used: used ?? 0, released: own?.released ?? 0, delay: own?.delay }
+  const used = row.pool === "own" ? (own.classes.get(policy.classOf(failure)) ?? 0) : own.count
+  return { used, released: own.released, delay: own.delay }
 }
 
 /** A named wait of zero is not a wait. The repeat then counts like one of our own. */
@@ -69,7 +69,7 @@ export const backAt = (
 ): number | undefined => {
   if (failure.retryAfter === undefined) return undefined
   const { attempts: all, sweeps } = state.made
-  const previous = triesAt(state, here)?.delay
+  const previous = triesAt(state, here).delay
   if (!isNamed(failure)) {
     // A wait of 0 is none. Once a call has failed more than once, it is a refusal that names no useful wait: its backoff
     // holds at this target, also when the call asks another one in between.
@@ -124,7 +124,7 @@ export const beforeReturn = (
   const own = triesAt(state, target)
   if (
     !policy.sharedBackoff ||
-    own?.failure === undefined ||
+    own.failure === undefined ||
     own.backAt !== undefined ||
     row.then !== "retry" ||
     !row.worthWaiting
@@ -143,7 +143,7 @@ const middle = 1 / 2
  */
 export const beforeRelease = (policy: Policy, state: CallState): number => {
   const { left, failure } = state.made
-  const released = left === undefined ? 0 : (triesAt(state, left)?.released ?? 0)
+  const released = left === undefined ? 0 : triesAt(state, left).released
   // Stryker disable next-line ConditionalExpression: the first is for the types; a released repeat has failed.
   return failure === undefined || released === 0
     ? 0

@@ -4,7 +4,7 @@
  */
 import { leavable } from "../../failure/reasons/Leavable.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
-import { isAffordable } from "./CallLimits.ts"
+import { mayRepeat } from "./CallLimits.ts"
 import type { Event, Failed, Snapshot } from "./CallModel.ts"
 import type { CallState, Remedy, Step } from "./State.ts"
 import { outputLimitAt } from "./State.ts"
@@ -45,7 +45,7 @@ export const mend = (
   snapshot: Snapshot
 ): Step | undefined => {
   const { failure } = failed
-  if (!isAffordable(state, snapshot, undefined)) return undefined
+  if (!mayRepeat(state, snapshot)) return undefined
   const mending = (next: CallState): CallState => ({ ...next, doing: { _tag: "Mend", target: here, failed } })
   const isKey = failure.reason._tag === "Auth" && Openings.viewOf(snapshot, here.id)?.renewable === true
   const renewing = isKey ? tried(state, "key", here) : undefined
@@ -72,6 +72,7 @@ const lowered = (
 ): Step | undefined => {
   const { mended } = state
   const limit = OutputLimit.lowered(policy.outputRoom, failure) ?? Infinity
+  // Stryker disable next-line ConditionalExpression: `true` is for the types; other reasons have no `output`.
   const counted = failure.reason._tag === "ContextOverflow" ? failure.reason.output : undefined
   if (limit >= (counted ?? outputLimitAt(state, here) ?? Infinity) || mended.lowered.has(here.model))
     return undefined

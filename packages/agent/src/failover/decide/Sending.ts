@@ -5,7 +5,7 @@ import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { badCalls, badObjects } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import * as Nudge from "../../recovery/Nudge.ts"
-import { isAnew, isContinuing, isSeen } from "./AnswerSoFar.ts"
+import { isContinuing, isSeen } from "./AnswerSoFar.ts"
 import { isFree } from "./CallLimits.ts"
 import type { Action, Sent, Snapshot } from "./CallModel.ts"
 import type { CallState, Step } from "./State.ts"
@@ -51,13 +51,12 @@ export const send = (
   const { answer, made } = state
   const { left: from, failure } = made
   const row = failure === undefined ? undefined : rowOf(policy, failure)
-  const rewind = isAnew(answer) && isSeen(answer) && state.call.rewindable
   const next = sent(state, target, delay, lastResort)
   const at = snapshot.now + delay
   const { cooldowns } = snapshot
   const probe = Cool.outOf(cooldowns, target, at) !== undefined || Cool.isLookedAt(cooldowns, target)
   const common: Sent = { target, delay, cooldown, probe, lastResort, isFree: isFree(state, target, at) }
-  if (from === undefined) return [{ _tag: "Attempt", ...common, rewind, nudge: undefined }, next]
+  if (from === undefined) return [{ _tag: "Attempt", ...common, rewind: false, nudge: undefined }, next]
   const attempt = made.attempts + 1
   if (isContinuing(answer)) {
     // An answer that the limit cut has no failure.
@@ -70,6 +69,8 @@ export const send = (
       next
     ]
   }
+  // Text that is not continued is begun again.
+  const rewind = isSeen(answer) && state.call.rewindable
   const asks = row?.nudge ?? (failure === undefined ? undefined : betterSample(policy, failure))
   const nudge = asks === undefined ? undefined : Nudge.textOf(asks, failure, attempt)
   return from.id === target.id || failure === undefined

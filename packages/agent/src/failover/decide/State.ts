@@ -23,21 +23,6 @@ export interface Flight {
   readonly lastResort: boolean
 }
 
-/** A wait of the call, until an absolute time in monotonic milliseconds. */
-export type Pause =
-  /** All targets are out. */
-  | { readonly _tag: "Wait"; readonly until: number }
-  /**
-   * The retry budget is empty. The call does not go on before `restsUntil`. After `hopesUntil` it waits only while a
-   * target answers.
-   */
-  | {
-      readonly _tag: "Queue"
-      readonly until: number
-      readonly restsUntil: number
-      readonly hopesUntil: number
-    }
-
 /** What the call does now. */
 export type Doing =
   /** Nothing: an attempt has ended, or the call begins. */
@@ -45,7 +30,13 @@ export type Doing =
   | Flight
   /** A remedy is tried at `target` before the next attempt there, for example a compaction. `failed` is its reason. */
   | { readonly _tag: "Mend"; readonly target: TargetRef; readonly failed: Failed }
-  | Pause
+  /** All targets are out: it waits for one of them. */
+  | { readonly _tag: "Wait" }
+  /**
+   * The retry budget is empty. The call does not go on before `restsUntil`. After `hopesUntil` it waits only while a
+   * target answers. Both in monotonic milliseconds.
+   */
+  | { readonly _tag: "Queue"; readonly restsUntil: number; readonly hopesUntil: number }
   | { readonly _tag: "Done" }
 
 /** A remedy that a call has tried at a target: a refreshed key, parts left out, a probe of its cooldown. */
@@ -84,6 +75,8 @@ export interface CallState {
 /** The reaction of the machine to an event. */
 export type Step = readonly [Action, CallState]
 
+export const choosing: Doing = { _tag: "Choose" }
+
 export const initial: CallState = {
   call: {
     structured: false,
@@ -102,7 +95,7 @@ export const initial: CallState = {
     lowered: new Map(),
     rungs: ground
   },
-  doing: { _tag: "Choose" }
+  doing: choosing
 }
 
 // -----------------------------------------------------------------------------

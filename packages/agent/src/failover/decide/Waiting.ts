@@ -82,7 +82,7 @@ const untilBack = (
     {
       ...state,
       made: { ...Log.waited(made, sleep), waits: made.waits + (refused ? 0 : 1) },
-      doing: { _tag: "Wait", until: now + sleep }
+      doing: { _tag: "Wait" }
     }
   ]
 }
@@ -103,7 +103,6 @@ export const forBudget = (
   const left = timeLeft(policy, state, snapshot)
   if (
     snapshot.mayRetry ||
-    // Stryker disable next-line ConditionalExpression: for the types; a call that was not answered has failed somewhere.
     failure === undefined ||
     // Stryker disable next-line ConditionalExpression: for the types; a call that has failed has left a target.
     target === undefined ||
@@ -123,7 +122,6 @@ export const forBudget = (
       made: Log.waited(state.made, left),
       doing: {
         _tag: "Queue",
-        until,
         restsUntil: now + Delays.beforeRelease(policy, state),
         hopesUntil: now + Duration.toMillis(policy.pacing.hopesFor) - spent
       }
