@@ -126,7 +126,7 @@ export const before = (detector: LoopDetector, given: LoopState.State, call: Cal
     const isPoll = !isRisky && (seen.waits || seen.changes >= minChanges)
     const usual = isPoll ? options.waits : isRisky ? options.acts : options.reads
     const counts = ladder === undefined ? usual : Ladders.ladderOf(tool, usual, ladder)
-    const weight = isPoll && !isOverdue(seen) ? "waiting" : "strict"
+    const weight = isPoll && !isOverdue(seen) ? "soft" : "strict"
     found.push({ pattern: isPoll ? "poll" : "identical", count: seen.same, counts, weight })
     if (ladder === undefined && !seen.waits) {
       found.push({ pattern: "identical", count: seen.failures, counts: options.failures, weight: "strict" })
@@ -153,17 +153,17 @@ export const before = (detector: LoopDetector, given: LoopState.State, call: Cal
   return LoopVerdict.make(step, finding, options.wording)
 }
 
-/** A finding before it is judged. `waiting`: time passes. `ignored`: the model was told of it, and went on. */
+/** A finding before it is judged. `ignored`: the model was told of it, and went on. */
 interface Found extends Omit<Finding, "tool"> {
   readonly counts: Ladder
-  readonly weight: "strict" | "waiting" | "ignored" | "soft"
+  readonly weight: "strict" | "ignored" | "soft"
 }
 
 /** Factors of the count from which evidence blocks. The modes are defined only here. */
 const factors: Readonly<Record<Mode, Readonly<Record<Found["weight"], number>>>> = {
-  strict: { strict: 1, waiting: 5, ignored: 1.5, soft: Infinity },
-  soft: { strict: 1, waiting: 5, ignored: 1.5, soft: 2 },
-  tell: { strict: Infinity, waiting: Infinity, ignored: Infinity, soft: Infinity }
+  strict: { strict: 1, ignored: 1.5, soft: Infinity },
+  soft: { strict: 1, ignored: 1.5, soft: 2 },
+  tell: { strict: Infinity, ignored: Infinity, soft: Infinity }
 }
 
 /** Evidence that does not block nudges again at multiples of `block`. */
@@ -171,20 +171,18 @@ const nudges = ({ count, counts: { nudge, block } }: Found): boolean =>
   count >= nudge && (count < block || count % block < 1)
 
 /** True for a failure that many turns without any news have met. A short text is no evidence. */
-const isIgnored = (
-  { stale }: LoopState.State,
-  { words, failed }: LoopState.Known,
-  { block }: Ladder
-): boolean => failed && stale >= block * factors.strict.ignored && words.length >= minWords
+const isIgnored = ({ stale }: LoopState.State, row: LoopState.Known, { block }: Ladder): boolean =>
+  row.failed && stale >= block * factors.strict.ignored && row.words.length >= minWords
 
 const minWords = 3
 
-/** True when a wait has taken too long, or its time is not known. */
+/** True when a wait has taken too long, its polls follow each other too fast, or their time is not known. */
 const isOverdue = ({ same, waited, usual }: LoopState.Seen): boolean =>
-  waited < same * 1_000 || waited >= Math.max(patience, 2 * usual)
+  waited < Math.max(1, same - 1) * cadence || waited >= Math.max(patience, 2 * usual)
 
-/** Milliseconds of a wait in which nothing changes. A run of CI takes minutes. */
+/** Milliseconds: of a wait in which nothing changes (a run of CI takes minutes), and between two of its polls. */
 const patience = 600_000
+const cadence = 15_000
 
 const cycles = (counts: Ladder, state: LoopState.State, id: number): ReadonlyArray<Found> => {
   const exact = LoopState.cycle(state, id, counts.nudge)

@@ -2,7 +2,8 @@
 import { Predicate } from "effect"
 
 /** Matches the first words of an error text. */
-const opening = /^[\s"'[(<]*(?:\w*(?:error|exception)\b|fatal:|traceback\b|failed\b)/i
+const opening =
+  /^[\s"'[(<]*(?:\w*(?:error|exception)\b|fatal:|traceback\b|failed\b|(?:exit|return)[ _]?(?:code|status)\W{1,3}[1-9])/i
 
 /** True for a text that begins with an error, and for an object with an error field. */
 export const is = (result: unknown): boolean => {

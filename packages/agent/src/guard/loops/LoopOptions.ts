@@ -52,8 +52,8 @@ export interface LoopOptions {
   readonly reads: Ladder
   /**
    * Same call with the same outcome, when time passes in between or the outcome has changed twice before. A wait
-   * whose polls are at least a second apart has 10 minutes, or twice the time after which the outcome changed before,
-   * and at most 5 times `block`.
+   * whose polls are at least 15 seconds apart also has 10 minutes, or twice the time after which the outcome changed
+   * before; until then it is soft evidence.
    */
   readonly waits: Ladder
   /** Laps of a cycle of 2 to 10 calls. A cycle of 2 or 3 calls blocks after 3 laps at the earliest. */
