@@ -21,7 +21,7 @@ export const is = (result: unknown): boolean => {
 
 /** Words of failures that may pass by themselves, without a change of the call. */
 const passing =
-  /time[ds]?[ -]?out|timeout|deadline|temporar|try again|throttl|too many req|rate.?limit|overload|unavailable|\block(?:ed)?\b|\bbusy\b|\breset\b|not ready|in progress|refused|unreachable|ECONN|EAI_|(?:status|code|http|error)\W{1,4}(?:429|5\d\d)\b/i
+  /timed? ?out|timeout(?!["']?\s*[=(])|deadline exceeded|temporar|(?:try again|retry) (?:later|in|after|shortly)|throttl|too many req|rate.?limit|overloaded|unavailable|\block(?:ed)?\b|\bbusy\b|(?:connection|peer)[\w ]* (?:reset|refused)|reset by|not ready|in progress|unreachable|ECONN|ETIMEDOUT|EAI_|(?:status|code|http|error)\W{1,4}(?:429|5\d\d)\b/i
 
 /** True when the texts or the status of a failure say that it may pass: a time limit, a lock, HTTP 429 or 5xx. */
 export const isPassing = (result: unknown, depth = 0): boolean => {

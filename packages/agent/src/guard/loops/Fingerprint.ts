@@ -74,7 +74,7 @@ export const ofResult = (
     shape: Hash.short(Hash.mixed(scan.shape)),
     words: scan.words,
     rich: scan.words.length + scan.parts >= maxWords,
-    at: scan.at
+    at: Volatile.millis(scan.moment) || 0
   }
 }
 
@@ -99,7 +99,8 @@ class Scan {
   shape = 0
   noise = Hash.seed
   keys = 0
-  at = 0
+  /** The last point in time, as its text. */
+  moment = ""
   /** Number of tokens with a digit, and of lists and objects. */
   parts = 0
   /** True when numbers of created things do not count. */
@@ -167,7 +168,7 @@ class Scan {
   }
 
   #volatile(hash: number, token: string): number {
-    this.at = Math.max(this.at, Volatile.millis(token) || 0)
+    if (token > this.moment && Volatile.isMoment(token)) this.moment = token
     this.noise = Hash.step(this.noise, hash)
     return Hash.seed
   }

@@ -50,9 +50,8 @@ export const isVolatile = (text: string, start: number, end: number): boolean =>
   )
 }
 
-/** Milliseconds of a point in time; `NaN` for other tokens. A time without a date is on the first day. */
+/** Milliseconds of a point in time, or `NaN`. A time without a date is on the first day. */
 export const millis = (token: string): number => {
-  if (!isMoment(token)) return Number.NaN
   if (/^\d{9}/.test(token)) return Number(token) * (/^\d{10}(?!\d)/.test(token) ? 1_000 : 1)
   return Date.parse(/^\d{4}-/.test(token) ? token.replace("_", "T") : `1970-01-01T${token}Z`)
 }
