@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
+import { TestClock } from "effect/testing"
 import { Agent, SafetyGuard } from "@outlast/agent"
 import type { FaultPlan } from "@outlast/testing"
 import {
@@ -362,6 +363,27 @@ describe("loops", () => {
       assert.strictEqual(stop.reason, "tool_loop")
       assert.include(stop.message, "look_up was called with the same arguments 7 times")
     })
+  )
+
+  it.effect(
+    "wait by the clock: polls of a minute each are blocked after ten minutes, not after eight polls",
+    () =>
+      Effect.gen(function* () {
+        const states = ["queued", "starting"]
+        let ran = 0
+        const { layer } = tools({
+          look_up: () => Effect.map(Effect.sleep("1 minute"), () => states[ran++] ?? "running")
+        })
+        const fiber = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+          SafetyGuard.run(),
+          stopOf,
+          Effect.provide([layer, over(yield* model({ answers: () => looking("the job") }))]),
+          Effect.forkChild
+        )
+        yield* TestClock.adjust("30 minutes")
+        assert.strictEqual((yield* Fiber.join(fiber)).reason, "no_progress")
+        assert.strictEqual(ran, 2 + 11)
+      })
   )
 
   it.effect("stop a repetitive answer while it is streamed", () =>
