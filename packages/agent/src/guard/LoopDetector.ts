@@ -70,6 +70,8 @@ export interface Observation extends Call {
 
 export interface LoopDetector {
   readonly options: LoopOptions
+  /** Looks a tool up by its name. */
+  readonly toolOf: (name: string) => Named
   /** Cached `LoopState.settled`. `before` and `observe` of one call need the same state, so the last result is kept. */
   readonly settled: (state: LoopState.State) => LoopState.State
 }
@@ -90,20 +92,26 @@ export const wording: LoopVerdict.Wording = LoopVerdict.wording
 /** Creates a detector. Throws an `InvalidOption` for an unknown or invalid option. */
 export const make = (input: Input | Mode = {}): LoopDetector => {
   const options = Ladders.make(input)
+  const named = new Map<string, Named>()
+  const toolOf = (name: string): Named => {
+    const known = named.get(name)
+    if (known !== undefined) return known
+    // A name comes from the model: it may be that of a method of objects, and their number is unlimited.
+    const own = Object.hasOwn(options.tools, name) ? options.tools[name] : undefined
+    const tool = { id: Hash.ofText(name), nature: Nature.ofName(name), own }
+    if (named.size < maxNamed) named.set(name, tool)
+    return tool
+  }
   let last = [LoopState.initial, LoopState.initial] as const
   const settled = (state: LoopState.State): LoopState.State => {
     if (last[0] !== state) last = [state, LoopState.settled(state)]
     return last[1]
   }
-  return { options, settled }
+  return { options, toolOf, settled }
 }
 
-const toolOf = ({ options: { tools } }: LoopDetector, name: string): Named => ({
-  id: Hash.ofText(name),
-  nature: Nature.ofName(name),
-  // A name comes from the model, so it may be that of a method of objects.
-  own: Object.hasOwn(tools, name) ? tools[name] : undefined
-})
+/** Number of names that are cached. */
+const maxNamed = 256
 
 /** Initial state of a run. */
 export const initial: LoopState.State = LoopState.initial
@@ -112,7 +120,7 @@ export const initial: LoopState.State = LoopState.initial
 export const before = (detector: LoopDetector, given: LoopState.State, call: Call): Verdict => {
   const { options } = detector
   const { tool } = call
-  const named = toolOf(detector, tool)
+  const named = detector.toolOf(tool)
   const nature = natureOf(named, call)
   if (nature === "pause") return LoopVerdict.ok
   // Other calls of the same turn are not counted yet.
@@ -211,7 +219,7 @@ export const observe = (
 /** Returns what {@link record} needs of a result, as JSON: a few hashes, or the milliseconds of a tool that lets time pass. */
 export const evidence = (detector: LoopDetector, observation: Observation): Evidence => {
   const { tool, result, failed } = observation
-  const named = toolOf(detector, tool)
+  const named = detector.toolOf(tool)
   const nature = natureOf(named, observation)
   const asked = Fingerprint.ofArguments(observation.arguments, nature === "pause")
   if (nature === "pause") return asked.pause
@@ -250,7 +258,7 @@ export const refused = (detector: LoopDetector, given: LoopState.State, call: Ca
   return LoopState.refused(
     state,
     call.turn,
-    toolOf(detector, call.tool).id,
+    detector.toolOf(call.tool).id,
     (row) => findings.block * factors[mode][isIgnored(state, row, findings) ? "ignored" : "soft"]
   )
 }

@@ -7,10 +7,6 @@
 import { Schema } from "effect"
 import * as Fingerprint from "./Fingerprint.ts"
 
-// -----------------------------------------------------------------------------
-// Model
-// -----------------------------------------------------------------------------
-
 /** A completed call as hashes; see `Fingerprint`. */
 export const Done = Schema.Struct({
   /** Hash of the tool and its arguments. */
@@ -115,10 +111,6 @@ export const initial: State = {
   refusedIn: -1
 }
 
-// -----------------------------------------------------------------------------
-// After a call
-// -----------------------------------------------------------------------------
-
 /** Records a completed call. Equal calls of one turn are merged. */
 export const add = (state: State, turn: number, done: Done): State => {
   const twin = turn === state.turn ? state.running.find(({ id }) => id === done.id) : undefined
@@ -164,7 +156,10 @@ export const settled = (state: State): State => {
   const news = state.news + (isNews ? 1 : 0)
   const deeds = state.deeds + (isDeed ? 1 : 0)
   const turns = state.turns + 1
-  const seen = state.seen.filter((row) => !before.includes(row)).slice(running.length - maxSeen)
+  const others = before.some((row) => row !== undefined)
+    ? state.seen.filter((row) => !before.includes(row))
+    : state.seen
+  const seen = others.slice(running.length - maxSeen)
   const past = state.past.slice(running.length - maxPast)
   for (const [i, { id, outcome, noise, shape, failed, pause, mayPass, at }] of running.entries()) {
     const old = before[i]
@@ -228,11 +223,12 @@ const placeOf = (known: ReadonlyArray<Known>, { outcome, keys, words, failed }: 
 const knowing = (
   known: ReadonlyArray<Known>,
   place: number,
-  { tool, words, failed, ...done }: Done,
+  done: Done,
   isSeen: boolean,
   isWeak: boolean
 ): ReadonlyArray<Known> => {
   const before = known[place]
+  const { tool, words, failed } = done
   const outcome = done.outcome + done.keys
   // A short answer to another question is weak evidence.
   const isSame = before?.outcome === outcome && done.pause === 0 && (isSeen || done.rich)
@@ -244,10 +240,6 @@ const knowing = (
       : known.filter((row) => row !== before)
   return [...others.slice(1 - maxKnown), { tool, outcome, words, failed, times }]
 }
-
-// -----------------------------------------------------------------------------
-// Before a call
-// -----------------------------------------------------------------------------
 
 /** Returns the row of a call with its counts halved by later news. `state` must be settled. */
 export const expected = (state: State, id: number): Seen | undefined => {
