@@ -22,6 +22,8 @@ const says: Readonly<Record<string, RegExp>> = {
   "chromium.ts":
     /^the browser answers: true, closed\ncommand 1: CdpError, closed\ncommand 2: CdpError, closed\ncommand 3: CdpError, open\n(\[[^\n]*\] WARN [^\n]*\n)?command 4: CircuitRefused, open\n(\[[^\n]*\] WARN [^\n]*\n)?a new browser: closed\n$/,
   "guard-only.ts": /^Forced stop: reached maximum of 5 tool invocations\.[^\n]*\n$/,
+  "nudge.ts":
+    /^(follows, \w+: without nudges 20\.0 calls, 0 of 1 ended; with nudges [3-9]\.0 calls, 1 of 1 ended\n){4}(does not, \w+: without nudges 20\.0 calls, 0 of 1 ended; with nudges 20\.0 calls, 0 of 1 ended\n){4}$/,
   "compaction-only.ts":
     /^limit: 12480 tokens, the window of 16,000, less 3,200 for the answer and 320 in reserve\n\d+ tokens become \d+, by strip\nmessages: 81 before, 81 after\nthe task is still there: true\n$/,
   "ai-sdk-two-lines.ts":

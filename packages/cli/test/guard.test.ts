@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { Result } from "effect"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
-import * as Judge from "#cli/guard/Judge"
+import { baselines } from "#cli/guard/Baselines"
 import * as Trace from "#cli/guard/Trace"
 import * as TraceScore from "#cli/guard/TraceScore"
 import { linesOf, piped } from "./process.ts"
@@ -147,6 +147,29 @@ describe("outlast guard --score", { timeout: 60_000 }, () => {
     assert.match(run.stdout, /e\.jsonl: stop, got stop at call 5 \(tool_loop\)/)
     const json: unknown = JSON.parse((await outlast(["guard", "--score", folder, "--json"])).stdout)
     assert.deepNestedInclude(json, { premature: 1, told: 2, late: 1, "misses[0].file": "c.jsonl" })
+    // a: 4 of 9 calls are saved. d: 4 honest calls are lost; e: 1 call before `stopFrom`.
+    assert.deepNestedInclude(json, { saved: 4, savable: 14, lost: 5 })
+  })
+
+  it("prints what the modes and other agents' rules cost", async () => {
+    await file("a.jsonl", loop)
+    await file("b.jsonl", honest)
+    await file("labels.json", [
+      [
+        { file: "a.jsonl", label: "stop", stopFrom: 4 },
+        { file: "b.jsonl", label: "ok" }
+      ]
+    ])
+    const run = await outlast(["guard", "--score", folder])
+    assert.match(run.stdout, /strict +1\.000 +1\.000 +0 +0 +4\n/)
+    // The fifth equal call in a row does not run, whatever its results.
+    assert.match(run.stdout, /gemini-cli +0\.500 +1\.000 +1 +5 +5\n/)
+    const json: unknown = JSON.parse((await outlast(["guard", "--score", folder, "--json"])).stdout)
+    assert.deepNestedInclude(json, {
+      "costs[1].rules": "soft",
+      "costs[3].rules": "OpenHands",
+      "costs[3].saved": 5
+    })
   })
 
   it("requires labels", async () => {
@@ -170,6 +193,71 @@ describe("outlast guard --score", { timeout: 60_000 }, () => {
   })
 })
 
+describe("the stuck rules of other agents", () => {
+  const call = (n: number, result: unknown = "ok", failed = false) => ({
+    turn: 0,
+    tool: "t",
+    arguments: { n },
+    result,
+    failed
+  })
+  const at = (name: string, calls: ReadonlyArray<ReturnType<typeof call>>) =>
+    baselines.find((baseline) => baseline.name === name)?.stopAt(calls)
+  const many = (count: number, of: (i: number) => ReturnType<typeof call>) =>
+    Array.from({ length: count }, (_, i) => of(i))
+
+  it("stop after the published numbers of calls", () => {
+    assert.strictEqual(
+      at(
+        "OpenHands",
+        many(9, () => call(1))
+      ),
+      4
+    )
+    assert.strictEqual(
+      at(
+        "OpenHands",
+        many(9, () => call(1, "Error: no"))
+      ),
+      3
+    )
+    assert.strictEqual(
+      at(
+        "OpenHands",
+        many(9, (i) => call(i % 2))
+      ),
+      6
+    )
+    assert.isUndefined(
+      at(
+        "OpenHands",
+        many(9, (i) => call(1, i))
+      )
+    )
+    assert.isUndefined(
+      at(
+        "OpenHands",
+        many(9, (i) => call(i % 3))
+      )
+    )
+    assert.strictEqual(
+      at(
+        "gemini-cli",
+        many(9, (i) => call(1, i))
+      ),
+      4
+    )
+    assert.strictEqual(
+      at(
+        "opencode",
+        many(9, (i) => call(1, i))
+      ),
+      2
+    )
+    for (const { stopAt } of baselines) assert.isUndefined(stopAt(many(9, call)))
+  })
+})
+
 describe("the labelled traces", () => {
   const scoreOf = async (rename?: string): Promise<TraceScore.Score> => {
     const labels = Result.getOrThrow(TraceScore.labels(await readFile(join(traces, "labels.json"), "utf8")))
@@ -182,18 +270,18 @@ describe("the labelled traces", () => {
       const lines = (await readFile(join(traces, label.file), "utf8")).trim().split("\n")
       const calls = lines.map((line, index) => Result.getOrThrow(Trace.parse(line, index)))
       const renamed = calls.map((call) => ({ ...call, tool: rename ?? call.tool }))
-      return [label, renamed.reduce(Judge.next, Judge.start).judged] as const
+      return [label, renamed] as const
     })
-    return TraceScore.of(await Promise.all(pairs))
+    return TraceScore.ofTraces(await Promise.all(pairs))
   }
 
   it("are judged as docs/guard.md states, with tools of any name", async () => {
     const score = await scoreOf()
     assert.approximately(score.loops / score.traces, 0.5, 0.05)
     assert.isAtLeast(score.precision, 0.84)
-    assert.isAtLeast(score.recall, 0.42)
-    assert.isAtLeast(score.told / score.loops, 0.92)
-    assert.isAtMost(score.falselyStopped, 1)
+    assert.isAtLeast(score.recall, 0.49)
+    assert.isAtLeast(score.told / score.loops, 0.9)
+    assert.strictEqual(score.falselyStopped, 0)
     const renamed = await scoreOf("tool_x")
     assert.approximately(renamed.precision, score.precision, 0.03)
     assert.approximately(renamed.recall, score.recall, 0.03)

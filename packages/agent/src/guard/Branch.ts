@@ -115,9 +115,6 @@ export const placed = (branch: Branch, activity: Activity): Context.Context<neve
 
 /** Maximum number of nudges that wait for the next model call. */
 const maxNudges = 8
-/** Characters of an answer that are kept (`tail`), and new characters between two checks (`stride`). */
-const tail = 16_000
-const stride = 1_000
 
 const stopped: Admission = { _tag: "Stopped" }
 const none: ReadonlyArray<never> = []
@@ -139,8 +136,8 @@ export class Branch {
   #nudges: ReadonlyArray<string> = []
   /** State of the loop detector of each guard, by index of the guard. */
   readonly #loops: Array<LoopDetector.State | undefined> = []
-  #text = ""
-  #unlooked = 0
+  #text = LoopDetector.noText
+  #isTold = false
 
   /** Agent that runs the guarded program of each guard, by index of the guard. */
   readonly #owners: ReadonlyArray<Agent | undefined>
@@ -293,8 +290,6 @@ export class Branch {
 
   /** Registers a fiber with all guards. Returns a function that removes it. */
   enter(fiber: AnyFiber): () => void {
-    const [only] = this.guards
-    if (only !== undefined && this.guards.length === 1) return only.enter(fiber)
     const all = this.guards.map((guard) => guard.enter(fiber))
     return () => {
       for (const leave of all) leave()
@@ -304,13 +299,6 @@ export class Branch {
   /** Counts a step in all guards or in none. The outermost guard without room stops. */
   #admit(step: (bounds: Bounds, state: GuardState, guard: number) => Step): boolean {
     if (!this.isOpen) return false
-    const [only] = this.guards
-    if (only !== undefined && this.guards.length === 1) {
-      const [tripped, state] = only.consider((bounds, state) => step(bounds, state, 0))
-      if (tripped === undefined) only.commit(state)
-      else only.trip(tripped)
-      return tripped === undefined
-    }
     const next: Array<GuardState> = []
     for (const [i, guard] of this.guards.entries()) {
       const [tripped, state] = guard.consider((bounds, state) => step(bounds, state, i))
@@ -338,8 +326,8 @@ export class Branch {
     this.#begun().asked(prompt)
     if (!admitted) return false
     this.#turn++
-    this.#text = ""
-    this.#unlooked = 0
+    this.#text = LoopDetector.noText
+    this.#isTold = false
     return true
   }
 
@@ -359,18 +347,19 @@ export class Branch {
 
   /** Discards the answer so far. */
   unsaid(): void {
-    this.#text = ""
+    this.#text = LoopDetector.noText
     this.#own.unsaid()
   }
 
   #count(part: Response.AnyPart): boolean {
     switch (part.type) {
       case "text":
-        return this.#admit(State.admitEvent) && this.#read(part.text, true)
-      case "text-delta":
-        return this.#read(part.delta, false)
-      case "text-start":
       case "reasoning":
+        return this.#admit(State.admitEvent) && this.#read(part.text)
+      case "text-delta":
+      case "reasoning-delta":
+        return this.#read(part.delta)
+      case "text-start":
       case "reasoning-start":
       case "file":
       case "source":
@@ -390,12 +379,9 @@ export class Branch {
     }
   }
 
-  /** Checks whether an answer repeats itself. */
-  #read(text: string, whole: boolean): boolean {
-    this.#text = (this.#text + text).slice(-tail)
-    this.#unlooked += text.length
-    if (!whole && this.#unlooked < stride) return true
-    this.#unlooked = 0
+  /** Checks whether an answer, or its thinking, repeats itself. The model is told once about each answer. */
+  #read(text: string): boolean {
+    this.#text = LoopDetector.read(this.#text, text)
     for (const guard of this.guards) {
       const { loops } = guard.settings
       if (loops === undefined) continue
@@ -404,7 +390,9 @@ export class Branch {
         guard.trip({ reason: verdict.kind, detail: verdict.message })
         return false
       }
-      if (verdict._tag !== "Ok") this.#nudge(verdict.message)
+      if (verdict._tag === "Ok" || this.#isTold) continue
+      this.#isTold = true
+      this.#nudge(verdict.message)
     }
     return true
   }
@@ -477,7 +465,8 @@ export class Branch {
         LoopDetector.observe(loops, state, {
           ...this.#looped(call),
           result: encoded,
-          failed: isFailure
+          failed: isFailure,
+          at: guard.counts.totalElapsed
         })
       )
       if (observed !== undefined) this.#loops[i] = observed.value

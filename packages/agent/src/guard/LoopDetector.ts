@@ -2,10 +2,11 @@
  * Detects an agent that repeats itself: the same call with the same outcome, a cycle of such calls, the same failure.
  *
  * **Evidence.** Strict evidence blocks and stops: the same call with the same outcome (`identical`, `poll`), the same
- * failure of the same call (`identical`), whole laps of identical calls (`cycle`), an answer that repeats itself
- * (`text`). Soft evidence only nudges the model: the same failure (`same_failure`) or the same outcome
- * (`same_finding`) of different calls, and laps whose outcomes differ in numbers. The option `mode` changes this.
- * Times, durations and generated ids in results do not count as differences.
+ * failure of the same call (`identical`), whole laps of identical calls (`cycle`). Soft evidence only nudges the
+ * model: the same failure (`same_failure`) or the same outcome (`same_finding`) of different calls, and laps whose
+ * outcomes differ in numbers. The same failure also blocks when nudges were ignored and nothing new came. The option
+ * `mode` changes this, and `repetition` says whether an answer that repeats itself (`text`) is cut. Times, durations
+ * and generated ids in results do not count as differences.
  *
  * **Ladder.** `before` decides about a call: `Ok`, `Nudge` (run it and tell the model), `Block` (do not run it and
  * tell the model why) or `Stop` (it was blocked too often). `observe` records the result of a call, `refused` a call
@@ -14,8 +15,8 @@
  * **Composition.** Pure: a state goes in, a state comes out. A state is JSON of at most 8 KB; {@link State} is its
  * schema. `SafetyGuard` asks the detector before a tool runs; `outlast guard` replays traces with it.
  *
- * **What it does not do.** It knows neither time nor meaning. An agent that reads new pages about the wrong topic
- * makes progress here; only limits end such a run.
+ * **What it does not do.** It does not know what a text means. An agent that reads new pages about the wrong topic makes
+ * progress here, and so do agents that talk to each other in new words; only limits end such a run.
  *
  * **Example**
  *
@@ -44,8 +45,8 @@ export type { Finding, Kind, Pattern, Step, Verdict, Wording } from "./loops/Loo
 export type { Hints, ToolNature } from "./loops/ToolNature.ts"
 export { State } from "./loops/LoopState.ts"
 
-/** Schema of what a state keeps of one result. */
-export const Evidence = Schema.Union([LoopState.Done, Schema.Literal("pause")])
+/** Schema of what a state keeps of one result: hashes, or the milliseconds of a pause. */
+export const Evidence = Schema.Union([LoopState.Done, Schema.Number])
 export type Evidence = typeof Evidence.Type
 
 /** A call that a model asks for. */
@@ -63,6 +64,8 @@ export interface Observation extends Call {
   readonly result: unknown
   /** True when the tool failed. A result that begins with an error, or has an error field, counts as a failure, too. */
   readonly failed: boolean
+  /** Time of the result in milliseconds, from any start. Default: the last point in time in the result. */
+  readonly at?: number | undefined
 }
 
 export interface LoopDetector {
@@ -89,17 +92,13 @@ export const wording: LoopVerdict.Wording = LoopVerdict.wording
 /** Creates a detector. Throws an `InvalidOption` for an unknown or invalid option. */
 export const make = (input: Input | Mode = {}): LoopDetector => {
   const options = Ladders.make(input)
-  const own = new Map(Object.entries(options.tools))
   const named = new Map<string, Named>()
   const toolOf = (name: string): Named => {
     const known = named.get(name)
     if (known !== undefined) return known
-    const tool = {
-      id: Hash.ofText(name),
-      nature: Nature.ofName(name),
-      own: own.get(name)
-    }
-    // Names come from the model, so their number is unlimited.
+    // A name comes from the model: it may be that of a method of objects, and their number is unlimited.
+    const own = Object.hasOwn(options.tools, name) ? options.tools[name] : undefined
+    const tool = { id: Hash.ofText(name), nature: Nature.ofName(name), own }
     if (named.size < maxNamed) named.set(name, tool)
     return tool
   }
@@ -111,7 +110,7 @@ export const make = (input: Input | Mode = {}): LoopDetector => {
   return { options, toolOf, settled }
 }
 
-/** Number of names whose nature is cached. */
+/** Number of names that are cached. */
 const maxNamed = 256
 
 /** Initial state of a run. */
@@ -129,40 +128,78 @@ export const before = (detector: LoopDetector, given: LoopState.State, call: Cal
   const id = idOf(named, call)
   const ladder = named.own?.same
   const seen = LoopState.expected(state, id)
-  const worst = new Worst(options.mode)
+  const found: Array<Found> = []
   if (seen !== undefined) {
-    const isRisky = nature === "act" && call.hints?.idempotentHint !== true
+    const isRisky = nature === "act" && call.hints?.idempotentHint !== true && seen.failures === 0
     const isPoll = !isRisky && (seen.waits || seen.changes >= minChanges)
     const usual = isPoll ? options.waits : isRisky ? options.acts : options.reads
-    const own = ladder === undefined ? usual : Ladders.ladderOf(tool, usual, ladder)
-    worst.add({ pattern: isPoll ? "poll" : "identical", count: seen.same }, own)
-    if (ladder === undefined) worst.add({ pattern: "identical", count: seen.failures }, options.failures)
+    const counts = ladder === undefined ? usual : Ladders.ladderOf(tool, usual, ladder)
+    const weight = isPoll && !isOverdue(seen) ? "soft" : "strict"
+    found.push({ pattern: isPoll ? "poll" : "identical", count: seen.same, counts, weight })
+    if (ladder === undefined && !seen.waits) {
+      found.push({ pattern: "identical", count: seen.failures, counts: options.failures, weight: "strict" })
+    }
+    if (ladder === undefined) found.push(...cycles(options.cycle, state, id))
   }
   // A tool with its own ladder follows only that ladder.
-  if (ladder === undefined) {
-    if (seen !== undefined) addCycles(worst, options.cycle, state, id)
-    const known = LoopState.finding(state, named.id)
-    if (known?.failed === true) worst.add({ pattern: "same_failure", count: known.times }, options.failures)
-    else if (known !== undefined) worst.add({ pattern: "same_finding", count: known.times }, options.findings)
+  const known = ladder === undefined ? LoopState.finding(state, named.id) : undefined
+  if (known !== undefined) {
+    const pattern = known.failed ? "same_failure" : "same_finding"
+    const weight = isIgnored(state, known, options.findings) ? "ignored" : "soft"
+    found.push({ pattern, count: known.times, counts: options.findings, weight })
   }
-  if (worst.finding === undefined) return LoopVerdict.ok
+  const blocks = found.find(
+    ({ count, counts, weight }) => count >= counts.block * factors[options.mode][weight]
+  )
+  const worst = blocks ?? found.find(nudges)
+  if (worst === undefined) return LoopVerdict.ok
+  const { pattern, count, period } = worst
   // The model has not yet read the refusals of this turn.
   const isTold = state.refusals >= options.refusals && state.refusedIn !== call.turn
-  const step = !worst.isBlocked ? "Nudge" : isTold ? "Stop" : "Block"
-  return LoopVerdict.make(step, { tool, ...worst.finding }, options.wording)
+  const step = blocks === undefined ? "Nudge" : isTold ? "Stop" : "Block"
+  const finding = { pattern, tool, count, ...(period === undefined ? {} : { period }) }
+  return LoopVerdict.make(step, finding, options.wording)
 }
 
-const addCycles = (worst: Worst, ladder: Ladder, state: LoopState.State, id: number): void => {
-  const exact = LoopState.cycle(state, id, ladder.nudge)
-  if (exact !== undefined) {
-    const { period, laps } = exact
-    const block = Math.max(ladder.block, Math.min(shortLaps, shortCalls / period))
-    worst.add({ pattern: "cycle", count: laps, period }, { ...ladder, block })
-  }
-  const inShape = LoopState.cycle(state, id, ladder.block, true)
-  if (inShape !== undefined) {
-    worst.add({ pattern: "cycle", count: inShape.laps, period: inShape.period }, ladder, false)
-  }
+/** A finding before it is judged. `ignored`: the model was told of it, and went on. */
+interface Found extends Omit<Finding, "tool"> {
+  readonly counts: Ladder
+  readonly weight: "strict" | "ignored" | "soft"
+}
+
+/** Factors of the count from which evidence blocks. The modes are defined only here. */
+const factors: Readonly<Record<Mode, Readonly<Record<Found["weight"], number>>>> = {
+  strict: { strict: 1, ignored: 1.5, soft: Infinity },
+  soft: { strict: 1, ignored: 1.5, soft: 2 },
+  tell: { strict: Infinity, ignored: Infinity, soft: Infinity }
+}
+
+/** Evidence that does not block nudges again at multiples of `block`. */
+const nudges = ({ count, counts: { nudge, block } }: Found): boolean =>
+  count >= nudge && (count < block || count % block < 1)
+
+/** True for a failure that many turns without any news have met. A short text is no evidence. */
+const isIgnored = ({ stale }: LoopState.State, row: LoopState.Known, { block }: Ladder): boolean =>
+  row.failed && stale >= block * factors.strict.ignored && row.words.length >= minWords
+
+const minWords = 3
+
+/** True when a wait has taken too long, its polls follow each other too fast, or their time is not known. */
+const isOverdue = ({ same, waited, usual }: LoopState.Seen): boolean =>
+  waited < Math.max(1, same - 1) * cadence || waited >= Math.max(patience, 2 * usual)
+
+/** Milliseconds: of a wait in which nothing changes (a run of CI takes minutes), and between two of its polls. */
+const patience = 600_000
+const cadence = 15_000
+
+const cycles = (counts: Ladder, state: LoopState.State, id: number): ReadonlyArray<Found> => {
+  const exact = LoopState.cycle(state, id, counts.nudge)
+  const cycle = exact ?? LoopState.cycle(state, id, counts.block, true)
+  if (cycle === undefined) return []
+  const { period, laps, waits } = cycle
+  const block = Math.max(counts.block, Math.min(shortLaps, shortCalls / period))
+  const weight = exact === undefined || waits ? "soft" : "strict"
+  return [{ pattern: "cycle", count: laps, period, counts: { ...counts, block }, weight }]
 }
 
 /** Number of outcome changes from which a call is a poll. A single change may be an accident. */
@@ -172,37 +209,6 @@ const minChanges = 2
 const shortLaps = 3
 const shortCalls = 9
 
-/** Keeps the first finding, unless a later one blocks and the first does not. */
-class Worst {
-  readonly #mode: Mode
-  finding: Omit<Finding, "tool"> | undefined
-  isBlocked = false
-
-  constructor(mode: Mode) {
-    this.#mode = mode
-  }
-
-  /** Adds a finding. Evidence that must not block nudges again at multiples of `block`. */
-  add(
-    finding: Omit<Finding, "tool">,
-    { nudge, block }: Ladder,
-    isStrict = LoopVerdict.strict.has(finding.pattern)
-  ): void {
-    const { count } = finding
-    const isBlocked = count >= blockOf(this.#mode, isStrict, block)
-    const isTold = count >= nudge && (count < block || count % block < 1)
-    if (this.finding === undefined ? !isBlocked && !isTold : this.isBlocked || !isBlocked) return
-    this.finding = finding
-    this.isBlocked = isBlocked
-  }
-}
-
-/** The count from which evidence blocks. The modes are defined only here. */
-const blockOf = (mode: Mode, isStrict: boolean, block: number): number => {
-  if (mode === "tell") return Infinity
-  return isStrict ? block : mode === "soft" ? 2 * block : Infinity
-}
-
 /** Records the result of a call. */
 export const observe = (
   detector: LoopDetector,
@@ -210,25 +216,25 @@ export const observe = (
   observation: Observation
 ): LoopState.State => record(detector, state, observation.turn, evidence(detector, observation))
 
-/** Returns what {@link record} needs of a result: a few hashes, as JSON. `"pause"` for a tool that lets time pass. */
+/** Returns what {@link record} needs of a result, as JSON: a few hashes, or the milliseconds of a tool that lets time pass. */
 export const evidence = (detector: LoopDetector, observation: Observation): Evidence => {
   const { tool, result, failed } = observation
   const named = detector.toolOf(tool)
   const nature = natureOf(named, observation)
-  if (nature === "pause") return "pause"
-  const asked = Fingerprint.ofArguments(observation.arguments)
-  const { hash, noise, shape, words } = Fingerprint.ofResult(result, asked.words)
+  const asked = Fingerprint.ofArguments(observation.arguments, nature === "pause")
+  if (nature === "pause") return asked.pause
+  const reads = nature === "read"
+  const outcome = Fingerprint.ofResult(result, asked.words, reads)
+  const isFailed = failed || Failure.is(result)
   return {
     id: idOf(named, observation, asked.hash),
     tool: named.id,
-    frame: asked.frame,
-    outcome: hash,
-    noise,
-    shape,
-    words,
-    failed: failed || Failure.is(result),
-    reads: nature === "read",
-    waits: Nature.isPausing(asked.words)
+    ...outcome,
+    at: observation.at ?? outcome.at,
+    failed: isFailed,
+    reads,
+    pause: asked.pause,
+    mayPass: isFailed && Failure.isPassing(result)
   }
 }
 
@@ -240,24 +246,35 @@ export const record = (
   evidence: Evidence
 ): LoopState.State => {
   const current = turn === state.turn ? state : detector.settled(state)
-  return evidence === "pause" ? LoopState.pause(current, turn) : LoopState.add(current, turn, evidence)
+  return typeof evidence === "number"
+    ? LoopState.pause(current, turn, evidence)
+    : LoopState.add(current, turn, evidence)
 }
 
 /** Records a call that did not run. */
-export const refused = (detector: LoopDetector, state: LoopState.State, call: Call): LoopState.State => {
-  const { mode, failures, findings } = detector.options
-  return LoopState.refused(state, call.turn, detector.toolOf(call.tool).id, (row) =>
-    blockOf(mode, false, (row.failed ? failures : findings).block)
+export const refused = (detector: LoopDetector, given: LoopState.State, call: Call): LoopState.State => {
+  const { mode, findings } = detector.options
+  const state = call.turn === given.turn ? given : detector.settled(given)
+  return LoopState.refused(
+    state,
+    call.turn,
+    detector.toolOf(call.tool).id,
+    (row) => findings.block * factors[mode][isIgnored(state, row, findings) ? "ignored" : "soft"]
   )
 }
 
-/** Checks the text of an answer so far. */
-export const text = ({ options }: LoopDetector, answer: string): Verdict => {
+/** State of an answer, before its first character. {@link read} adds to it. */
+export const noText: TextLoop.TextLoop = TextLoop.initial
+
+/** Reads the next characters of an answer or of its thinking, as they stream. */
+export const read: (answer: TextLoop.TextLoop, delta: string) => TextLoop.TextLoop = TextLoop.read
+
+/** Checks an answer so far. */
+export const text = ({ options }: LoopDetector, { repeated: count }: TextLoop.TextLoop): Verdict => {
   const { nudge, block } = options.text
-  const found = TextLoop.at(answer, nudge)
-  if (found === undefined) return LoopVerdict.ok
-  const finding: Finding = { pattern: "text", tool: undefined, count: found.times }
-  const isOver = found.times >= blockOf(options.mode, true, block)
+  if (count < nudge) return LoopVerdict.ok
+  const finding: Finding = { pattern: "text", tool: undefined, count: Math.floor(count) }
+  const isOver = options.repetition === "cut" && count >= block * factors[options.mode].strict
   return LoopVerdict.make(isOver ? "Stop" : "Nudge", finding, options.wording)
 }
 

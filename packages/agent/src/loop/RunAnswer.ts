@@ -35,7 +35,7 @@ export const answered = (before: RunState, event: Of<"Answered">): Moved => {
     const [tripped, guard] = RunGuard.answered(rules, state.guard, event.messages, { tokens, costUsd })
     state = { ...state, guard }
     if (tripped !== undefined) return stopped(state, tripped, transitions)
-    const said = RunGuard.ofText(rules, textOf(event.messages))
+    const said = RunGuard.ofText(rules, textOf(event.messages, true))
     if (said?._tag === "Stop") {
       return stopped(state, { reason: said.kind, detail: said.message }, transitions)
     }

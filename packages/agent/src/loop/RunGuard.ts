@@ -138,7 +138,9 @@ const atLeast0 = (n: number): number => (n > 0 ? n : 0)
 
 /** What the detector says about the text of an answer. */
 export const ofText = ({ detector }: Rules, text: string): LoopDetector.Verdict | undefined =>
-  detector === undefined || text === "" ? undefined : LoopDetector.text(detector, text)
+  detector === undefined || text === ""
+    ? undefined
+    : LoopDetector.text(detector, LoopDetector.read(LoopDetector.noText, text))
 
 /** Judgement of a call, before hooks and approval. */
 export type Judged =
@@ -231,7 +233,9 @@ export const finished = (
   let next = guard
   for (const { evidence, spent } of results) {
     if (evidence !== undefined && rules?.detector !== undefined) {
-      next = { ...next, loops: LoopDetector.record(rules.detector, next.loops, turn, evidence) }
+      const isTimed = typeof evidence !== "number" && next.elapsed > 0
+      const timed = isTimed ? { ...evidence, at: next.elapsed } : evidence
+      next = { ...next, loops: LoopDetector.record(rules.detector, next.loops, turn, timed) }
     }
     if (spent !== undefined) next = withSpent(next, spent)
   }

@@ -103,11 +103,14 @@ export const paramsOf = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray
       : []
   )
 
-export const textOf = (messages: ReadonlyArray<Prompt.Message>): string =>
+/** The text of answers, or their text and thinking. */
+export const textOf = (messages: ReadonlyArray<Prompt.Message>, withThinking = false): string =>
   messages
     .flatMap((message) =>
       message.role === "assistant"
-        ? message.content.map((part) => (part.type === "text" ? part.text : ""))
+        ? message.content.map((part) =>
+            part.type === "text" || (withThinking && part.type === "reasoning") ? part.text : ""
+          )
         : []
     )
     .join("")

@@ -251,7 +251,7 @@ describe("a call that is refused repeatedly", () => {
       )
       assert.strictEqual(stop.reason, "tool_loop")
       assert.isTrue(isLegal(stop.transcript.prompt))
-      assert.strictEqual(asked, 5)
+      assert.strictEqual(asked, 3)
       assert.deepStrictEqual(
         of("GuardBlocked").map(({ pattern }) => pattern),
         [...Array.from({ length: asked }, () => "permission"), "identical", "identical", "identical"]

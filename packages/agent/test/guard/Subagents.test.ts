@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
+import { TestClock } from "effect/testing"
 import { Agent, SafetyGuard } from "@outlast/agent"
 import type { FaultPlan } from "@outlast/testing"
 import {
@@ -364,18 +365,60 @@ describe("loops", () => {
     })
   )
 
+  it.effect(
+    "wait by the clock: polls of a minute each are blocked after ten minutes, not after eight polls",
+    () =>
+      Effect.gen(function* () {
+        const states = ["queued", "starting"]
+        let ran = 0
+        const { layer } = tools({
+          look_up: () => Effect.map(Effect.sleep("1 minute"), () => states[ran++] ?? "running")
+        })
+        const fiber = yield* Agent.run({ prompt: "x", toolkit: Kit }).pipe(
+          SafetyGuard.run(),
+          stopOf,
+          Effect.provide([layer, over(yield* model({ answers: () => looking("the job") }))]),
+          Effect.forkChild
+        )
+        yield* TestClock.adjust("30 minutes")
+        assert.strictEqual((yield* Fiber.join(fiber)).reason, "no_progress")
+        assert.strictEqual(ran, 2 + 11)
+      })
+  )
+
   it.effect("stop a repetitive answer while it is streamed", () =>
     Effect.gen(function* () {
       const target = yield* model({
-        answers: [{ text: "I will now look at the file once more and try again. ".repeat(200) }]
+        answers: [{ text: "I will now look at the file once more and try again. ".repeat(400) }]
       })
       const stop = yield* Agent.stream({ prompt: "x" }).pipe(
-        SafetyGuard.runStream(),
+        SafetyGuard.runStream({ loops: { repetition: "cut" } }),
         (stream) => stopOf(Stream.runDrain(stream)),
         Effect.provide(over(target))
       )
       assert.strictEqual(stop.reason, "no_progress")
-      assert.isBelow(JSON.stringify(stop.transcript.prompt).length, 5_000)
+      assert.isBelow(JSON.stringify(stop.transcript.prompt).length, 8_000)
+    })
+  )
+
+  it.effect("cut repetitive thinking while it is streamed, and by default tell the model once", () =>
+    Effect.gen(function* () {
+      const thinking = "Wait, I should look at the file once more before I go on. ".repeat(400)
+      const target = yield* model({ answers: [{ reasoning: thinking, ...looking("a") }, { text: "ok" }] })
+      const stop = yield* Agent.stream({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.runStream({ loops: { repetition: "cut" } }),
+        (stream) => stopOf(Stream.runDrain(stream)),
+        Effect.provide([tools().layer, over(target)])
+      )
+      assert.strictEqual(stop.reason, "no_progress")
+      const told = yield* model({ answers: [{ reasoning: thinking, ...looking("a") }, { text: "ok" }] })
+      yield* Agent.stream({ prompt: "x", toolkit: Kit }).pipe(
+        SafetyGuard.runStream(),
+        Stream.runDrain,
+        Effect.provide([tools().layer, over(told)])
+      )
+      const last = JSON.stringify((yield* told.requests)[1]?.prompt)
+      assert.strictEqual(last.split("The answer repeats itself").length, 2)
     })
   )
 
@@ -416,10 +459,10 @@ describe("loops", () => {
       const asked = (yield* target.requests).map(({ prompt }) => JSON.stringify(prompt))
       const nudged = names.filter((name) => asked[3]?.includes(`${name} was called with the same`))
       assert.deepStrictEqual(nudged, names.slice(-8))
-      // Both guards warn of the same answer.
+      // Both guards and the agent warn of the same answer.
       const talking = yield* model({
         answers: [
-          { text: `Well. ${"I will now look at the file once more. ".repeat(4)}`, ...looking("a") },
+          { text: `Well. ${"I will now look at the file once more. ".repeat(40)}`, ...looking("a") },
           { text: "ok" }
         ]
       })
@@ -429,7 +472,7 @@ describe("loops", () => {
         Effect.provide([tools().layer, over(talking)])
       )
       const last = JSON.stringify((yield* talking.requests)[1]?.prompt)
-      assert.strictEqual(last.split("repeat").length, 2)
+      assert.strictEqual(last.split("repeats itself").length, 2)
     })
   )
 
@@ -453,7 +496,7 @@ describe("loops", () => {
         .slice(0, 2_000)
       const target = yield* model({ answers: [{ text: part.repeat(50) }] })
       const stop = yield* Agent.stream({ prompt: "x" }).pipe(
-        SafetyGuard.runStream(),
+        SafetyGuard.runStream({ loops: { repetition: "cut" } }),
         (stream) => stopOf(Stream.runDrain(stream)),
         Effect.provide(over(target))
       )

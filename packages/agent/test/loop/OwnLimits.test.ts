@@ -147,6 +147,40 @@ describe("Agent limits", () => {
   )
 })
 
+describe("loops of a run with limits", () => {
+  it.effect("block polls of a minute each after ten minutes, by the time in the events", () =>
+    Effect.gen(function* () {
+      const states = ["queued", "starting"]
+      let ran = 0
+      const job = Look.toLayer({
+        look: () => Effect.map(Effect.sleep("1 minute"), () => states[ran++] ?? "running")
+      })
+      const options = { prompt: "go", toolkit: Look, limits: {}, loops: "strict" } as const
+      const fiber = yield* Agent.run(options).pipe(
+        Effect.provide([job, model(() => looks(1)).layer]),
+        Effect.forkChild
+      )
+      yield* TestClock.adjust("2 hours")
+      assert.strictEqual((yield* Fiber.join(fiber)).stop?.reason, "no_progress")
+      assert.strictEqual(ran, 2 + 11)
+    })
+  )
+
+  it.effect("tell the model that its thinking repeats itself", () =>
+    Effect.gen(function* () {
+      const { layer } = looking()
+      const thinking = "Wait, I should look at the page once more before I go on. ".repeat(40)
+      const asked = model((turn) =>
+        turn === 0 ? [{ type: "reasoning", text: thinking }, ...looks(1)] : says("done")
+      )
+      yield* Agent.run({ prompt: "go", toolkit: Look, loops: "strict" }).pipe(
+        Effect.provide([layer, asked.layer])
+      )
+      assert.include(JSON.stringify(asked.prompts[1]), "The answer repeats itself")
+    })
+  )
+})
+
 describe("sub-agents of a run with limits", () => {
   const Ask = Toolkit.make(Tool.make("research", { parameters: Delegate.Task, success: Schema.String }))
 

@@ -577,7 +577,7 @@ describe("rejects a guard that", () => {
     [
       "has an unknown pattern of loops",
       run({ loops: { repeats: { block: 3 } } }),
-      'InvalidOption: LoopDetector: "repeats" is not an option. Options: mode, acts, reads, waits, cycle, failures, findings, refusals, text, wording, tools'
+      'InvalidOption: LoopDetector: "repeats" is not an option. Options: mode, acts, reads, waits, cycle, failures, findings, text, refusals, repetition, wording, tools'
     ],
     [
       "has a number in place of a ladder",

@@ -5,6 +5,7 @@
  * standard error with their file and number and counted at the end; the other lines are still processed. When a file
  * cannot be read, the other files are still judged, but no score is printed.
  */
+import type { LoopDetector } from "@outlast/agent/guard"
 import { Console, Effect, FileSystem, Option, Path, Result, Stream } from "effect"
 import { BadLines } from "../classify/Classify.ts"
 import * as Lines from "../classify/Lines.ts"
@@ -69,19 +70,27 @@ const inWords = (judged: Judge.Judged, calls: number): string =>
     : `stop at call ${judged.at} of ${calls} (${judged.reason}): ${judged.message}`
 
 /** Judges a trace while reading it. Memory use is that of a line. */
-const judge = (file: string, shown: string) =>
+const judge = (file: string, shown: string) => {
+  let progress = Judge.start
+  const next = (call: LoopDetector.Observation) => {
+    progress = Judge.next(progress, call)
+  }
+  return Effect.map(reading(file, shown, next), (end) => ({ progress, ...end }))
+}
+
+/** Reads a trace call by call. */
+const reading = (file: string, shown: string, each: (call: LoopDetector.Observation) => void) =>
   Effect.gen(function* () {
     const bad = new BadLines(`${shown}: `)
-    let progress = Judge.start
     let index = 0
     yield* Stream.runForEachArray(Lines.read(Option.some(file)), (lines) => {
       for (const { number, text } of lines) {
         const call = bad.check(number, Trace.parse(text, index++))
-        if (call !== undefined) progress = Judge.next(progress, call)
+        if (call !== undefined) each(call)
       }
       return bad.report
     })
-    return { progress, lines: index, read: yield* bad.end }
+    return { lines: index, read: yield* bad.end }
   })
 
 /** The file of labels. The name does not match `DIR/*.jsonl`, so that such a pattern selects only traces. */
@@ -102,30 +111,35 @@ const scored = (directory: string, json: boolean) =>
     if (labels.success.length === 0) {
       return yield* new UsageError({ message: `The file ${file} has no labels: there is nothing to score.` })
     }
-    const pairs: Array<readonly [TraceScore.Label, Judge.Judged]> = []
+    const traces: Array<TraceScore.Labelled> = []
     let allRead = true
     for (const label of labels.success) {
-      const { progress, lines, read } = yield* judge(path.join(directory, label.file), label.file)
+      const calls: Array<LoopDetector.Observation> = []
+      const { lines, read } = yield* reading(path.join(directory, label.file), label.file, (call) => {
+        calls.push(call)
+      })
       if (label.label === "stop" && label.stopFrom >= lines) {
-        const calls = `${lines} ${lines === 1 ? "call" : "calls"}, from 0`
+        const count = `${lines} ${lines === 1 ? "call" : "calls"}, from 0`
         return yield* new UsageError({
-          message: `The file ${file} has a wrong "stopFrom" of ${label.file}: ${label.stopFrom}, of ${calls}.`
+          message: `The file ${file} has a wrong "stopFrom" of ${label.file}: ${label.stopFrom}, of ${count}.`
         })
       }
       allRead &&= read
-      pairs.push([label, progress.judged])
+      traces.push([label, calls])
     }
-    const score = TraceScore.of(pairs)
-    yield* Console.log(json ? JSON.stringify(score) : report(score).join("\n"))
+    const score = TraceScore.ofTraces(traces)
+    const costs = TraceScore.costs(traces)
+    yield* Console.log(json ? JSON.stringify({ ...score, costs }) : report(score, costs).join("\n"))
     return allRead
   })
 
-const report = (score: TraceScore.Score): ReadonlyArray<string> => {
+const report = (score: TraceScore.Score, costs: ReadonlyArray<TraceScore.Cost>): ReadonlyArray<string> => {
   const { traces, loops, stopped, premature, falselyStopped, told, falselyTold, late, misses } = score
   return [
     `${traces} traces: ${loops} loops, of which ${stopped} stopped and ${premature} stopped too early; ${traces - loops} honest, of which ${falselyStopped} stopped.`,
     `The model is informed about ${told} loops, and in ${falselyTold} honest traces.`,
     `Precision ${score.precision.toFixed(3)}, recall ${score.recall.toFixed(3)}.`,
+    ...table(costs, score.savable),
     late === null ? "No loop was stopped in time." : `Stopped ${late} calls late in the median.`,
     ...misses.map(({ file, expected, got }) =>
       got.verdict === "stop"
@@ -134,3 +148,14 @@ const report = (score: TraceScore.Score): ReadonlyArray<string> => {
     )
   ]
 }
+
+/** The modes of the detector, and rules of other agents for comparison. */
+const table = (costs: ReadonlyArray<TraceScore.Cost>, savable: number): ReadonlyArray<string> => [
+  row("", "precision", "recall", "honest stopped", "calls lost", `calls saved of ${savable}`),
+  ...costs.map(({ rules, precision, recall, falselyStopped, lost, saved }) =>
+    row(rules, precision.toFixed(3), recall.toFixed(3), `${falselyStopped}`, `${lost}`, `${saved}`)
+  )
+]
+
+const row = (rules: string, ...cells: ReadonlyArray<string>): string =>
+  `  ${rules.padEnd(12)}${cells.map((cell, at) => cell.padStart(at < 2 ? 11 : 16 + at)).join("")}`

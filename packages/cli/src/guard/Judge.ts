@@ -18,7 +18,14 @@ export type Judged =
       readonly told: true
     }
 
-const detector = LoopDetector.make()
+/** The modes of the detector, the default first. */
+export const modes = ["strict", "soft", "tell"] as const satisfies ReadonlyArray<LoopDetector.Mode>
+
+const detectors = {
+  strict: LoopDetector.make("strict"),
+  soft: LoopDetector.make("soft"),
+  tell: LoopDetector.make("tell")
+}
 
 /** A trace that is being read. */
 export interface Progress {
@@ -34,8 +41,19 @@ export const start: Progress = {
   judged: { verdict: "ok", at: null, reason: null, told: false }
 }
 
+/** Judges a whole trace. */
+export const all = (
+  calls: ReadonlyArray<LoopDetector.Observation>,
+  mode: LoopDetector.Mode = "strict"
+): Judged => calls.reduce((progress, call) => next(progress, call, mode), start).judged
+
 /** Processes the next call. */
-export const next = ({ calls, state, judged }: Progress, call: LoopDetector.Observation): Progress => {
+export const next = (
+  { calls, state, judged }: Progress,
+  call: LoopDetector.Observation,
+  mode: LoopDetector.Mode = "strict"
+): Progress => {
+  const detector = detectors[mode]
   if (judged.verdict === "stop") return { calls: calls + 1, state, judged }
   const verdict = LoopDetector.before(detector, state, call)
   if (verdict._tag === "Block" || verdict._tag === "Stop") {

@@ -3,10 +3,14 @@
  *
  * **Precision**: the share of stops that are right. **Recall**: the share of loops with a right stop. **Told**: the
  * share of loops that the model is informed about. A stop before the label's `stopFrom` is false, and its loop is
- * missed.
+ * missed. **Saved**: the calls of loops after a right stop. **Lost**: the calls that a false stop prevents, until the
+ * end of an honest trace or the `stopFrom` of a loop.
  */
 import { normalize } from "node:path"
+import type { LoopDetector } from "@outlast/agent/guard"
 import { Predicate, Result } from "effect"
+import { baselines } from "./Baselines.ts"
+import * as Judge from "./Judge.ts"
 import type { Judged } from "./Judge.ts"
 
 /** The judgement of a careful reviewer. */
@@ -81,30 +85,83 @@ export interface Score {
   readonly precision: number
   /** 1 when there is no loop. */
   readonly recall: number
+  /** Calls of loops after a right stop, of all that could be saved; calls that false stops prevent. */
+  readonly saved: number
+  readonly savable: number
+  readonly lost: number
   /** Median number of calls from `stopFrom` to the stop. `null` when no loop is stopped. */
   readonly late: number | null
   readonly misses: ReadonlyArray<Miss>
 }
 
-export const of = (judged: ReadonlyArray<readonly [Label, Judged]>): Score => {
+/** What a set of rules costs. */
+export interface Cost {
+  /** A mode of the detector, or the agent whose rules these are. */
+  readonly rules: string
+  readonly precision: number
+  readonly recall: number
+  readonly falselyStopped: number
+  readonly saved: number
+  readonly lost: number
+}
+
+/** A labelled trace. */
+export type Labelled = readonly [Label, ReadonlyArray<LoopDetector.Observation>]
+
+/** The verdicts of the detector on traces. */
+export const ofTraces = (traces: ReadonlyArray<Labelled>, mode: LoopDetector.Mode = "strict"): Score =>
+  of(traces.map(([label, calls]) => [label, Judge.all(calls, mode), calls.length]))
+
+/** The costs of the modes, and of other agents' rules. */
+export const costs = (traces: ReadonlyArray<Labelled>): ReadonlyArray<Cost> => [
+  ...Judge.modes.map((mode) => costOf(mode, ofTraces(traces, mode))),
+  ...baselines.map(({ name, stopAt }) =>
+    costOf(name, of(traces.map(([label, calls]) => [label, stoppedAt(stopAt(calls)), calls.length])))
+  )
+]
+
+const stoppedAt = (at: number | undefined): Judged =>
+  at === undefined
+    ? Judge.start.judged
+    : { verdict: "stop", at, reason: "tool_loop", message: "The run is stuck.", told: true }
+
+const costOf = (rules: string, { precision, recall, falselyStopped, saved, lost }: Score): Cost => ({
+  rules,
+  precision,
+  recall,
+  falselyStopped,
+  saved,
+  lost
+})
+
+/** Scores verdicts. The last number of an entry is that of the calls of the trace. */
+export const of = (judged: ReadonlyArray<readonly [Label, Judged, number]>): Score => {
   const late: Array<number> = []
   const misses: Array<Miss> = []
   let [loops, premature, falselyStopped, told, falselyTold] = [0, 0, 0, 0, 0]
-  for (const [label, got] of judged) {
+  let [saved, savable, lost] = [0, 0, 0]
+  for (const [label, got, calls] of judged) {
     const { file } = label
     if (label.label === "ok") {
       if (got.told) falselyTold++
       if (got.verdict === "stop") {
         falselyStopped++
+        lost += calls - got.at
         misses.push({ file, expected: "ok", got })
       }
       continue
     }
     loops++
+    savable += calls - label.stopFrom
     if (got.told) told++
-    if (got.verdict === "stop" && got.at >= label.stopFrom) late.push(got.at - label.stopFrom)
-    else {
-      if (got.verdict === "stop") premature++
+    if (got.verdict === "stop" && got.at >= label.stopFrom) {
+      late.push(got.at - label.stopFrom)
+      saved += calls - got.at
+    } else {
+      if (got.verdict === "stop") {
+        premature++
+        lost += label.stopFrom - got.at
+      }
       misses.push({ file, expected: "stop", got })
     }
   }
@@ -120,6 +177,9 @@ export const of = (judged: ReadonlyArray<readonly [Label, Judged]>): Score => {
     falselyTold,
     precision: all === 0 ? 1 : stopped / all,
     recall: loops === 0 ? 1 : stopped / loops,
+    saved,
+    savable,
+    lost,
     late: medianOf(late.sort((a, b) => a - b)),
     misses
   }

@@ -3,33 +3,41 @@
  *
  * White space and the order of an object's fields are ignored. Pure.
  */
+import { Schema } from "effect"
 import * as Hash from "./Hash.ts"
+import { pauses } from "./ToolNature.ts"
 import * as Volatile from "./Volatile.ts"
 
 /** Hashes of the arguments of a call. */
 export interface Arguments {
   /** Hash without times. Ids count, because they identify things. */
   readonly hash: number
-  /** Hash of names and numbers without sentences. Calls with the same frame differ only in wording. */
-  readonly frame: number
   /** Hashes of the words. */
   readonly words: ReadonlySet<number>
+  /** Milliseconds that the call lets pass: `sleep 60; …`, `{ "wait": 20 }`. 1 when it does not say; 0 without a pause. */
+  readonly pause: number
 }
 
-/** Hashes of a result. */
-export interface Outcome {
-  /** Hash without volatile values. */
-  readonly hash: number
+/** What is kept of a result. */
+export const Outcome = Schema.Struct({
+  /** Hash without volatile values and numbers of created things. */
+  outcome: Schema.Number,
   /** Hash of the volatile values. */
-  readonly noise: number
+  noise: Schema.Number,
+  /** Hash of the numbers of created things, which differ for equal arguments; 0 without one. */
+  keys: Schema.Number,
   /** Hash of the words without digits. */
-  readonly shape: number
+  shape: Schema.Number,
   /**
    * The smallest word hashes, at most {@link maxWords}, ascending. Excludes words with digits and words of the
    * arguments.
    */
-  readonly words: ReadonlyArray<number>
-}
+  words: Schema.Array(Schema.Number),
+  /** True for a result that answers one question: the same one for other arguments is no coincidence. */
+  rich: Schema.Boolean,
+  /** The last point in time in the result, in milliseconds; 0 without one. */
+  at: Schema.Number
+})
 
 /** Number of words of a result that are compared. */
 export const maxWords = 6
@@ -37,41 +45,43 @@ export const maxWords = 6
 /** Hash of arguments, as in {@link Arguments}. */
 export const hashOf = (args: unknown): number => new Scan(undefined, undefined).value(args, 0)
 
-/** Computes the hashes of arguments. */
-export const ofArguments = (args: unknown): Arguments => {
+/** Computes the hashes of arguments. Each number in the arguments of a tool that `pauses` is a pause. */
+export const ofArguments = (args: unknown, pauses = false): Arguments => {
   const words = new Set<number>()
   const scan = new Scan(undefined, words)
+  scan.pauses = pauses
   const hash = scan.value(args, 0)
-  return { hash, frame: Hash.short(Hash.mixed(scan.frame)), words }
+  const isPause = pauses || pausing.some((word) => words.has(word))
+  return { hash, words, pause: isPause ? Math.max(1, scan.pause) : 0 }
 }
 
-/** Computes the hashes of a result. `asked` are the words of the arguments, which a result may repeat. */
-export const ofResult = (result: unknown, asked: ReadonlySet<number>): Outcome => {
-  const scan = new Scan(asked, undefined)
-  const hash = scan.value(result, 0)
+const pausing = [...pauses].map(Hash.ofText)
+
+/**
+ * Computes the hashes of a result. `asked` are the words of the arguments, which a result may repeat. The number of a
+ * created thing counts only in the result of a tool that `reads`.
+ */
+export const ofResult = (
+  result: unknown,
+  asked: ReadonlySet<number>,
+  reads: boolean
+): typeof Outcome.Type => {
+  const scan = new Scan(asked, undefined, !reads)
   return {
-    hash,
+    outcome: scan.value(result, 0),
     noise: Hash.short(Hash.mixed(scan.noise)),
+    keys: Hash.short(scan.keys),
     shape: Hash.short(Hash.mixed(scan.shape)),
-    words: scan.words
+    words: scan.words,
+    rich: scan.words.length + scan.parts >= maxWords,
+    at: Volatile.millis(scan.moment) || 0
   }
 }
-
-/** Hash of one word of letters, as in {@link Arguments.words}. */
-export const ofWord = (word: string): number => Hash.ofText(word)
 
 /** Estimated share of words that two results have in common, from 0 to 1 (MinHash of the smallest hashes). */
 export const similarity = (a: ReadonlyArray<number>, b: ReadonlyArray<number>): number => {
-  let [i, j, common, all] = [0, 0, 0, 0]
-  while (all < maxWords && (i < a.length || j < b.length)) {
-    const x = a[i] ?? Infinity
-    const y = b[j] ?? Infinity
-    if (x === y) common++
-    if (x <= y) i++
-    if (y <= x) j++
-    all++
-  }
-  return all === 0 ? 1 : common / all
+  const all = [...new Set([...a, ...b])].sort((x, y) => x - y).slice(0, maxWords)
+  return all.length === 0 ? 1 : all.filter((word) => a.includes(word) && b.includes(word)).length / all.length
 }
 
 /** Maximum nesting depth, and maximum number of lists and objects that are read. */
@@ -86,30 +96,33 @@ class Scan {
   /** Collects the words, when arguments are read. */
   readonly #collected: Set<number> | undefined
   readonly words: Array<number> = []
-  frame = 0
   shape = 0
   noise = Hash.seed
-  #values = 0
+  keys = 0
+  /** The last point in time, as its text. */
+  moment = ""
+  /** Number of tokens with a digit, and of lists and objects. */
+  parts = 0
+  /** True when numbers of created things do not count. */
+  readonly #acts: boolean
+  /** True when the next number is a pause, in seconds; the pauses so far, in milliseconds. */
+  pauses = false
+  pause = 0
 
-  constructor(asked: ReadonlySet<number> | undefined, collected: Set<number> | undefined) {
+  constructor(asked: ReadonlySet<number> | undefined, collected: Set<number> | undefined, acts = false) {
     this.#asked = asked
     this.#collected = collected
+    this.#acts = acts
   }
 
   value(value: unknown, depth: number): number {
     if (typeof value === "object" && value !== null) return this.#object(value, depth)
-    const isText = typeof value === "string"
-    const hash = isText
-      ? this.#text(value)
-      : typeof value === "number"
-        ? this.#number(value)
-        : Hash.ofText(String(value))
-    if (this.#collected !== undefined && !(isText && isSentence(value))) this.frame = (this.frame + hash) | 0
-    return hash
+    if (typeof value === "string") return this.#text(value)
+    return typeof value === "number" ? this.#number(value) : Hash.ofText(String(value))
   }
 
   #object(value: object, depth: number): number {
-    if (depth > maxDepth || ++this.#values > maxValues) return Hash.seed
+    if (depth > maxDepth || ++this.parts > maxValues) return Hash.seed
     if (Array.isArray(value)) {
       let hash = 1
       for (const part of value) hash = Hash.both(hash, this.value(part, depth + 1))
@@ -120,9 +133,13 @@ class Scan {
       if (!Object.hasOwn(value, name)) continue
       // Every object can be read as a record.
       const part = (value as Readonly<Record<string, unknown>>)[name]
-      if (this.#collected !== undefined) this.#collected.add(Hash.ofText(name))
+      if (this.#collected !== undefined) this.#asks(Hash.ofText(name))
       if (typeof part === "number" && this.#asked !== undefined && Volatile.isDuration(name)) {
         this.noise = Hash.step(this.noise, part)
+        continue
+      }
+      if (typeof part !== "object" && this.#acts && Volatile.keyField.test(name)) {
+        this.#key(Hash.ofText(String(part)))
         continue
       }
       // A sum, so that the order of fields does not matter.
@@ -131,13 +148,27 @@ class Scan {
     return Hash.mixed(hash)
   }
 
-  #number(value: number): number {
-    const text = String(value)
-    const hash = Hash.ofText(text)
-    return text.length >= 10 && Volatile.isMoment(text) ? this.#volatile(hash) : hash
+  /** Collects a word of the arguments. */
+  #asks(word: number): void {
+    if (this.#collected !== undefined && this.#collected.size < maxAsked) this.#collected.add(word)
+    this.pauses ||= pausing.includes(word)
   }
 
-  #volatile(hash: number): number {
+  #number(value: number): number {
+    if (this.pauses && value > 0) this.pause += value > maxSeconds ? value : value * 1_000
+    const text = String(value)
+    const hash = Hash.ofText(text)
+    this.parts++
+    return text.length >= 10 && Volatile.isMoment(text) ? this.#volatile(hash, text) : hash
+  }
+
+  #key(hash: number): number {
+    this.keys = Hash.both(this.keys, hash)
+    return Hash.seed
+  }
+
+  #volatile(hash: number, token: string): number {
+    if (token > this.moment && Volatile.isMoment(token)) this.moment = token
     this.noise = Hash.step(this.noise, hash)
     return Hash.seed
   }
@@ -164,15 +195,17 @@ class Scan {
       }
       word = Hash.mixed(word)
       if (hasDigit) {
+        const token = text.slice(start, end)
         const isVolatile =
-          this.#asked === undefined
-            ? end - start > 3 && Volatile.isMoment(text.slice(start, end))
-            : Volatile.isVolatile(text, start, end)
-        if (isVolatile) word = this.#volatile(word)
+          this.#asked === undefined ? Volatile.isMoment(token) : Volatile.isVolatile(text, start, end)
+        this.parts++
+        if (this.#acts && Volatile.key.test(token)) word = this.#key(word)
+        else if (isVolatile) word = this.#volatile(word, token)
       }
       if (this.#asked !== undefined) {
         if (!hasDigit) this.#word(word, this.#asked)
-      } else if (this.#collected !== undefined && this.#collected.size < maxAsked) this.#collected.add(word)
+      } else if (hasDigit && this.pauses) this.#number(Number.parseFloat(text.slice(start, end)))
+      else this.#asks(word)
       hash = Hash.step(hash, word)
     }
     return Hash.mixed(hash)
@@ -192,6 +225,9 @@ class Scan {
   }
 }
 
+/** A longer pause is in milliseconds. */
+const maxSeconds = 3_600
+
 const zero = 48
 const nine = 57
 
@@ -201,8 +237,3 @@ const isWord = (c: number): boolean =>
 
 /** True for `+`, `-`, `.`, `:` and `_`, which join the parts of a token. */
 const isConnector = (c: number): boolean => c === 45 || c === 46 || c === 58 || c === 95 || c === 43
-
-/** True for several words without characters that are typical of commands or programs. */
-const isSentence = (text: string): boolean => text.includes(" ") && !command.test(text)
-
-const command = /[\\/|<>{}$;&*=]| -/

@@ -50,22 +50,30 @@ export interface LoopOptions {
   readonly acts: Ladder
   /** Same call with the same outcome, of any other tool. */
   readonly reads: Ladder
-  /** Same call with the same outcome, when time passes in between or the outcome has changed twice before. */
+  /**
+   * Same call with the same outcome, when time passes in between or the outcome has changed twice before. A wait
+   * whose polls are at least 15 seconds apart also has 10 minutes, or twice the time after which the outcome changed
+   * before; until then it is soft evidence.
+   */
   readonly waits: Ladder
   /** Laps of a cycle of 2 to 10 calls. A cycle of 2 or 3 calls blocks after 3 laps at the earliest. */
   readonly cycle: Ladder
-  /** Same failure: of one call (strict) and of several calls (soft). */
+  /** Same failure of one call. A failure that may pass (a time limit, a lock, HTTP 503) has the counts of `waits`. */
   readonly failures: Ladder
-  /** Same outcome of several calls. A short outcome of another call counts a quarter. */
+  /**
+   * Same failure or outcome of several calls. A short outcome of another call counts a quarter. A failure also blocks
+   * from 1.5 times `block` on, when no call since has brought anything new.
+   */
   readonly findings: Ladder
   /** Turns with a blocked call, without anything new since, before the run stops. */
   readonly refusals: number
   /**
-   * Repetitions at the end of an answer, within its last 16,000 characters. A repeated part of less than 24
-   * characters counts by its share of 24. Parts that differ only in numbers, or contain no word, count by their share
-   * of 2,000.
+   * Characters of an answer, or of its thinking, that repeat what was said twice before. Characters of code, tables and
+   * logs count a tenth.
    */
   readonly text: Ladder
+  /** What happens to an answer that repeats itself: the model is told with the next call, or the answer is cut. */
+  readonly repetition: "tell" | "cut"
   /** Texts for the model. Default: `LoopDetector.wording`, in English. */
   readonly wording: LoopVerdict.Wording
   /** Options of single tools, by the name of the tool. */
@@ -79,17 +87,18 @@ export const defaults: LoopOptions = {
   reads: { nudge: 3, block: 5 },
   waits: { nudge: 5, block: 8 },
   cycle: { nudge: 2, block: 2.25 },
-  failures: { nudge: 4, block: 6 },
+  failures: { nudge: 2, block: 3 },
   findings: { nudge: 4, block: 6 },
   refusals: 3,
-  text: { nudge: 4, block: 6 },
+  text: { nudge: 500, block: 4_000 },
+  repetition: "tell",
   wording: LoopVerdict.wording,
   tools: {}
 }
 
-type Ladders = {
-  readonly [K in keyof LoopOptions as LoopOptions[K] extends Ladder ? K : never]: Partial<Ladder>
-}
+/** The options with counts. */
+const ladders = ["acts", "reads", "waits", "cycle", "failures", "findings", "text"] as const
+type Ladders = Readonly<Record<(typeof ladders)[number], Partial<Ladder>>>
 
 /**
  * Options with partial ladders. A missing number keeps its default, unless it contradicts the given one. A `nudge`
@@ -102,22 +111,11 @@ export type Input = Partial<Ladders> & Partial<Omit<LoopOptions, keyof Ladders>>
 export const make = (given: Input | Mode = {}): LoopOptions => {
   const input: Input = typeof given === "string" ? { mode: given } : given
   Check.fields<Input>(module, input, checks)
-  const ladder = (name: keyof Ladders): Ladder => ladderOf(name, defaults[name], input[name])
-  const { refusals = defaults.refusals, tools = defaults.tools } = input
+  const { tools = defaults.tools } = input
   for (const [name, { same }] of Object.entries(tools)) ladderOf(`tools.${name}.same`, defaults.waits, same)
-  return {
-    mode: input.mode ?? defaults.mode,
-    acts: ladder("acts"),
-    reads: ladder("reads"),
-    waits: ladder("waits"),
-    cycle: ladder("cycle"),
-    failures: ladder("failures"),
-    findings: ladder("findings"),
-    refusals,
-    text: ladder("text"),
-    wording: input.wording ?? defaults.wording,
-    tools
-  }
+  const ladder = (name: keyof Ladders) => [name, ladderOf(name, defaults[name], input[name])] as const
+  const set = Object.entries(input).filter(([, value]) => value !== undefined)
+  return { ...defaults, ...Object.fromEntries([...set, ...ladders.map(ladder)]) }
 }
 
 const module = "LoopDetector"
@@ -131,14 +129,10 @@ const ladderCheck = is.object<Partial<Ladder>>({
 
 const checks: Check.Checks<Input> = {
   mode: is.oneOf("strict", "soft", "tell"),
-  acts: ladderCheck,
-  reads: ladderCheck,
-  waits: ladderCheck,
-  cycle: ladderCheck,
-  failures: ladderCheck,
-  findings: ladderCheck,
+  // `fromEntries` forgets the names.
+  ...(Object.fromEntries(ladders.map((name) => [name, ladderCheck])) as Record<keyof Ladders, Check.Check>),
   refusals: is.integer({ min: 1 }),
-  text: ladderCheck,
+  repetition: is.oneOf("tell", "cut"),
   wording: is.fn("(step, evidence) => string"),
   tools: is.record(
     is.object<ToolOptions>({

@@ -7,25 +7,19 @@
 import { Schema } from "effect"
 import * as Fingerprint from "./Fingerprint.ts"
 
-// -----------------------------------------------------------------------------
-// Model
-// -----------------------------------------------------------------------------
-
 /** A completed call as hashes; see `Fingerprint`. */
 export const Done = Schema.Struct({
   /** Hash of the tool and its arguments. */
   id: Schema.Number,
   tool: Schema.Number,
-  frame: Schema.Number,
-  outcome: Schema.Number,
-  noise: Schema.Number,
-  shape: Schema.Number,
-  words: Schema.Array(Schema.Number),
+  ...Fingerprint.Outcome.fields,
   failed: Schema.Boolean,
   /** True when the tool is known to change nothing. */
   reads: Schema.Boolean,
-  /** True when the arguments let time pass, e.g. `sleep 60`. */
-  waits: Schema.Boolean
+  /** Milliseconds that the call lets pass, e.g. `sleep 60`. */
+  pause: Schema.Number,
+  /** True for a failure that may pass by itself. */
+  mayPass: Schema.Boolean
 })
 export type Done = typeof Done.Type
 
@@ -42,27 +36,30 @@ const Seen = Schema.Struct({
   changes: Schema.Number,
   /** True when time passes between outcomes: by a pause, or because a volatile value changed. */
   waits: Schema.Boolean,
+  /** Milliseconds since the first of these calls, and before the outcome last changed. */
+  waited: Schema.Number,
+  usual: Schema.Number,
+  at: Schema.Number,
   /** Values of the state's counters at the last call. */
+  paused: Schema.Number,
   news: Schema.Number,
   deeds: Schema.Number
 })
-type Seen = typeof Seen.Type
+export type Seen = typeof Seen.Type
 
 /** An outcome of recent calls, independent of their arguments. */
 const Known = Schema.Struct({
   /** The last tool with this outcome. */
   tool: Schema.Number,
-  frame: Schema.Number,
   outcome: Schema.Number,
-  shape: Schema.Number,
   words: Schema.Array(Schema.Number),
   failed: Schema.Boolean,
   times: Schema.Number
 })
 export type Known = typeof Known.Type
 
-/** Number of the turn, then id, outcome and shape of the call. */
-const Past = Schema.Tuple([Schema.Number, Schema.Number, Schema.Number, Schema.Number])
+/** Number of the turn, then id, outcome and shape of the call, and the pauses until then. */
+const Past = Schema.Tuple([Schema.Number, Schema.Number, Schema.Number, Schema.Number, Schema.Number])
 
 /** Schema of a state, to store it as JSON and continue later. */
 export const State = Schema.Struct({
@@ -74,8 +71,10 @@ export const State = Schema.Struct({
   turn: Schema.Number,
   /** Calls of the current turn, sorted by id. */
   running: Schema.Array(Done),
-  /** True when a pause followed the counted calls. */
-  paused: Schema.Boolean,
+  /** Milliseconds of all pauses. */
+  paused: Schema.Number,
+  /** Number of turns since the last news, without waits. */
+  stale: Schema.Number,
   /** Number of turns that brought something new, and of turns in which something new was done. */
   news: Schema.Number,
   deeds: Schema.Number,
@@ -101,7 +100,8 @@ export const initial: State = {
   turns: 0,
   turn: -1,
   running: [],
-  paused: false,
+  paused: 0,
+  stale: 0,
   news: 0,
   deeds: 0,
   seen: [],
@@ -110,10 +110,6 @@ export const initial: State = {
   refusals: 0,
   refusedIn: -1
 }
-
-// -----------------------------------------------------------------------------
-// After a call
-// -----------------------------------------------------------------------------
 
 /** Records a completed call. Equal calls of one turn are merged. */
 export const add = (state: State, turn: number, done: Done): State => {
@@ -128,30 +124,21 @@ export const add = (state: State, turn: number, done: Done): State => {
   return { ...before, calls: before.calls + 1, turn, running }
 }
 
-/** Merges two equal calls of a turn, independent of their order. */
-const merged = (a: Done, b: Done): Done => ({
-  ...a,
-  outcome: Math.max(a.outcome, b.outcome),
-  noise: Math.max(a.noise, b.noise),
-  shape: Math.max(a.shape, b.shape),
-  words: [...new Set([...a.words, ...b.words])].sort((x, y) => x - y).slice(0, Fingerprint.maxWords),
-  failed: a.failed || b.failed
-})
+/** One of two equal calls of a turn, independent of their order. */
+const merged = (a: Done, b: Done): Done => (JSON.stringify(a) < JSON.stringify(b) ? b : a)
 
-/** Records a pause. */
-export const pause = (state: State, turn: number): State =>
-  turn !== state.turn
-    ? { ...settled(state), turn, paused: true }
-    : state.paused
-      ? state
-      : { ...state, paused: true }
+/** Records a pause of some milliseconds. */
+export const pause = (state: State, turn: number, millis: number): State => {
+  const before = turn === state.turn ? state : { ...settled(state), turn }
+  return { ...before, paused: before.paused + millis }
+}
 
 /** Returns the state with the calls of the last turn counted. */
 export const settled = (state: State): State => {
   const { running } = state
   if (running.length === 0) return state
-  const { calls } = state
   let { known } = state
+  const paused = state.paused + Math.max(...running.map(({ pause }) => pause))
   let isNews = false
   let isDeed = false
   const before = running.map(({ id }) => seenOf(state, id))
@@ -159,19 +146,26 @@ export const settled = (state: State): State => {
     const seen = before[i]
     const place = placeOf(known, done)
     const isSame = seen?.outcome === done.outcome
+    // After a deed or a pause, the same outcome is that of another attempt.
+    const isAnew = seen !== undefined && (state.deeds > seen.deeds || (!done.failed && paused > seen.paused))
     // A generic answer such as `ok` may belong to something new.
     if (seen === undefined ? place < 0 || !(done.failed || done.reads) : !isSame) isNews = true
     if (seen === undefined && !done.reads && !done.failed) isDeed = true
-    known = knowing(known, place, done, seen !== undefined, state.paused)
+    known = knowing(known, place, done, seen !== undefined, isAnew)
   }
   const news = state.news + (isNews ? 1 : 0)
   const deeds = state.deeds + (isDeed ? 1 : 0)
   const turns = state.turns + 1
-  const seen = rest(state.seen, maxSeen - running.length, before)
-  const past = rest(state.past, maxPast - running.length, none)
-  for (const [i, { id, outcome, noise, shape, failed, waits }] of running.entries()) {
+  const others = before.some((row) => row !== undefined)
+    ? state.seen.filter((row) => !before.includes(row))
+    : state.seen
+  const seen = others.slice(running.length - maxSeen)
+  const past = state.past.slice(running.length - maxPast)
+  for (const [i, { id, outcome, noise, shape, failed, pause, mayPass, at }] of running.entries()) {
     const old = before[i]
     const same = old?.outcome === outcome ? old : undefined
+    const passed =
+      old !== undefined && at > old.at && old.at > 0 ? at - old.at : paused - (old?.paused ?? paused)
     seen.push({
       id,
       outcome,
@@ -179,37 +173,30 @@ export const settled = (state: State): State => {
       same: 1 + (same === undefined ? 0 : halved(same.same, state.news - same.news)),
       failures: failed ? 1 + (same === undefined ? 0 : halved(same.failures, state.deeds - same.deeds)) : 0,
       changes: old === undefined ? 0 : old.changes + (same === undefined ? 1 : 0),
-      waits: waits || state.paused || (same !== undefined && same.noise !== noise),
+      waits: mayPass || pause > 0 || (same !== undefined && (same.noise !== noise || paused > same.paused)),
+      waited: same === undefined ? 0 : same.waited + passed,
+      usual: old === undefined ? 0 : same === undefined ? Math.max(old.usual, old.waited) : old.usual,
+      at,
+      paused,
       news,
       deeds
     })
-    past.push([turns, id, outcome, shape])
+    past.push([turns, id, outcome, shape, paused])
   }
-  const { turn, refusedIn } = state
-  const refusals = isNews ? 0 : state.refusals
+  const mayPass = paused > state.paused || running.some((done) => done.mayPass)
   return {
-    calls,
+    ...state,
     turns,
-    turn,
-    running: none,
-    paused: false,
+    running: [],
+    paused,
+    stale: isNews ? 0 : state.stale + (mayPass ? 0 : 1),
     news,
     deeds,
     seen,
     known,
     past,
-    refusals,
-    refusedIn
+    refusals: isNews ? 0 : state.refusals
   }
-}
-
-const none: ReadonlyArray<never> = []
-
-/** The last `most` rows, without some of them. */
-const rest = <A>(rows: ReadonlyArray<A>, most: number, without: ReadonlyArray<A | undefined>): Array<A> => {
-  const isAny = without.some((row) => row !== undefined)
-  const kept = isAny ? rows.filter((row) => !without.includes(row)) : rows
-  return kept.slice(Math.max(0, kept.length - most))
 }
 
 /** A count after a number of halvings; 0 after more than 8. */
@@ -225,55 +212,34 @@ const fade = 0.5
 const gain = 0.25
 
 /** Index of the known outcome that a call repeats, or -1. */
-const placeOf = (known: ReadonlyArray<Known>, { outcome, shape, frame, words, failed }: Done): number =>
+const placeOf = (known: ReadonlyArray<Known>, { outcome, keys, words, failed }: Done): number =>
   known.findLastIndex(
     (row) =>
       row.failed === failed &&
-      (row.outcome === outcome ||
-        (words.length > 0 &&
-          ((row.shape === shape && row.frame === frame) ||
-            (failed && Fingerprint.similarity(row.words, words) >= alike))))
+      (row.outcome === outcome + keys ||
+        (failed && words.length > 0 && Fingerprint.similarity(row.words, words) >= alike))
   )
 
 const knowing = (
   known: ReadonlyArray<Known>,
   place: number,
-  { tool, frame, outcome, shape, words, failed, waits }: Done,
+  done: Done,
   isSeen: boolean,
-  paused: boolean
+  isWeak: boolean
 ): ReadonlyArray<Known> => {
   const before = known[place]
+  const { tool, words, failed } = done
+  const outcome = done.outcome + done.keys
   // A short answer to another question is weak evidence.
-  const tells =
-    failed ||
-    (before?.outcome === outcome &&
-      !waits &&
-      !paused &&
-      (isSeen || before.frame === frame || words.length === Fingerprint.maxWords))
+  const isSame = before?.outcome === outcome && done.pause === 0 && (isSeen || done.rich)
+  const tells = !isWeak && (failed || isSame)
   const times = before === undefined ? 1 : before.times + (tells ? 1 : gain)
-  const next: Array<Known> = []
-  for (const row of known) {
-    if (before !== undefined && row !== before) next.push(row)
-    if (before === undefined && row.times > fade) next.push(faded(row))
-  }
-  if (next.length >= maxKnown) next.shift()
-  next.push({ tool, frame, outcome, shape, words, failed, times })
-  return next
+  const others =
+    before === undefined
+      ? known.filter((row) => row.times > fade).map((row) => ({ ...row, times: row.times - fade }))
+      : known.filter((row) => row !== before)
+  return [...others.slice(1 - maxKnown), { tool, outcome, words, failed, times }]
 }
-
-const faded = ({ tool, frame, outcome, shape, words, failed, times }: Known): Known => ({
-  tool,
-  frame,
-  outcome,
-  shape,
-  words,
-  failed,
-  times: times - fade
-})
-
-// -----------------------------------------------------------------------------
-// Before a call
-// -----------------------------------------------------------------------------
 
 /** Returns the row of a call with its counts halved by later news. `state` must be settled. */
 export const expected = (state: State, id: number): Seen | undefined => {
@@ -294,6 +260,8 @@ export interface Cycle {
   /** Calls of one lap. */
   readonly period: number
   readonly laps: number
+  /** True when a pause is part of a lap. */
+  readonly waits: boolean
 }
 
 /** The cycle of at least `atLeast` laps that a call would continue. With `inShape`, outcomes may differ in numbers. */
@@ -311,8 +279,11 @@ export const cycle = ({ past }: State, id: number, atLeast: number, inShape = fa
     const laps = (equal + period) / period
     if (laps < atLeast) continue
     // Any call of the turn that comes next in the cycle.
-    const turn = past[length - period]?.[0]
-    for (let i = length - period; past[i]?.[0] === turn; i++) if (past[i]?.[1] === id) return { period, laps }
+    const [turn] = past[length - period] ?? []
+    const waits = past[length - 1]?.[4] !== past[length - 1 - period]?.[4]
+    for (let i = length - period; past[i]?.[0] === turn; i++) {
+      if (past[i]?.[1] === id) return { period, laps, waits }
+    }
   }
   return undefined
 }
@@ -325,7 +296,7 @@ export const refused = (state: State, turn: number, tool: number, most: (row: Kn
     refusals: before.refusals + (before.refusedIn === turn ? 0 : 1),
     refusedIn: turn,
     known: before.known.map((row) =>
-      row.tool === tool && row.times >= most(row) ? { ...row, times: row.times - 1 } : row
+      row.tool === tool && row.times >= most(row) ? { ...row, times: most(row) - 1 } : row
     )
   }
 }

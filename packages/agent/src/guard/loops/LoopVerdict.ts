@@ -38,9 +38,6 @@ const kinds: Readonly<Record<Pattern, Kind>> = {
   text: "no_progress"
 }
 
-/** Patterns of strict evidence: the same calls with the same outcomes. All other evidence is soft. */
-export const strict: ReadonlySet<Pattern> = new Set<Pattern>(["identical", "poll", "cycle", "text"])
-
 /** Reaction to evidence. */
 export type Step = "Nudge" | "Block" | "Stop"
 
@@ -86,6 +83,6 @@ const whatHappened = ({ pattern, tool, count, period }: Finding): string => {
     case "same_finding":
       return `${tool} brought the same result ${times}, also with other arguments.`
     case "text":
-      return `The answer repeats the same words ${times}.`
+      return `The answer repeats itself: ${count} characters of it had been said at least twice before.`
   }
 }

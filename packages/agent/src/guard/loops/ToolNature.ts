@@ -3,8 +3,6 @@
  *
  * **What it does not do.** It does not read arguments, so a shell has no nature.
  */
-import * as Fingerprint from "./Fingerprint.ts"
-
 /** `read` changes nothing, `act` changes something, `pause` lets time pass and is not counted. */
 export type ToolNature = "read" | "act" | "pause"
 
@@ -24,8 +22,7 @@ const reads = verbs(
 const acts = verbs(
   "write edit create delete update set add remove replace insert send post put patch move run execute apply"
 )
-const pauses = verbs("sleep wait pause delay")
-const pausesAsked = [...pauses].map(Fingerprint.ofWord)
+export const pauses = verbs("sleep wait pause delay")
 
 /** The nature by annotations. */
 export const ofHints = ({ readOnlyHint, destructiveHint }: Hints): ToolNature | undefined =>
@@ -48,6 +45,3 @@ export const ofName = (tool: string): ToolNature | undefined => {
 
 /** Number of characters of a name that are read. */
 const maxName = 200
-
-/** True when arguments let time pass: `sleep 60; …`, `{ "wait": 20 }`. */
-export const isPausing = (words: ReadonlySet<number>): boolean => pausesAsked.some((word) => words.has(word))

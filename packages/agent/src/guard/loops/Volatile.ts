@@ -50,6 +50,16 @@ export const isVolatile = (text: string, start: number, end: number): boolean =>
   )
 }
 
+/** Milliseconds of a point in time, or `NaN`. A time without a date is on the first day. */
+export const millis = (token: string): number => {
+  if (/^\d{9}/.test(token)) return Number(token) * (/^\d{10}(?!\d)/.test(token) ? 1_000 : 1)
+  return Date.parse(/^\d{4}-/.test(token) ? token.replace("_", "T") : `1970-01-01T${token}Z`)
+}
+
+/** Number of a created thing: `OPS-1042`. Its field may also say so: `ticket_id`. */
+export const key = /^[A-Z][A-Z\d]*-\d+$/
+export const keyField = /(?:^|_)(?:id|key)$|[a-z](?:Id|ID|Key)$/
+
 /** True for the name of a field whose number is a duration. */
 export const isDuration = (field: string): boolean => milliseconds.test(field)
 
