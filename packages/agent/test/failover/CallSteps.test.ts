@@ -835,7 +835,7 @@ describe("when no target is ready", () => {
   does(
     "waits for the one that is back soonest",
     [fails(server, { elapsed: 4_500 }), fails(server), fails(server), fails(server), calm, cancelled],
-    "Attempt m1 free; Switch m2 (model cools 30000); Attempt m2 +1000; Attempt m2 +2000; Wait 27000 for m1; Switch m1; GiveUp Cancelled",
+    "Attempt m1 free; Switch m2 (model cools 30000); Attempt m2 +1000; Attempt m2 +2000; Wait 27000 for m1; Switch m1 probe; GiveUp Cancelled",
     { views: viewsOf("m1", "m2") }
   )
   does(

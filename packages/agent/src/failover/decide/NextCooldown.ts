@@ -62,13 +62,22 @@ export const cooldownFor = (
   const before = Cool.streakOf(cooldowns, rule.scope, target, now, Duration.toMillis(pacing.forgetAfter))
   const isServed =
     rule.looks === true && targets.some(({ ref }) => serves(pacing, ref, rule, target, snapshot))
-  // A served target is looked at again after its first length, or after a longer wait that the server named.
+  // The wait that the server named first is kept. A served target is then looked at again after the first length of its
+  // rule, or after a longer wait that the server names.
   const looks = isServed && mayGuess
   const streak = looks ? 0 : before
-  const guess = mayGuess ? Cool.length(rule, streak, looks ? undefined : named, isTrusted) : 0
+  const guess = mayGuess ? Cool.length(rule, streak, looks && before > 0 ? undefined : named, isTrusted) : 0
   const isNamed = named !== undefined && (rule.retryAfter === "not-before" || named >= guess)
   const until = now + (isNamed ? named : guess)
-  return { scope: rule.scope, target, until, failure, named: isNamed, looks, streak: streak + 1 }
+  return {
+    scope: rule.scope,
+    target,
+    until,
+    failure,
+    named: isNamed,
+    looks,
+    streak: looks ? Math.min(before, 1) + 1 : before + 1
+  }
 }
 
 /** True when `other` answers in the place of a target that is out, as far as is known. */
@@ -77,9 +86,8 @@ const serves = (
   other: TargetRef,
   { scope }: CooldownRule,
   target: TargetRef,
-  { now, cooldowns, streaks, answered }: Snapshot
+  { now, cooldowns, streaks }: Snapshot
 ): boolean =>
   !Cool.covers(scope, target, other) &&
-  answered.has(other.id) &&
   !isDown(pacing, streaks.get(other.id), now) &&
   Cool.outOf(cooldowns, other, now) === undefined

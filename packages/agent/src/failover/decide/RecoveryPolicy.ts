@@ -22,11 +22,13 @@ export { base, steady } from "./DefaultRows.ts"
 
 /**
  * Circuits that never turn a partly healthy target into an outage. They judge the share of failures among many
- * attempts, and let several probes through at once. `docs/load.md` has the measurements behind these values.
+ * attempts, let several probes through at once, and stay open for ten seconds each time: a longer time would keep calls
+ * from a target that is back. `docs/load.md` has the measurements behind these values.
  */
 export const circuits = {
   trip: { consecutive: false, rate: { window: "1 minute", minimumCalls: 20, failures: 0.8 } },
-  halfOpen: { permits: 3, successes: 2 }
+  halfOpen: { permits: 3, successes: 2 },
+  open: Backoff.exponential({ initial: "10 seconds", factor: 1, cap: "10 seconds", jitter: 0.1 })
 } as const satisfies CircuitBreaker.Options
 
 /** For a user who waits for the answer: five seconds of patience, two minutes in all. The default. */
