@@ -50,8 +50,7 @@ export const returnGates: ReadonlyArray<Gate> = [
     measure: returned,
     limit: { atMost: 15_000 },
     shown: seconds,
-    tolerated: 0.05,
-    notYet: true
+    tolerated: 0.05
   },
   {
     name: "return: soon after an outage without an answer",
