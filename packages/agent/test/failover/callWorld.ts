@@ -428,7 +428,7 @@ export const calm: Turn = {
   asked: []
 }
 
-export const worldArbitrary = fc
+const world = fc
   .tuple(policy, targets, surroundings, fc.array(turn, { minLength: 30, maxLength: 30 }))
   .map(([policy, views, around, turns]) => play(policy, views, around, turns))
 
@@ -437,7 +437,7 @@ let worlds: ReadonlyArray<World> | undefined
 
 /** Checks a property on many calls. A failure names the `SEED` that reproduces it. */
 export const forAll = (property: (world: World) => void): void => {
-  worlds ??= fc.sample(worldArbitrary, { numRuns: Sweeps.runs(4_000) })
+  worlds ??= fc.sample(world, { numRuns: Sweeps.runs(4_000) })
   for (const world of worlds) {
     try {
       property(world)

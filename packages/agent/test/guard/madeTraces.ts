@@ -3,7 +3,7 @@
  * has variants by number. None is recorded, and none is copied from a scored set.
  */
 
-export interface MadeCall {
+interface MadeCall {
   readonly turn: number
   readonly tool: string
   readonly arguments: unknown

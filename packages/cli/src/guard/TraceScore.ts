@@ -135,7 +135,7 @@ const costOf = (rules: string, { precision, recall, falselyStopped, saved, lost 
 })
 
 /** Scores verdicts. The last number of an entry is that of the calls of the trace. */
-export const of = (judged: ReadonlyArray<readonly [Label, Judged, number]>): Score => {
+const of = (judged: ReadonlyArray<readonly [Label, Judged, number]>): Score => {
   const late: Array<number> = []
   const misses: Array<Miss> = []
   let [loops, premature, falselyStopped, told, falselyTold] = [0, 0, 0, 0, 0]

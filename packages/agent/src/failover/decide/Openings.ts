@@ -36,7 +36,7 @@ export const viewOf = ({ targets }: Snapshot, id: string): TargetView | undefine
 /**
  * True when this target cannot help the call: its attempts are used up, it forbids a repeat, or its window is too small.
  */
-export const isClosed = (
+const isClosed = (
   policy: Policy,
   state: CallState,
   { ref, info }: TargetView,

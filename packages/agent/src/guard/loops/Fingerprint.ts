@@ -40,7 +40,7 @@ export const Outcome = Schema.Struct({
 })
 
 /** Number of words of a result that are compared. */
-export const maxWords = 6
+const maxWords = 6
 
 /** Hash of arguments, as in {@link Arguments}. */
 export const hashOf = (args: unknown): number => new Scan(undefined, undefined).value(args, 0)
