@@ -7,7 +7,7 @@ import { Clock, Duration, Effect, Fiber, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Failover } from "@outlast/agent"
-import { failure, finish, serverError } from "../support.ts"
+import { failure, finish, policy, serverError } from "../support.ts"
 import * as FailoverReason from "#agent/failure/reasons/FailoverReason"
 import { ProviderFailure } from "#agent/failure/reasons/ProviderFailure"
 
@@ -22,6 +22,8 @@ interface World {
   readonly together?: number
   /** Every so many requests to the other model fail. Default: none. */
   readonly otherFails?: number
+  /** Milliseconds after the begin of the outage from which the other model is out, too, and until when. */
+  readonly otherOut?: readonly [from: number, to: number]
 }
 
 interface Seen {
@@ -36,7 +38,15 @@ interface Seen {
 const latency = Duration.millis(500)
 
 /** One call after the other begins, for as long as the outage lasts and ten minutes more. */
-const play = ({ way, failure, outage, every, together = 1, otherFails = Infinity }: World) =>
+const play = ({
+  way,
+  failure,
+  outage,
+  every,
+  together = 1,
+  otherFails = Infinity,
+  otherOut = [0, 0]
+}: World) =>
   Effect.gen(function* () {
     const start = yield* Clock.currentTimeMillis
     const from = start + 60_000
@@ -64,7 +74,11 @@ const play = ({ way, failure, outage, every, together = 1, otherFails = Infinity
       return yield* answer
     })
     let others = 0
-    const second = Effect.suspend(() => (++others % otherFails === 0 ? Effect.fail(serverError) : answer))
+    const second = Effect.gen(function* () {
+      const at = (yield* Clock.currentTimeMillis) - from
+      const isOut = at >= otherOut[0] && at < otherOut[1]
+      return yield* isOut || ++others % otherFails === 0 ? Effect.fail(failure) : answer
+    })
     const layer = Failover.layer([spec("first", first), spec("second", second)])
     yield* Effect.gen(function* () {
       const fibers: Array<Fiber.Fiber<unknown, unknown>> = []
@@ -164,6 +178,23 @@ describe("the first model is used again soon after it is back", () => {
     )
   }
 
+  for (const together of [1, 5, 30])
+    it.effect(`after the other model was out meanwhile, with ${together} calls at once`, () =>
+      Effect.gen(function* () {
+        for (const begin of [120_000, 123_000, 127_000]) {
+          const seen = yield* play({
+            way: "status",
+            failure: serverError,
+            outage: "10 minutes",
+            every: "5 seconds",
+            together,
+            otherOut: [begin, begin + 60_000]
+          })
+          assert.isAtMost(seen.back, 60_000)
+        }
+      })
+    )
+
   it.effect("after errors that name a wait of a second, which is kept", () =>
     Effect.gen(function* () {
       const named = new ProviderFailure({ ...serverError, retryAfter: Duration.seconds(1) })
@@ -180,4 +211,84 @@ describe("the first model is used again soon after it is back", () => {
       assert.isAtLeast(seen.apart, 120_000)
     })
   )
+})
+
+describe("a look that is planned", () => {
+  /** Two models. The first fails until it `isBack`; the second answers each request as the program says. */
+  const pair = (answers: ReadonlyArray<Effect.Effect<typeof yes, ProviderFailure>>) => {
+    const world = { asked: [] as Array<string>, isBack: false }
+    let next = 0
+    const spec = (name: string, ask: Effect.Effect<typeof yes, ProviderFailure>) => ({
+      provider: name,
+      model: name,
+      endpoint: `https://${name}.example`,
+      keys: [],
+      build: Effect.succeed({
+        info: {},
+        generateText: () =>
+          Effect.andThen(
+            Effect.sync(() => void world.asked.push(name)),
+            ask
+          ),
+        streamText: () => Stream.die("whole")
+      })
+    })
+    const first = spec(
+      "first",
+      Effect.suspend(() => (world.isBack ? Effect.succeed(yes) : Effect.fail(serverError)))
+    )
+    const second = spec(
+      "second",
+      Effect.suspend(() => answers[next++] ?? Effect.succeed(yes))
+    )
+    return {
+      world,
+      layer: Failover.layer([first, second], { policy: { ...policy, patience: Duration.zero } })
+    }
+  }
+  const yes = [{ type: "text" as const, text: "yes" }, finish()]
+  const late = Effect.andThen(Effect.sleep("20 seconds"), Effect.fail(serverError))
+  const call = Effect.forkChild(Effect.exit(LanguageModel.generateText({ prompt: "yes?" })))
+  /** A call fails late at the second model, when the cooldown of the first is over: it is to look there after a backoff. */
+  const planned = Effect.gen(function* () {
+    const fiber = yield* call
+    yield* TestClock.adjust("100 millis")
+    yield* call
+    yield* TestClock.adjust("20 seconds")
+    return fiber
+  })
+
+  it.effect("and is not sent lets another call look", () => {
+    const { world, layer } = pair([late])
+    return Effect.gen(function* () {
+      const early = yield* planned
+      for (let n = 0; n < 10 && early.pollUnsafe() === undefined; n++) {
+        yield* call
+        yield* TestClock.adjust("500 millis")
+      }
+      yield* TestClock.adjust("5 seconds")
+      world.isBack = true
+      world.asked = []
+      yield* call
+      yield* TestClock.adjust("30 seconds")
+      yield* call
+      yield* TestClock.adjust("1 second")
+      assert.include(world.asked, "first")
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("is taken away when another call finds the target out meanwhile", () => {
+    const fails = Effect.fail(serverError)
+    const { world, layer } = pair([late, Effect.never, fails, Effect.never, Effect.never])
+    return Effect.gen(function* () {
+      yield* planned
+      world.asked = []
+      // The look of the first call is reserved, so this one asks the second model first.
+      yield* call
+      yield* TestClock.adjust("10 millis")
+      assert.deepStrictEqual(world.asked, ["second", "first"])
+      yield* TestClock.adjust("5 seconds")
+      assert.deepStrictEqual(world.asked, ["second", "first", "second", "second"])
+    }).pipe(Effect.provide(layer))
+  })
 })

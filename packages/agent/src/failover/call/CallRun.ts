@@ -251,8 +251,8 @@ export class CallRun {
    */
   #decide(event: Event, now: number): { readonly action: Action; readonly opened: Cooldown | undefined } {
     const { policy, memory } = this.chain
-    // The probe was not sent.
-    if (event._tag === "PermitRefused") this.#outcome.endProbe()
+    // The probe was not sent: another call may look.
+    if (event._tag === "PermitRefused" || event._tag === "TakenAway") this.#outcome.endProbe()
     // An expired key is no failure of its provider: asking again with a new one is no retry.
     const isRenewed = event._tag === "KeyAsked" && event.renewed
     // A first attempt needs no budget, and asking it costs a look at the clock.
@@ -461,9 +461,11 @@ export class CallRun {
     return recalled === undefined ? sent : after(this.#report.recalled(made, recalled), sent)
   }
 
+  /** True when a cooldown keeps the attempt from its target. A probe passes one that the machine knew of. */
   #isTakenAway({ target, probe }: Sending): boolean {
-    const cooldowns = MutableRef.get(this.chain.memory.cooldowns)
-    return !probe && Cool.outOf(cooldowns, target, this.now()) !== undefined
+    const now = this.now()
+    const out = Cool.outOf(MutableRef.get(this.chain.memory.cooldowns), target, now)
+    return out !== undefined && !(probe && Cool.outOf(this.#cooldowns, target, now)?.until === out.until)
   }
 
   #attempt(action: Sending): Attempt {

@@ -2,7 +2,7 @@
  * The health of each provider, derived from the logs of its targets and from their open cooldowns. Pure.
  *
  * **States.** `healthy`; `degraded` after any failure since the last success, or while all of its targets cool;
- * `down` after three consecutive failures, or when all of its keys are dead: missing, or out until they are reset.
+ * `down` after `pacing.downAfter` consecutive failures, or when all of its keys are dead: missing, or out until they are reset.
  * One failure of a provider's only key therefore degrades it, although it gets no calls for a while. Health is for
  * people and dashboards. Cooldowns and circuits decide which target a call is sent to.
  *

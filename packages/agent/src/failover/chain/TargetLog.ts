@@ -1,9 +1,9 @@
 /**
  * Log of one target: what the attempts of all calls found there.
  *
- * Each progress, success, failure and reset is one update in constant time. Everything else is read from the log by pure
- * functions: `Evidence` proves that a scope is out, `ProviderHealth` derives the health of a provider, and the state
- * machine of a call reads streaks and last answers.
+ * Each progress, success, failure and reset is one update. A failure also looks at the logs of the other targets of its
+ * provider. Everything else is read from the log by pure functions: `Evidence` proves that a scope is out,
+ * `ProviderHealth` derives the health of a provider, and the state machine of a call reads streaks and last answers.
  *
  * **Bounded**: a log has a fixed size, however long the process runs. Attempts in flight are not part of it: the chain has
  * one set of them (`ChainMemory.flying`), in which a call asks for all targets at once. Times are monotonic milliseconds.

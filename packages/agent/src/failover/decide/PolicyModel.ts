@@ -273,7 +273,7 @@ export interface Pacing {
   readonly provenBy: number
   /**
    * Consecutive failures after which a target is no alternative to another one, as long as the last is younger than
-   * `worksFor`. 3.
+   * `worksFor`. A provider with as many failures since its last answer is shown as down. 3.
    */
   readonly downAfter: number
   /** Time for which an answer shows that a key is valid: see `CooldownRule.trusted`. 1 hour. */
