@@ -2,25 +2,12 @@
 import { Clock, Effect } from "effect"
 import * as FastClock from "./FastClock.ts"
 import * as Provider from "./Provider.ts"
-import type { Call, Grade, Situation, Verdict } from "./Situations.ts"
+import type { Call, Situation, Verdict } from "./Situations.ts"
 import type { Way } from "./Ways.ts"
 import { ways } from "./Ways.ts"
 
 /** How many times faster than real the suite runs in CI. */
 export const shortened = 20
-
-/**
- * Results that are not a pass yet. They wait for the hedge, which asks another model when the first token is late. A test
- * fails when one of them passes, so that its row is deleted.
- */
-const notYet: Readonly<Record<string, Grade>> = {
-  "S06, Failover.layer, whole": "fail",
-  "S06, toAiSdk, generateText": "fail",
-  "S07, Failover.layer, stream": "partial",
-  "S07, toAiSdk, streamText": "partial",
-  "S07, Failover.layer, whole": "partial",
-  "S07, toAiSdk, generateText": "partial"
-}
 
 export interface Result {
   readonly situation: Situation
@@ -68,9 +55,6 @@ const warm = Effect.forEach(
 type Pair = Pick<Result, "situation" | "way">
 
 export const nameOf = ({ situation, way }: Pair): string => `${situation.name}, ${way.name}`
-
-/** What the pair gives today. */
-export const expected = (pair: Pair): Grade => notYet[nameOf(pair)] ?? "pass"
 
 /** The situations, each in all ways in which it exists. */
 export const pairsOf = (situations: ReadonlyArray<Situation>): ReadonlyArray<Pair> =>

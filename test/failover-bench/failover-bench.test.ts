@@ -19,9 +19,9 @@ describe("the crash test, default settings", () => {
 
   for (const pair of pairs) {
     const name = Bench.nameOf(pair)
-    it(`${name} (${pair.situation.about}): ${Bench.expected(pair)}`, () => {
+    it(`${name} (${pair.situation.about})`, () => {
       const result = results.find((result) => Bench.nameOf(result) === name) ?? assert.fail(name)
-      assert.strictEqual(result.verdict.grade, Bench.expected(pair), result.verdict.why)
+      assert.strictEqual(result.verdict.grade, "pass", result.verdict.why)
     })
   }
 })

@@ -60,7 +60,7 @@ export const run = async (args: ReadonlyArray<string>, { out, error }: Output): 
           ? Gates.check(policy, seeds, gates)
           : await Workers.check({ policy: options.policy, gates: gates.map(({ name }) => name) }, seeds)
       out(options.json ? JSON.stringify(verdicts, undefined, 2) : shown(Gates.cells(verdicts), options))
-      return verdicts.every(({ notYet, pass }) => pass || notYet) ? 0 : 1
+      return verdicts.every(({ pass }) => pass) ? 0 : 1
     }
     const lines = await linesOf(options, policy, seeds)
     out(options.json ? JSON.stringify(lines, undefined, 2) : shown(Table.cells(lines), options))

@@ -46,8 +46,6 @@ export interface Gate {
   readonly shown: (n: number) => string
   /** The share of the runs that may miss the limit. Default 0. */
   readonly tolerated?: number
-  /** True for a gate of a rule that is not built yet. Its failure does not fail the command. */
-  readonly notYet?: boolean
 }
 
 export interface Verdict {
@@ -63,7 +61,6 @@ export interface Verdict {
   readonly failed: number
   readonly of: number
   readonly tolerated: number
-  readonly notYet: boolean
 }
 
 // -----------------------------------------------------------------------------
@@ -454,7 +451,7 @@ export const check = (
         })
       )
     )
-    const { notYet = false, tolerated = 0 } = gate
+    const { tolerated = 0 } = gate
     const isFailed = (value: number) => (isMost ? value > bound : value < bound)
     const worst = results.reduce((a, b) => ((isMost ? b.value > a.value : b.value < a.value) ? b : a))
     const failed = results.filter(({ value }) => isFailed(value)).length
@@ -468,8 +465,7 @@ export const check = (
       where: worst.where,
       failed,
       of: results.length,
-      tolerated,
-      notYet
+      tolerated
     }
   })
 }
@@ -493,8 +489,8 @@ const whereOf = ({ world, chain, arrivals, answers }: Omit<Situation, "name">, s
 
 export const cells = (verdicts: ReadonlyArray<Verdict>): ReadonlyArray<ReadonlyArray<string>> => [
   ["", "gate", "wanted", "worst", "failed", "where"],
-  ...verdicts.map(({ gate, pass, notYet, wanted, worst, failed, of, where }) => [
-    pass ? "pass" : notYet ? "not yet" : "FAIL",
+  ...verdicts.map(({ gate, pass, wanted, worst, failed, of, where }) => [
+    pass ? "pass" : "FAIL",
     gate,
     wanted,
     worst,

@@ -128,6 +128,10 @@ export const worlds = {
     about: "One stream in ten has its first token after 30 s.",
     main: { answer, slowFirstToken: { share: 0.1, after: 30_000 } }
   },
+  "slow-first-token-rare": {
+    about: "One stream in 40 has its first token after 30 s.",
+    main: { answer, slowFirstToken: { share: 0.025, after: 30_000 } }
+  },
   hanging: { about: "No request is ever answered.", main: { answer, hangs: 1 } },
   "limit-20": {
     about: "20 requests a second are accepted, the others get 429 with retry-after: 1.",

@@ -376,17 +376,6 @@ describe("a gate", () => {
     assert.deepStrictEqual(passes(0.4, [1, 2]), [[false, 2, 4]])
   })
 
-  it("of a rule that is not built shows that it is not met yet", () => {
-    const limit = { atMost: 4 }
-    const words = Gates.cells(
-      Gates.check(policies.interactive, [1], [gate, { ...gate, limit }, { ...gate, limit, notYet: true }])
-    )
-    assert.deepStrictEqual(
-      words.slice(1).map(([word]) => word),
-      ["pass", "FAIL", "not yet"]
-    )
-  })
-
   it("is measured against worlds that exist", () => {
     for (const { situations } of Gates.gates) {
       for (const { world, arrivals } of situations) {

@@ -10,7 +10,11 @@ import { ResilienceEvents } from "@outlast/resilience"
 import type { FaultPlan } from "@outlast/testing"
 
 export const key = (name: string) => KeySource.value(name, Redacted.make(`secret-of-${name}`))
-export const policy = RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive)
+/** The default policy with exact waits and without hedges: `Hedge.test.ts` tests those. */
+export const policy: RecoveryPolicy.RecoveryPolicy = {
+  ...RecoveryPolicy.withoutJitter(RecoveryPolicy.interactive),
+  hedge: false
+}
 
 /** Circuits that open after five consecutive failures, and that allow no call as a last resort. */
 export const consecutive = {

@@ -44,10 +44,10 @@ export const layer = <E, R>(
       })
       const model = yield* UndeclaredTools.make({
         generateText: (options) =>
-          Effect.flatMap(begun(target, options), ({ made, trace }) =>
+          Effect.flatMap(begun(target, options), ({ attempt, made, trace }) =>
             AttemptRequest.generateText(target, made).pipe(
               Effect.mapError((failure) => AttemptRequest.failureAt(target, made, failure)),
-              traced(trace, target),
+              traced(trace, attempt, target),
               Effect.mapBoth({
                 onFailure: (failure) => fromFailure("generateText", failure),
                 onSuccess: (parts) => UndeclaredTools.inAnswer(parts, options)
@@ -59,10 +59,10 @@ export const layer = <E, R>(
             Effect.gen(function* () {
               const { format } = yield* Surface.taken
               const asked = format === undefined ? options : { ...options, responseFormat: format }
-              const { made, trace } = yield* begun(target, asked)
+              const { attempt, made, trace } = yield* begun(target, asked)
               return AttemptRequest.streamText(target, made).pipe(
                 Stream.mapError((failure) => AttemptRequest.failureAt(target, made, failure)),
-                tracedStream(trace, target),
+                tracedStream(trace, attempt, target),
                 Stream.mapError((failure) => fromFailure("streamText", failure))
               )
             })
@@ -81,23 +81,27 @@ const begun = (target: Chain.Target, options: LanguageModel.ProviderOptions) =>
     const span = trace === undefined ? Effect.undefined : trace.begin({ target, outputLimit })
     return Effect.map(span, (span) => ({
       trace,
+      attempt: { span },
       made: AttemptRequest.requestOf(options, target, { outputLimit, span })
     }))
   })
 
+type Traced = Parameters<CallTrace["answered"]>[0]
+
 const succeeded = (
   trace: CallTrace,
+  attempt: Traced,
   { info, ref }: Chain.Target,
   finish: Response.FinishPartEncoded | undefined
-): void => trace.succeeded(ref, finish && costOf(info.price, finish.usage))
+): void => trace.succeeded(attempt, ref, finish && costOf(info.price, finish.usage))
 
-const failed = (trace: CallTrace, failure: ProviderFailure): void => {
-  trace.failed(failure)
+const failed = (trace: CallTrace, attempt: Traced, failure: ProviderFailure): void => {
+  trace.failed(attempt, failure)
   trace.gaveUp(failure)
 }
 
 const traced =
-  (trace: CallTrace | undefined, target: Chain.Target) =>
+  (trace: CallTrace | undefined, attempt: Traced, target: Chain.Target) =>
   <R>(answer: Effect.Effect<Array<Response.PartEncoded>, ProviderFailure, R>): typeof answer =>
     trace === undefined
       ? answer
@@ -106,27 +110,28 @@ const traced =
             Effect.sync(() =>
               succeeded(
                 trace,
+                attempt,
                 target,
                 parts.findLast((part) => part.type === "finish")
               )
             )
           ),
-          Effect.tapError((failure) => Effect.sync(() => failed(trace, failure))),
+          Effect.tapError((failure) => Effect.sync(() => failed(trace, attempt, failure))),
           Effect.ensuring(Effect.sync(() => trace.abandoned()))
         )
 
 /** The finish part ends the attempt: a consumer may stop reading there. */
 const tracedStream =
-  (trace: CallTrace | undefined, target: Chain.Target) =>
+  (trace: CallTrace | undefined, attempt: Traced, target: Chain.Target) =>
   <R>(parts: Stream.Stream<Response.StreamPartEncoded, ProviderFailure, R>): typeof parts =>
     trace === undefined
       ? parts
       : parts.pipe(
           Stream.map((part) => {
-            if (part.type === "finish") succeeded(trace, target, part)
+            if (part.type === "finish") succeeded(trace, attempt, target, part)
             return part
           }),
-          Stream.onEnd(Effect.sync(() => succeeded(trace, target, undefined))),
-          Stream.tapError((failure) => Effect.sync(() => failed(trace, failure))),
+          Stream.onEnd(Effect.sync(() => succeeded(trace, attempt, target, undefined))),
+          Stream.tapError((failure) => Effect.sync(() => failed(trace, attempt, failure))),
           Stream.ensuring(Effect.sync(() => trace.abandoned()))
         )

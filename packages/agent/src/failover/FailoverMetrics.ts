@@ -38,6 +38,8 @@ export {
   calls,
   cost,
   giveUps,
+  hedges,
+  hedgesWon,
   retries,
   switches,
   tokens,

@@ -52,6 +52,7 @@ const next: Row = { ...base, then: "move" }
 
 export const policy: RecoveryPolicy<Class> = {
   ...interactive,
+  hedge: false,
   classOf: ({ reason }) => (reason._tag === "Cancelled" ? "cancelled" : Vocabulary.claw0(reason)),
   rows: {
     auth: { ...next, cooldown: steady("key", "300 seconds") },

@@ -103,6 +103,7 @@ export const withRetries = (maxRetries: number): RecoveryPolicy<Class> => {
   const permanent: Row = { ...base, then: "move", worthWaiting: true }
   return {
     ...interactive,
+    hedge: false,
     classOf,
     rows: {
       auth: { ...permanent, cooldown: cooldown("10 minutes") },
@@ -214,7 +215,8 @@ export const healthOf = (health: ProviderHealth): Health => {
   } = health
   return {
     provider,
-    status,
+    // The preset hedges no calls, so none of its providers is slow.
+    status: status === "slow" ? "degraded" : status,
     errorCount,
     ...(lastError === undefined ? {} : { lastError }),
     ...(lastErrorReason === undefined

@@ -115,6 +115,7 @@ const deadline = Duration.minutes(30)
 
 export const policy: RecoveryPolicy<Class> = {
   ...interactive,
+  hedge: false,
   classOf,
   rows: {
     rate_limit: { ...base, attempts: 5, repeatsBeforeEquivalent: 4, backoff: Backoffs.nexoRateLimit },

@@ -91,6 +91,7 @@ const deadline = Duration.minutes(30)
 
 const switchingTo = (to: Row["to"]): RecoveryPolicy<Class> => ({
   ...interactive,
+  hedge: false,
   classOf: ({ reason }) => Vocabulary.s11(reason),
   rows: {
     rate_limit: transient,

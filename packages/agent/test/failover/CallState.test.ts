@@ -254,6 +254,10 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
         if (!unraises(entry) || entry.event._tag !== "Failed") continue
         const named = OutputLimit.lowered(RecoveryPolicy.interactive.outputRoom, entry.event.failure) ?? 0
         const from = raiseOf(entry.before)?.from ?? assert.fail()
+        // An answer without text is asked for again, with the higher limit.
+        if (!entry.before.answer.hasText && named > from) continue
+        // Text of the repeat has made the cut answer void.
+        if (entry.before.answer.anew && entry.event.commit === "text") continue
         assert.strictEqual(entry.after.mended.outputLimit, Math.max(from, named))
         assert.include(["Continue", "Deliver"], entry.action._tag)
       }
@@ -358,7 +362,8 @@ describe("for every policy and every sequence of events", { timeout: 120_000 }, 
           action.cooldown !== undefined &&
           Cooldown.covers(action.cooldown.scope, action.cooldown.target, target)
         if (out !== undefined && !("limit" in action)) assert.isTrue(probe)
-        if (probe) assert.isTrue(out !== undefined || isOwn)
+        const looks = Cooldown.isLookedAt(snapshot.cooldowns, target)
+        if (probe) assert.isTrue(out !== undefined || isOwn || looks)
         if (out === undefined || mends) continue
         const isLast =
           policy.whenAllOut === "probe" &&

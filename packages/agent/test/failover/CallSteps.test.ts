@@ -51,7 +51,8 @@ const short: RecoveryPolicy.RecoveryPolicy["rows"] = {
     attempts: 3,
     cooldown: exact.rows.ServerError.cooldown && {
       ...exact.rows.ServerError.cooldown,
-      initial: Duration.seconds(30)
+      initial: Duration.seconds(30),
+      looks: Duration.seconds(30)
     }
   },
   RateLimit: {
@@ -537,7 +538,7 @@ describe("limits of a call", () => {
   does(
     "asks no other target behind a provider's own timeout",
     [fails(new FailoverReason.Timeout({ phase: "total", local: false }), { elapsed: 120_000 })],
-    "Attempt m1 free; GiveUp Timeout (model cools 30000)"
+    "Attempt m1 free; GiveUp Timeout (model cools 10000)"
   )
   does(
     "asks no other target when the time of the program is up",

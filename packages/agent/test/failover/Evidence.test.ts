@@ -85,7 +85,7 @@ const rules = { model: ruleOf("model"), endpoint: ruleOf("endpoint") }
 
 /** A chain whose attempts begin, fail and succeed at will. */
 const chain = () => {
-  const memory = new ChainMemory(a, false, interactive.pacing)
+  const memory = new ChainMemory(a, false, interactive)
   return {
     memory,
     begin: (at: TargetRef, call: number, startedAt: number): Flight => {
@@ -100,7 +100,8 @@ const chain = () => {
         conversation: undefined,
         now: 0
       }),
-    succeed: (flight: Flight) => memory.succeeded(flight, { target: flight.target.id, elapsed: 0, now: 0 })
+    succeed: (flight: Flight) =>
+      memory.succeeded(flight, { target: flight.target.id, elapsed: 0, now: 0 }, undefined)
   }
 }
 

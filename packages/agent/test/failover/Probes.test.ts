@@ -24,7 +24,7 @@ it.effect("a probe that ends late does not affect a cooldown that opened since",
         ...proven.rows,
         ServerError: {
           ...proven.rows.ServerError,
-          cooldown: cooldown && { ...cooldown, looks: false, initial: Duration.seconds(30) }
+          cooldown: cooldown && { ...cooldown, looks: undefined, initial: Duration.seconds(30) }
         }
       },
       circuits: false as const,

@@ -165,6 +165,7 @@ const surroundings = fc.record({
   call: fc.record({
     structured: fc.boolean(),
     rewindable: fc.boolean(),
+    providerTools: fc.boolean(),
     midStream: fc.option(midStream, { nil: undefined }),
     outputLimit: fc.record({
       start: fc.constantFrom<number | undefined>(undefined, 4_000, 8_000),
@@ -326,6 +327,8 @@ export const play = (
       case "GiveUp":
       case "Deliver":
         break
+      case "Await":
+        throw new Error("No attempt of this world is late: see Hedge.test.ts.")
       case "Wait": {
         // A success of another call pays for an attempt of this one, or the budget stays empty until the deadline.
         const early: number =

@@ -62,7 +62,7 @@ export const fails = (
 export const answers = (memory: ChainMemory, target: TargetRef.TargetRef, now = 0): void => {
   const flight = flightOf(target, now)
   memory.began(flight)
-  memory.succeeded(flight, { target: target.id, elapsed: 0, now })
+  memory.succeeded(flight, { target: target.id, elapsed: 0, now }, undefined)
 }
 
 /** True for a target that is out and may be probed. */

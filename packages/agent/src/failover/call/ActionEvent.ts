@@ -14,6 +14,8 @@ export const eventOf = (action: Action, numbers: Numbers): ResilienceEvents.NoTi
   switch (action._tag) {
     case "Attempt":
     case "Wait":
+    // The shell tells what ended the other attempt.
+    case "Await":
     // Its event tells how many there are.
     case "LeaveOut":
       return undefined

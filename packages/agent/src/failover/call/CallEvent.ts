@@ -186,6 +186,24 @@ export interface AttemptFailed extends OfCall {
   readonly elapsed: number
 }
 
+export interface CallHedged extends OfCall {
+  readonly _tag: "CallHedged"
+  /** The target whose first token is late. */
+  readonly target: TargetRef
+  /** The target that is asked, too. */
+  readonly by: TargetRef
+}
+
+export interface AttemptOvertaken extends OfCall {
+  readonly _tag: "AttemptOvertaken"
+  readonly target: TargetRef
+  /** The target that has sent content first. */
+  readonly by: TargetRef
+  /** True when the attempt was the late one, false when it was its hedge. */
+  readonly late: boolean
+  readonly elapsed: number
+}
+
 export interface CallSucceeded extends OfCall {
   readonly _tag: "CallSucceeded"
   readonly target: TargetRef
@@ -223,6 +241,8 @@ export type CallEvent =
   | CallGaveUp
   | CallAbandoned
   | AttemptFailed
+  | CallHedged
+  | AttemptOvertaken
   | CallSucceeded
 
 // -----------------------------------------------------------------------------
@@ -246,6 +266,16 @@ export const attemptFailures = counter("outlast_attempt_failures_total", "Reques
 export const retries = counter("outlast_call_retries_total", "Attempts of a call after a failure")
 
 export const switches = counter("outlast_switches_total", "Calls that went on at another target")
+
+export const hedges = counter(
+  "outlast_hedges_total",
+  "Calls whose first token was late, with a second attempt"
+)
+
+export const hedgesWon = counter(
+  "outlast_hedges_won_total",
+  "Hedged calls that the second attempt has answered"
+)
 
 export const waits = counter("outlast_waits_total", "Waits on our side that have begun")
 
@@ -441,6 +471,17 @@ export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
       detail: `: ${target.id}, rule ${rule}`
     }),
     metrics: [{ metric: attemptFailures, names: of, words: { reason } }]
+  },
+  CallHedged: {
+    doc: "The first token of the attempt is late: a second attempt starts at another target.",
+    line: ({ target, by }) => info(`… ${target.id} is late: asking ${by.id}, too`),
+    metrics: [{ metric: hedges, names: of }]
+  },
+  AttemptOvertaken: {
+    doc: "The other attempt of a hedged call has sent content first: this one was aborted. It is no failure.",
+    line: ({ target, by, elapsed }) =>
+      info(`  ${target.id} aborted after ${seconds(elapsed)}: ${by.id} was faster`),
+    metrics: [{ metric: hedgesWon, names: of, value: ({ late }) => (late ? 1 : undefined) }]
   },
   CallSucceeded: {
     doc: "The call is answered: `attempt` is how many attempts it took.",

@@ -16,8 +16,9 @@ import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { hasAnswered } from "../decide/CallLimits.ts"
 import type { Tokens, Waiting } from "../chain/RetryQueue.ts"
 import type * as TargetLog from "../chain/TargetLog.ts"
-import type { Commit, Cut, Failed, Spent } from "../decide/CallState.ts"
+import type { Commit, Cut, Failed, Overtaken, Spent } from "../decide/CallState.ts"
 import * as OutputLimit from "../decide/OutputLimit.ts"
+import { costOfInput } from "../decide/Hedge.ts"
 import { rowOf } from "../decide/RecoveryPolicy.ts"
 import { charactersPerToken } from "../decide/Bounds.ts"
 import type { Attempt } from "./Attempt.ts"
@@ -195,7 +196,7 @@ export class CallOutcome {
     failure: ProviderFailure,
     commit: Commit,
     usage: Usage | undefined,
-    more: Pick<Failed, "keptText" | "silent"> = {}
+    more: Pick<Failed, "isLate" | "keptText" | "overlap" | "silent"> = {}
   ): Failed {
     const { chain, conversation } = this.#context
     const spent = this.#spent(attempt, usage)
@@ -212,9 +213,27 @@ export class CallOutcome {
     return { _tag: "Failed", failure, commit, isProven, ...more, ...spent }
   }
 
+  /** The other attempt of the call has sent content first. `inputTokens` is what the aborted one is taken to have read. */
+  overtaken(
+    { target, startedAt }: Attempt,
+    { isLate, inputTokens }: Pick<Overtaken, "isLate"> & { readonly inputTokens: number }
+  ): Overtaken {
+    const { chain } = this.#context
+    const probedAt = this.#probe?.at
+    this.#probe = undefined
+    const flight = this.#landed(false)
+    this.#admission.giveBack()
+    let isProven = false
+    if (flight !== undefined && isLate) isProven = chain.memory.overtaken(flight, probedAt)
+    else if (flight !== undefined) chain.memory.interrupted(flight)
+    const elapsed = this.#context.now() - startedAt
+    const cost = costOfInput(target.info, inputTokens)
+    return { _tag: "Overtaken", isLate, isProven, elapsed, cost, tokens: inputTokens }
+  }
+
   /** The output limit cut the answer. */
   cut(attempt: Attempt, { commit, usage, inToolCall, characters, hasText }: CutAnswer): Cut {
-    this.#answered(attempt)
+    this.#answered(attempt, usage)
     return {
       _tag: "Cut",
       commit,
@@ -230,7 +249,7 @@ export class CallOutcome {
   /** The call has its answer. `usage` is the answer's own; `undefined` for a cut one, which {@link cut} has counted. */
   succeeded(attempt: Attempt, usage: Usage | undefined): void {
     this.#admission.leave(usage)
-    if (usage !== undefined) this.#answered(attempt)
+    if (usage !== undefined) this.#answered(attempt, usage)
   }
 
   /** The call was interrupted, or has failed: gives back what it holds. */
@@ -251,7 +270,7 @@ export class CallOutcome {
   }
 
   /** The target of an attempt has shown that it works. */
-  #answered({ target, outputLimit }: Attempt): void {
+  #answered({ target, outputLimit }: Attempt, { inputTokens }: Usage): void {
     const { chain, conversation, raised, range, streams } = this.#context
     const now = this.#context.now()
     const { id } = target.ref
@@ -261,14 +280,15 @@ export class CallOutcome {
     this.#probe = undefined
     if (flight === undefined) return
     const { startedAt, firstTokenAt } = flight
-    chain.memory.succeeded(flight, {
+    const answer = {
       target: id,
       conversation,
       elapsed: now - startedAt,
       // A whole answer is compared by the time it takes.
       firstToken: streams && firstTokenAt !== undefined ? firstTokenAt - startedAt : undefined,
       now
-    })
+    }
+    chain.memory.succeeded(flight, answer, inputTokens.total)
   }
 
   #spent({ target, startedAt }: Attempt, usage: Usage | undefined): Spent {

@@ -14,7 +14,7 @@ import type { Leavable } from "../../failure/reasons/Leavable.ts"
 import type { Verdict } from "../../recovery/Seam.ts"
 import { isDiminishing } from "../../recovery/Truncation.ts"
 import type { CooldownOpened } from "../chain/TargetEvent.ts"
-import type { Action, CallState, Event, Failed } from "../decide/CallState.ts"
+import type { Action, CallState, Event, Failed, Overtaken } from "../decide/CallState.ts"
 import { attemptsOf, flightOf, initial, switchesOf, wasCut } from "../decide/CallState.ts"
 import { lastFailureOf } from "../decide/CallLog.ts"
 import type { CallNotes } from "../decide/CallNotes.ts"
@@ -60,11 +60,10 @@ export class CallReport {
   /** The target that this call's line about a refused key has named. */
   #named: string | undefined
   /**
-   * What the target's client has done in the current attempt. It happens inside a request, so it is told when the attempt
-   * ends, in the order of the call's events.
+   * What the clients of targets have done in attempts in flight, by target id. It happens inside a request, so it is told
+   * when the attempt ends, in the order of the call's events.
    */
-  #repeats = 0
-  readonly #repairs = new Set<Repair>()
+  readonly #done = new Map<string, { repeats: number; readonly repairs: Set<Repair> }>()
   /** The reason of the first failure. */
   #firstFailure: ReasonTag | undefined
 
@@ -129,9 +128,13 @@ export class CallReport {
 
   /** The attempt of this action is sent. */
   sent(action: Sending): Told {
-    const acted = eventOf(action, this.#numbers())
+    const acted = action.hedges === undefined ? eventOf(action, this.#numbers()) : this.#hedged(action)
     const started = this.#isSilent ? undefined : this.#started(action)
     return acted === undefined ? started : inTurn(this.#publish(acted), started)
+  }
+
+  #hedged({ hedges, target }: Sending): ResilienceEvents.NoTime<CallEvent> | undefined {
+    return hedges && { _tag: "CallHedged", ...this.#numbers(), target: hedges, by: target }
   }
 
   #started({ target }: Sending): Told {
@@ -148,25 +151,34 @@ export class CallReport {
     })
   }
 
-  /** The current attempt's request was sent again, because its idle connection was closed. */
-  repeated(): void {
-    this.#repeats++
+  /** The attempt's request was sent again, because its idle connection was closed. */
+  repeated(attempt: Attempt): void {
+    this.#doneAt(attempt).repeats++
   }
 
-  /** The current attempt's answer was read by its meaning. */
-  repaired(repair: Repair): void {
-    this.#repairs.add(repair)
+  /** The attempt's answer was read by its meaning. */
+  repaired(attempt: Attempt, repair: Repair): void {
+    this.#doneAt(attempt).repairs.add(repair)
+  }
+
+  #doneAt({ target: { ref } }: Attempt): { repeats: number; readonly repairs: Set<Repair> } {
+    const known = this.#done.get(ref.id)
+    if (known !== undefined) return known
+    const none = { repeats: 0, repairs: new Set<Repair>() }
+    this.#done.set(ref.id, none)
+    return none
   }
 
   /** The attempt at the target has ended: what its client has done. */
   attemptEnded(target: TargetRef | undefined): Told {
-    if (target === undefined || (this.#repeats === 0 && this.#repairs.size === 0)) return undefined
+    const done = target === undefined ? undefined : this.#done.get(target.id)
+    if (target === undefined || done === undefined) return undefined
+    this.#done.delete(target.id)
     const of = { ...this.#numbers(), target }
     let told: Told
-    for (; this.#repeats > 0; this.#repeats--)
+    for (let i = 0; i < done.repeats; i++)
       told = inTurn(told, this.#publish({ _tag: "StaleConnection", ...of }))
-    const repairs = [...this.#repairs]
-    this.#repairs.clear()
+    const repairs = [...done.repairs]
     return repairs.length === 0
       ? told
       : inTurn(told, this.#publish({ _tag: "AnswerRepaired", ...of, repairs }))
@@ -178,7 +190,7 @@ export class CallReport {
     this.#firstFailure ??= reason._tag
     const told = this.#publish({
       _tag: "AttemptFailed",
-      ...this.#numbers(),
+      ...this.#numbers(attempt),
       target: target.ref,
       reason: reason._tag,
       rule: evidence.rule,
@@ -187,6 +199,17 @@ export class CallReport {
       elapsed
     })
     return inTurn(this.attemptEnded(target.ref), told)
+  }
+
+  /** The attempt was aborted, because the one at `by` has sent content first. */
+  overtaken(attempt: Attempt, by: TargetRef | undefined, { elapsed, isLate }: Overtaken): Told {
+    const target = attempt.target.ref
+    const of = { ...this.#numbers(attempt), target }
+    const told =
+      by === undefined
+        ? undefined
+        : this.#publish({ _tag: "AttemptOvertaken", ...of, by, late: isLate, elapsed })
+    return inTurn(this.attemptEnded(target), told)
   }
 
   /** The target of the attempt answers: the first part of its answer has come, or all of it. */
@@ -292,8 +315,9 @@ export class CallReport {
     return this.#publish({ _tag: "CooldownOpened", scope, target, reason: failure.reason._tag, length })
   }
 
-  #numbers(): Numbers {
-    return { call: this.#number, attempt: attemptsOf(this.#state) }
+  /** `attempt`: the attempt that is meant, where the call may have another one in flight. */
+  #numbers(attempt?: Attempt): Numbers {
+    return { call: this.#number, attempt: attempt?.answered.attempts ?? attemptsOf(this.#state) }
   }
 
   #publish(event: ResilienceEvents.NoTime<CallEvent | CooldownOpened>): Told {

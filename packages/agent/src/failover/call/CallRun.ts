@@ -12,6 +12,7 @@
 import { Duration, Effect, MutableRef } from "effect"
 import type { Fiber } from "effect"
 import type { LanguageModel } from "effect/ai"
+import { Tool } from "effect/ai"
 import { costOf } from "../../conversation/Answered.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Usage } from "../../conversation/Usage.ts"
@@ -20,7 +21,8 @@ import { ContextOverflow } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { local } from "../../failure/reasons/ProviderFailure.ts"
 import type { Verdict } from "../../recovery/Seam.ts"
-import type { Chain } from "../chain/Chain.ts"
+import type { Chain, Target } from "../chain/Chain.ts"
+import type { TargetLog } from "../chain/TargetLog.ts"
 import type { AnswerEnd } from "../decide/AnswerEnd.ts"
 import type { Action, CallState, Commit, Event } from "../decide/CallState.ts"
 import * as Call from "../decide/CallState.ts"
@@ -33,13 +35,13 @@ import { isSending } from "../decide/Sending.ts"
 import type { Attempt } from "./Attempt.ts"
 import { attemptOf } from "./Attempt.ts"
 import type { AttemptRequest } from "./AttemptRequest.ts"
-import { CallAdmission } from "./CallAdmission.ts"
 import { CallContext } from "./CallContext.ts"
 import type { CutAnswer } from "./CallOutcome.ts"
-import { CallOutcome } from "./CallOutcome.ts"
 import { CallReport } from "./CallReport.ts"
 import { CallRequest } from "./CallRequest.ts"
 import { CallTrace } from "./CallTrace.ts"
+import * as Conversation from "./Conversation.ts"
+import { Lane } from "./Lane.ts"
 import type { Surface } from "./Surface.ts"
 import * as Waits from "./Waits.ts"
 
@@ -48,6 +50,7 @@ const windowFull = "answer/window-full"
 
 type Waiting = Extract<Action, { readonly _tag: "Wait" }>
 type Next = Effect.Effect<Attempt | undefined, CallFailure>
+type Beside = Pick<Call.Failed, "isLate" | "overlap">
 
 export class CallRun {
   readonly chain: Chain
@@ -55,16 +58,16 @@ export class CallRun {
   readonly #request: CallRequest
   readonly #report: CallReport
   readonly #trace: CallTrace | undefined
-  readonly #admission: CallAdmission
-  readonly #outcome: CallOutcome
   readonly #started: Extract<Event, { readonly _tag: "Started" }>
+  /** The attempt that was begun last, or the next one. */
+  #lane: Lane
+  /** The late attempt, while `#lane` hedges it. */
+  #late: Lane | undefined
   #state: CallState = Call.initial
   /** The chain's cooldowns when the machine decided last. */
   #cooldowns: Cooldowns = Cool.empty
   /** Start of the last attempt, or of the last wait, in monotonic milliseconds. News since then may end a wait. */
   #since = 0
-  /** Version of the key that the current attempt was sent with. */
-  #keyVersion = 0
   #ended = false
 
   constructor(
@@ -80,11 +83,11 @@ export class CallRun {
     this.#request = new CallRequest(context, options)
     this.#trace = CallTrace.of(fiber, options)
     this.#report = new CallReport(context, this.#trace)
-    this.#admission = new CallAdmission(context, this.#report.waits)
-    this.#outcome = new CallOutcome(context, this.#admission)
+    this.#lane = new Lane(context, this.#report.waits)
     this.#started = {
       _tag: "Started",
       rewindable: surface.rewindable,
+      providerTools: options.tools.some(isRunByProvider),
       midStream: surface.midStream,
       structured: options.responseFormat.type === "json",
       outputLimit: context.raised?.range(context.range) ?? context.range
@@ -115,9 +118,22 @@ export class CallRun {
     return now - this.#context.lost
   }
 
-  /** True once the headers of the current attempt's response have come. */
-  get isHeard(): boolean {
-    return this.#outcome.isHeard
+  /** True once the headers of the attempt's response have come. */
+  isHeard({ target }: Pick<Attempt, "target">): boolean {
+    return this.#laneOf(target).outcome.isHeard
+  }
+
+  /** Milliseconds without content after which the attempt that was begun last is late, at the earliest. */
+  lateAfter({ target }: Pick<Attempt, "target">): number {
+    return this.chain.memory.hedges === undefined || this.chain.targets.length === 1
+      ? Infinity
+      : Call.lateAfter(this.chain.policy, this.#state, target.info)
+  }
+
+  /** Milliseconds within which the target of the attempt usually begins to answer this prompt. 0: nothing is known. */
+  usual({ target }: Pick<Attempt, "target">, of: keyof TargetLog["times"]): number {
+    const times = this.chain.memory.targetLogs.get(target.ref.id)?.times[of]
+    return times?.usual(Conversation.estimate(this.#request.prompt)) ?? 0
   }
 
   /** Judges the answer of an attempt. */
@@ -129,11 +145,11 @@ export class CallRun {
   request(attempt: Attempt, partial: string): AttemptRequest {
     return this.#request.of(attempt, partial, {
       heard: (headers) => {
-        this.#outcome.heard()
+        this.#laneOf(attempt.target).outcome.heard()
         this.chain.limiter?.learnUnsafe(attempt.target.ref, headers)
       },
-      repeated: () => this.#report.repeated(),
-      repaired: (repair) => this.#report.repaired(repair)
+      repeated: () => this.#report.repeated(attempt),
+      repaired: (repair) => this.#report.repaired(attempt, repair)
     })
   }
 
@@ -157,9 +173,9 @@ export class CallRun {
     return this.#advance(this.#started) as Effect.Effect<Attempt, CallFailure>
   }
 
-  /** The first token of the current attempt, or a further one, came at `now`. */
-  progressed(now: number): void {
-    this.#outcome.progressed(now)
+  /** The first token of the attempt, or a further one, came at `now`. */
+  progressed({ target }: Pick<Attempt, "target">, now: number): void {
+    this.#laneOf(target).outcome.progressed(now)
   }
 
   /** The first part of the attempt's answer has come. The Effect, if there is one, tells of a change of model. */
@@ -173,9 +189,40 @@ export class CallRun {
    */
   failed(attempt: Attempt, failure: ProviderFailure, commit: Commit, usage?: Usage, silent?: number): Next {
     return Effect.suspend(() => {
-      this.#trace?.failed(failure)
-      const event = this.#outcome.failed(attempt, failure, commit, usage, { silent })
+      this.#trace?.failed(attempt, failure)
+      const { lane, ...beside } = this.#landed(attempt)
+      const event = lane.outcome.failed(attempt, failure, commit, usage, { silent, ...beside })
       return after(this.#report.failed(attempt, event), this.#fed(event))
+    })
+  }
+
+  /**
+   * The first token of the attempt is late. Returns the attempt that hedges it; `undefined`: no other one is made now. An
+   * interruption leaves the late attempt alone.
+   */
+  late(): Next {
+    return Effect.suspend(() => {
+      const inputTokens = Conversation.estimate(this.#request.prompt)
+      const mayHedge = this.chain.memory.hedges?.isLeft === true
+      const hedge = this.#advance({ _tag: "Late", inputTokens, mayHedge })
+      return Effect.onInterrupt(hedge, () =>
+        Effect.sync(() => {
+          if (this.#late !== undefined) this.#decide({ _tag: "TakenAway" }, this.now())
+        })
+      )
+    })
+  }
+
+  /** The other one of two attempts has sent content first: this one was aborted. */
+  overtaken(attempt: Attempt): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const inputTokens = Conversation.estimate(this.#request.prompt)
+      const { lane, isLate = false } = this.#landed(attempt)
+      const event = lane.outcome.overtaken(attempt, { isLate, inputTokens })
+      this.#trace?.overtaken(attempt)
+      const { action, opened } = this.#decide(event, this.now())
+      const told = this.#report.overtaken(attempt, this.#lane.target, event)
+      return after(told, this.#report.decided(this.#state, event, action, opened, this.now()) ?? Effect.void)
     })
   }
 
@@ -187,14 +234,14 @@ export class CallRun {
     return Effect.suspend(() => {
       if (answer.byWindow) {
         const failure = local(windowFull, new ContextOverflow({}), attempt.target.ref)
-        this.#trace?.failed(failure)
-        const event = this.#outcome.failed(attempt, failure, answer.commit, answer.usage, {
+        this.#trace?.failed(attempt, failure)
+        const event = this.#lane.outcome.failed(attempt, failure, answer.commit, answer.usage, {
           keptText: answer.hasText
         })
         return after(this.#report.failed(attempt, event), this.#fed(event))
       }
-      this.#trace?.answered()
-      const event = this.#outcome.cut(attempt, answer)
+      this.#trace?.answered(attempt)
+      const event = this.#lane.outcome.cut(attempt, answer)
       return after(this.#report.attemptEnded(attempt.target.ref), this.#fed(event))
     })
   }
@@ -214,19 +261,47 @@ export class CallRun {
     const { price } = attempt.target.info
     const own = usage !== undefined ? costOf(price, usage) : price === undefined ? undefined : 0
     const costUsd = own === undefined ? undefined : own + this.#state.made.cost
-    this.#outcome.succeeded(attempt, usage)
+    this.#lane.outcome.succeeded(attempt, usage)
     this.#request.answered(attempt.target.ref)
-    this.#trace?.succeeded(attempt.target.ref, costUsd)
+    this.#trace?.succeeded(attempt, attempt.target.ref, costUsd)
     const told = this.#report.succeeded(attempt, usage, costUsd)
     return told === undefined ? Effect.succeed(costUsd) : Effect.as(told, costUsd)
   }
 
   /** Gives back what the call holds, and reports that its answer is not wanted any more if it has not ended. */
   readonly abandoned: Effect.Effect<void> = Effect.suspend(() => {
-    this.#outcome.abandoned()
+    this.#late?.outcome.abandoned()
+    this.#lane.outcome.abandoned()
     if (!this.#ended) this.#trace?.abandoned()
     return (this.#ended ? undefined : this.#report.abandoned()) ?? Effect.void
   })
+
+  // ---------------------------------------------------------------------------
+  // The attempts in flight
+  // ---------------------------------------------------------------------------
+
+  #laneOf({ ref }: Target): Lane {
+    return this.#late?.target === ref ? this.#late : this.#lane
+  }
+
+  /** Takes the lane of an attempt that has ended. Of two attempts, the other one goes on alone. */
+  #landed({ target, startedAt }: Attempt): Beside & { readonly lane: Lane } {
+    const lane = this.#laneOf(target)
+    const late = this.#late
+    if (late === undefined) return { lane, isLate: false, overlap: 0 }
+    const isLate = lane === late
+    const other = isLate ? this.#lane : late
+    this.#lane = other
+    this.#late = undefined
+    return { lane, isLate, overlap: this.now() - Math.max(startedAt, other.startedAt) }
+  }
+
+  /** Begins a lane for the attempt that hedges the one in flight. */
+  #hedge(isCounted: boolean | undefined): void {
+    this.#late = this.#lane
+    this.#lane = new Lane(this.#context, this.#report.waits)
+    if (isCounted === true) this.chain.memory.hedges?.take()
+  }
 
   // ---------------------------------------------------------------------------
   // The machine
@@ -251,19 +326,19 @@ export class CallRun {
    */
   #decide(event: Event, now: number): { readonly action: Action; readonly opened: Cooldown | undefined } {
     const { policy, memory } = this.chain
-    // The probe was not sent: another call may look.
-    if (event._tag === "PermitRefused" || event._tag === "TakenAway") this.#outcome.endProbe()
+    if (event._tag === "PermitRefused" || event._tag === "TakenAway") this.#notSent()
     // An expired key is no failure of its provider: asking again with a new one is no retry.
     const isRenewed = event._tag === "KeyAsked" && event.renewed
     // A first attempt needs no budget, and asking it costs a look at the clock.
     const isFree = event._tag === "Started" || isRenewed
     const isFull = event._tag === "Failed" && event.keptText !== undefined
-    const snapshot = this.#context.snapshot(now, isFree || this.#outcome.mayRetry, isFull)
+    const snapshot = this.#context.snapshot(now, isFree || this.#lane.outcome.mayRetry, isFull)
     const [action, state] = Call.step(policy, this.#state, event, snapshot, this.#context.draw())
     this.#state = state
     if (isSending(action)) {
-      if (!isRenewed && !action.isFree && snapshot.mayRetry) this.#outcome.pay()
-      if (action.probe) this.#outcome.probes(action.target, now)
+      if (action.hedges !== undefined) this.#hedge(action.isCounted)
+      if (!isRenewed && !action.isFree && snapshot.mayRetry) this.#lane.outcome.pay()
+      if (action.probe) this.#lane.outcome.probes(action.target, now)
       memory.sending(action, now)
     }
     const { cooldown } = action
@@ -276,12 +351,23 @@ export class CallRun {
     return { action, opened }
   }
 
+  /** The next attempt was not sent. */
+  #notSent(): void {
+    const late = this.#late
+    // Another call may look.
+    if (late === undefined) return this.#lane.outcome.endProbe()
+    this.#lane.outcome.abandoned()
+    this.#lane = late
+    this.#late = undefined
+  }
+
   #carryOut(action: Action): Next {
     switch (action._tag) {
       case "GiveUp":
         this.#ended = true
         this.#trace?.gaveUp(action.failure)
         return Effect.fail(action.failure)
+      case "Await":
       case "Deliver":
         return Effect.undefined
       case "Wait":
@@ -301,7 +387,7 @@ export class CallRun {
       default:
         return action.delay === 0
           ? this.#enter(action)
-          : Effect.flatMap(this.#admission.foresee(action.target), (refused) =>
+          : Effect.flatMap(this.#lane.admission.foresee(action.target), (refused) =>
               refused === undefined ? this.#delayed(action) : this.#advance(refused)
             )
     }
@@ -362,7 +448,7 @@ export class CallRun {
 
   #queued(until: number, since: number): Effect.Effect<TargetRef | undefined> {
     const { policy } = this.chain
-    return this.#outcome.queued(until, {
+    return this.#lane.outcome.queued(until, {
       mayGo: (target) => {
         const state = Call.afterReset(this.#state, this.#resetSince(since))
         return Call.mayRelease(policy, state, this.#asIf(), target)
@@ -382,7 +468,7 @@ export class CallRun {
     reset = this.#resetSince(since),
     answeredAt: Pick<ReadonlyMap<string, number>, "get"> = this.chain.memory.answeredAt
   ): boolean {
-    const snapshot = this.#context.snapshot(this.now(), this.#outcome.mayRetry)
+    const snapshot = this.#context.snapshot(this.now(), this.#lane.outcome.mayRetry)
     const state = Call.afterReset(this.#state, reset)
     const isBack = ({ id }: TargetRef) => reset.has(id) || (answeredAt.get(id) ?? 0) > since
     return Call.mayWake(this.chain.policy, state, snapshot, isBack)
@@ -403,7 +489,7 @@ export class CallRun {
     const { key } = this.#context.targetOf(target)
     if (key?.renew === undefined) return Effect.succeed(false)
     const wait = { reason: "key", target, by: key.name } as const
-    return this.#report.waits.unlessReady(wait, key.renew(this.#keyVersion))
+    return this.#report.waits.unlessReady(wait, key.renew(this.#lane.keyVersion))
   }
 
   // ---------------------------------------------------------------------------
@@ -436,7 +522,7 @@ export class CallRun {
   /** The attempt, if all that it needs lets it go. */
   #enter(action: Sending): Next {
     const { prompt } = this.#request
-    const admitted = this.#admission.enter({ action, state: this.#state, prompt })
+    const admitted = this.#lane.admission.enter({ action, state: this.#state, prompt })
     return admitted === true
       ? this.#begin(action)
       : Effect.flatMap(admitted, (refused) =>
@@ -448,7 +534,7 @@ export class CallRun {
   #begin(action: Sending): Next {
     const { memory } = this.chain
     if (MutableRef.get(memory.cooldowns) !== this.#cooldowns && this.#isTakenAway(action)) {
-      this.#admission.giveBack()
+      this.#lane.admission.giveBack()
       return this.#fed({ _tag: "TakenAway" })
     }
     const made = this.#attempt(action)
@@ -471,13 +557,19 @@ export class CallRun {
   #attempt(action: Sending): Attempt {
     const { raised, range } = this.#context
     const target = this.#context.targetOf(action.target)
-    this.#keyVersion = target.key?.version ?? 0
     const now = this.now()
     this.#since = now
-    this.#outcome.begin(target.ref, this.#state.made.attempts === 0, now)
+    const isFirst = Call.attemptsOf(this.#state) === 1
+    if (isFirst) this.chain.memory.hedges?.pay()
+    this.#lane.target = target.ref
+    this.#lane.startedAt = now
+    this.#lane.keyVersion = target.key?.version ?? 0
+    this.#lane.outcome.begin(target.ref, isFirst, now)
     return attemptOf(action, target, this.#state, { isAsHad: this.#request.isAsHad, now, raised, range })
   }
 }
+
+const isRunByProvider = (tool: Tool.Any): boolean => Tool.isProviderDefined(tool) && !tool.requiresHandler
 
 /** Backoffs and refusals are not ended by answers to other calls. */
 const none: ReadonlyMap<string, number> = new Map()

@@ -20,10 +20,13 @@ import type { CallWaited } from "./CallEvent.ts"
 /** How a call ended. The counter `outlast_calls_total` has the same words. */
 export type Outcome = "answered" | "recovered" | "failed" | "abandoned"
 
+type Spanned = Pick<Attempt, "span">
+
 export class CallTrace {
   readonly #fiber: Fiber.Fiber<unknown, unknown>
   readonly #call: Tracer.Span
-  #attempt: Tracer.Span | undefined
+  /** Spans of the attempts in flight. */
+  readonly #open = new Set<Tracer.Span>()
   #attempts = 0
   #failed = 0
   #hasEnded = false
@@ -58,27 +61,34 @@ export class CallTrace {
       }
     })
     return Effect.map(span, (span) => {
-      this.#attempt = span
+      this.#open.add(span)
       return span
     })
   }
 
   /** The attempt failed. The provider's own sentence is left out: it may quote the request. */
-  failed(failure: ProviderFailure): void {
+  failed({ span }: Spanned, failure: ProviderFailure): void {
     this.#failed++
-    if (this.#attempt === undefined) return
+    if (span === undefined) return
     const { evidence, reason } = failure
-    Spans.annotate(this.#attempt, {
+    Spans.annotate(span, {
       "error.type": reason._tag,
       "http.response.status_code": evidence.status,
       "outlast.evidence.rule": evidence.rule
     })
-    this.#end(Exit.fail(failure), `${failure.target?.id}: ${whatHappened(failure)}.`)
+    this.#end(span, Exit.fail(failure), `${failure.target?.id}: ${whatHappened(failure)}.`)
   }
 
   /** The attempt gave an answer, or a part of one that the output limit cut. */
-  answered(): void {
-    this.#end(Exit.void)
+  answered({ span }: Spanned): void {
+    this.#end(span, Exit.void)
+  }
+
+  /** Another attempt of the call has sent content first, and this one was aborted. */
+  overtaken({ span }: Spanned): void {
+    if (span === undefined) return
+    Spans.annotate(span, { "outlast.overtaken": true })
+    this.#end(span, Exit.interrupt())
   }
 
   /** A wait on our side is over. */
@@ -88,8 +98,8 @@ export class CallTrace {
   }
 
   /** The call is answered by `target`. */
-  succeeded({ id }: TargetRef, costUsd: number | undefined): void {
-    this.answered()
+  succeeded(attempt: Spanned, { id }: TargetRef, costUsd: number | undefined): void {
+    this.answered(attempt)
     this.#outcome(this.#failed === 0 ? "answered" : "recovered", {
       "outlast.target": id,
       "outlast.cost_usd": costUsd
@@ -102,7 +112,7 @@ export class CallTrace {
 
   /** The program stopped waiting for the answer. */
   abandoned(): void {
-    this.#end(Exit.interrupt())
+    for (const span of this.#open) this.#end(span, Exit.interrupt())
     this.#outcome("abandoned", {})
   }
 
@@ -117,10 +127,8 @@ export class CallTrace {
     })
   }
 
-  #end(exit: Exit.Exit<unknown, unknown>, message?: string): void {
-    const span = this.#attempt
-    if (span === undefined) return
-    this.#attempt = undefined
+  #end(span: Tracer.Span | undefined, exit: Exit.Exit<unknown, unknown>, message?: string): void {
+    if (span === undefined || !this.#open.delete(span)) return
     Spans.end(this.#fiber, span, exit, () => message)
   }
 }

@@ -9,7 +9,9 @@ import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { local } from "../../failure/reasons/ProviderFailure.ts"
 import type { Target } from "../chain/Chain.ts"
 import * as Alarm from "../target/Alarm.ts"
+import type { Attempt } from "./Attempt.ts"
 import type { CallRun } from "./CallRun.ts"
+import { Lateness } from "./Lateness.ts"
 
 /** Milliseconds that a target may be silent. */
 export interface Limits {
@@ -41,6 +43,9 @@ export class Silence {
   /** Parts that arrived in time are about to be read. */
   readonly #isOver: () => boolean
   readonly #onLimit: (failure: ProviderFailure) => void
+  /** The first token is late. */
+  readonly #onLate: () => void
+  readonly #lateness: Lateness
   /** Calls the alarm off, while one is set. */
   #callOff: (() => void) | undefined
   /** When the current wait for the provider began, by `CallRun.awake`. */
@@ -51,17 +56,22 @@ export class Silence {
 
   constructor(
     run: CallRun,
-    target: Target,
+    attempt: Attempt,
     context: Context.Context<never>,
-    isOver: () => boolean,
-    onLimit: (failure: ProviderFailure) => void
+    listener: {
+      readonly isOver: () => boolean
+      readonly onLimit: (failure: ProviderFailure) => void
+      readonly onLate: () => void
+    }
   ) {
     this.#run = run
-    this.#target = target
-    this.#limits = limitsOf(run, target)
+    this.#target = attempt.target
+    this.#limits = limitsOf(run, attempt.target)
+    this.#lateness = new Lateness(run, attempt, "firstToken")
     this.#context = context
-    this.#isOver = isOver
-    this.#onLimit = onLimit
+    this.#isOver = listener.isOver
+    this.#onLimit = listener.onLimit
+    this.#onLate = listener.onLate
   }
 
   /** The first token has come. */
@@ -76,8 +86,15 @@ export class Silence {
 
   /** Begins a wait at `now`, by `CallRun.awake`. Many waits have one alarm, which is set anew when it rings too early. */
   wait(now: number): void {
-    this.#since = now
-    if (this.#callOff === undefined) this.#arm(this.#limit - this.#before)
+    this.#since ??= now
+    if (this.#callOff === undefined) this.#arm(this.#before)
+  }
+
+  /** Told that the first token is late, the call makes no other attempt now: tells it again later. */
+  waitOn(): void {
+    this.#lateness.again(this.millis)
+    this.stop()
+    this.#arm(this.millis)
   }
 
   /** Parts have come, after a wait since `since`, by `CallRun.awake`; `isAlive`: with content. */
@@ -102,13 +119,19 @@ export class Silence {
     return this.#hasBegun ? this.#limits.idle : this.#limits.firstToken
   }
 
-  #arm(millis: number): void {
-    this.#callOff = Alarm.set(this.#context, Math.max(0, millis), () => {
+  /** Sets the alarm; `waited`: {@link millis}. */
+  #arm(waited: number): void {
+    const late = this.#hasBegun ? Infinity : this.#lateness.left(waited)
+    const left = Math.min(this.#limit - waited, late)
+    this.#callOff = Alarm.set(this.#context, Math.max(0, left), () => {
       this.#callOff = undefined
       if (this.#since === undefined || this.#isOver()) return
-      const left = this.#limit - this.millis
-      if (left > 0) this.#arm(left)
-      else this.#onLimit(failure(this.#target, this.#hasBegun))
+      const { millis } = this
+      if (this.#limit <= millis) return this.#onLimit(failure(this.#target, this.#hasBegun))
+      const isLate = !this.#hasBegun && this.#lateness.left(millis) <= 0
+      if (isLate) this.#lateness.told()
+      this.#arm(millis)
+      if (isLate) this.#onLate()
     })
   }
 }

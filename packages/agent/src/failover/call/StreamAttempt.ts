@@ -23,7 +23,7 @@ import * as Silence from "./Silence.ts"
 export type Parts = readonly [StreamPart, ...Array<StreamPart>]
 export type PullOf<E> = Pull.Pull<Parts, E, void, IdGenerator.IdGenerator>
 
-/** Parts of an attempt that have arrived and have not been read yet. */
+/** Parts of an attempt that have arrived and have not been read yet, or {@link late}. */
 type Ready = Queue.Queue<Parts, ProviderFailure | Cause.Done>
 
 /** An attempt whose request is under way. */
@@ -38,7 +38,14 @@ export interface StreamAttempt {
   readonly pace: Pace | undefined
 }
 
-/** Opens the attempt, with what the consumer has already seen of the answer. */
+/** Stands in the queue of an attempt for the news that its first token is late. Known by its identity, and never shown. */
+export const late: Parts = [
+  { type: "response-metadata", id: undefined, modelId: undefined, timestamp: undefined }
+]
+
+/**
+ * Opens the attempt, with what the consumer has already seen of the answer. {@link begin} lets it write on in the answer.
+ */
 export const open = (
   run: CallRun,
   answer: Answer,
@@ -48,12 +55,12 @@ export const open = (
   Effect.withFiber(({ context }) => {
     const { target } = attempt
     const request = run.request(attempt, answer.shown.text.all)
-    answer.begin(attempt, run.judge(attempt))
     const scope = Scope.forkUnsafe(parent)
     return Effect.flatMap(reading(AttemptRequest.streamText(target, request), scope), (ready) => {
-      const isOver = () => Queue.sizeUnsafe(ready) > 0
-      const silence = new Silence.Silence(run, target, context, isOver, (failure) => {
-        Queue.failCauseUnsafe(ready, Cause.fail(failure))
+      const silence = new Silence.Silence(run, attempt, context, {
+        isOver: () => Queue.sizeUnsafe(ready) > 0,
+        onLimit: (failure) => Queue.failCauseUnsafe(ready, Cause.fail(failure)),
+        onLate: () => Queue.offerUnsafe(ready, late)
       })
       const stop = Effect.sync(() => silence.stop())
       const { slow } = run.chain.policy.limits
@@ -63,6 +70,10 @@ export const open = (
     })
   })
 
+/** The parts of the attempt are those of the answer from now on. */
+export const begin = ({ answer, attempt, run }: StreamAttempt): void =>
+  answer.begin(attempt, run.judge(attempt))
+
 /** Ends the request. */
 export const close = ({ scope }: StreamAttempt): Effect.Effect<void> => Scope.close(scope, Exit.void)
 
@@ -70,17 +81,19 @@ export const close = ({ scope }: StreamAttempt): Effect.Effect<void> => Scope.cl
 export const located = ({ attempt, request }: StreamAttempt, failure: ProviderFailure): ProviderFailure =>
   AttemptRequest.failureAt(attempt.target, request, failure)
 
+/** What follows when parts have come, when nothing comes any more, and when the first token is late. */
+export interface Next<E> {
+  readonly received: (out: ReadonlyArray<StreamPart>, isFirst: boolean) => PullOf<E>
+  readonly failed: (failure: ProviderFailure) => PullOf<E>
+  readonly late: PullOf<E>
+}
+
 /**
  * Waits for the provider, and hands on what the consumer may see of what came, or why nothing did. Continues with one of
- * two functions instead of returning a result: a pull costs one step less.
+ * three functions instead of returning a result: a pull costs one step less.
  */
-export const pull = <E>(
-  opened: StreamAttempt,
-  received: (out: ReadonlyArray<StreamPart>, isFirst: boolean) => PullOf<E>,
-  failed: (failure: ProviderFailure) => PullOf<E>
-): PullOf<E> => {
-  const { answer, attempt, pace, ready, run, silence } = opened
-  const { ref } = attempt.target
+export const pull = <E>(opened: StreamAttempt, next: Next<E>): PullOf<E> => {
+  const { ready, run, silence } = opened
   const now = run.now()
   const waitedFrom = run.awake(now)
   // Parts that have already arrived need no time limit.
@@ -88,22 +101,45 @@ export const pull = <E>(
   return Queue.takeAll(ready).pipe(
     Effect.matchEffect({
       onSuccess: (arrays) => {
-        const hadBegun = silence.hasBegun
-        const out = read(opened, arrays.length === 1 ? arrays[0] : arrays.flat(), now, waitedFrom)
-        // An attempt that has ended is not slow any more.
-        return pace?.isTooSlow === true && answer.end === undefined
-          ? failed(local("limit/slow", new Timeout({ phase: "idle", local: true }), ref))
-          : received(out, !hadBegun && silence.hasBegun)
+        if (arrays[0] === late) {
+          if (arrays.length === 1) return next.late
+          // Something came at the same moment.
+          silence.waitOn()
+          return take(opened, arrays.slice(1).flat(), now, waitedFrom, next)
+        }
+        return take(opened, arrays.length === 1 ? arrays[0] : arrays.flat(), now, waitedFrom, next)
       },
-      onFailure: (failure) =>
-        failed(Cause.isDone(failure) ? local("stream/cut", new Network(), ref) : failure)
+      onFailure: (failure) => next.failed(endOf(opened, failure))
     })
   )
 }
 
-/** `since` is when the wait for these parts began, and `waitedFrom` is the same by `CallRun.awake`. */
+/** The failure of an attempt whose stream has ended before its finish. */
+export const endOf = ({ attempt }: StreamAttempt, failure: ProviderFailure | Cause.Done): ProviderFailure =>
+  Cause.isDone(failure) ? local("stream/cut", new Network(), attempt.target.ref) : failure
+
+/**
+ * Hands on what the consumer may see of parts that have come. `since` is when the wait for them began, and `waitedFrom` is
+ * the same by `CallRun.awake`.
+ */
+export const take = <E>(
+  opened: StreamAttempt,
+  parts: ReadonlyArray<StreamPart>,
+  since: number,
+  waitedFrom: number,
+  { failed, received }: Next<E>
+): PullOf<E> => {
+  const { answer, attempt, pace, silence } = opened
+  const hadBegun = silence.hasBegun
+  const out = read(opened, parts, since, waitedFrom)
+  // An attempt that has ended is not slow any more.
+  return pace?.isTooSlow === true && answer.end === undefined
+    ? failed(local("limit/slow", new Timeout({ phase: "idle", local: true }), attempt.target.ref))
+    : received(out, !hadBegun && silence.hasBegun)
+}
+
 const read = (
-  { answer, pace, run, silence }: StreamAttempt,
+  { answer, attempt, pace, run, silence }: StreamAttempt,
   parts: ReadonlyArray<StreamPart>,
   since: number,
   waitedFrom: number
@@ -112,7 +148,7 @@ const read = (
   const out = answer.push(parts)
   const { isAlive } = answer.shown
   if (hasBegun) pace?.read(parts, run.awake() - waitedFrom)
-  if (isAlive) run.progressed(hasBegun ? since : run.now())
+  if (isAlive) run.progressed(attempt, hasBegun ? since : run.now())
   silence.heard(waitedFrom, isAlive)
   return out
 }

@@ -2,7 +2,8 @@
  * One streamed call: attempts until one reaches its complete finish, shown to the consumer as one answer.
  *
  * `Answer` decides which parts may be shown, `StreamAttempt` reads them. This module moves from one attempt to the next.
- * An attempt is closed, its request aborted, before the next one begins.
+ * An attempt is closed, its request aborted, before the next one begins. One exception: a hedge begins beside an attempt
+ * whose first token is late (`Race`).
  */
 import { Cause, Channel, Effect, Scope, Stream } from "effect"
 import type { AiError, IdGenerator, LanguageModel, Response } from "effect/ai"
@@ -19,6 +20,7 @@ import { EndedAttempts } from "./EndedAttempts.ts"
 import type { ObjectFormat } from "./ObjectAnswer.ts"
 import * as ObjectAnswer from "./ObjectAnswer.ts"
 import type { StreamPart } from "./PartKind.ts"
+import * as Race from "./Race.ts"
 import type { Parts, PullOf, StreamAttempt } from "./StreamAttempt.ts"
 import * as Attempts from "./StreamAttempt.ts"
 import * as StrictCalls from "./StrictCalls.ts"
@@ -89,12 +91,13 @@ class StreamCall<E> {
     this.#open = open
     this.#opened = opened
     this.#author = opened.attempt
+    Attempts.begin(opened)
   }
 
   /** The next parts for the consumer. */
   readonly pull: PullOf<E> = Effect.suspend(() => {
     const { end } = this.#answer
-    if (end === undefined) return Attempts.pull(this.#opened, this.received, this.failed)
+    if (end === undefined) return Attempts.pull(this.#opened, this)
     if (end._tag === "Whole") return Cause.done()
     return end._tag === "Cut"
       ? this.#cut(end)
@@ -189,8 +192,63 @@ class StreamCall<E> {
     const said = [...void_, ...this.#news()]
     return Effect.flatMap(this.#open(next), (opened) => {
       this.#opened = opened
+      Attempts.begin(opened)
       return this.#shownOr(said)
     })
+  }
+
+  // ---------------------------------------------------------------------------
+  // Two attempts at once
+  // ---------------------------------------------------------------------------
+
+  /** The first token of the attempt is late: another attempt may begin beside it. */
+  get late(): PullOf<E> {
+    const late = this.#opened
+    // What comes before the other attempt has begun makes that unnecessary.
+    const hedge = Effect.raceFirst(this.#run.late(), Effect.as(Race.heard(late), undefined))
+    return Effect.matchEffect(hedge, {
+      onFailure: (failure) => Effect.fail(this.#consumer.toError(failure)),
+      onSuccess: (next) =>
+        next === undefined ? this.#alone({ opened: late, parts: [] }) : this.#race(late, next)
+    })
+  }
+
+  #race(late: StreamAttempt, next: Attempt): PullOf<E> {
+    return Effect.flatMap(this.#open(next), (hedge) => {
+      hedge.silence.wait(this.#run.awake())
+      return Effect.flatMap(Race.run(late, hedge), (outcome) => this.#raced(outcome))
+    })
+  }
+
+  #raced(outcome: Race.Outcome): PullOf<E> {
+    const { other, runner } = outcome
+    if (outcome._tag === "Answers") {
+      return Attempts.close(other.opened).pipe(
+        Effect.andThen(this.#run.overtaken(other.opened.attempt)),
+        Effect.flatMap(() => this.#alone(runner))
+      )
+    }
+    const { attempt } = runner.opened
+    const located = Attempts.located(runner.opened, outcome.failure)
+    return Attempts.close(runner.opened).pipe(
+      Effect.andThen(this.#ended.failed(attempt, located, "nothing")),
+      Effect.mapError((failure) => this.#consumer.toError(failure)),
+      Effect.flatMap(() => this.#alone(other))
+    )
+  }
+
+  /** Goes on with one attempt. */
+  #alone({ opened, parts }: Race.Runner): PullOf<E> {
+    if (opened !== this.#opened) {
+      this.#opened = opened
+      Attempts.begin(opened)
+    }
+    if (parts.length === 0) {
+      opened.silence.waitOn()
+      return this.pull
+    }
+    const now = this.#run.now()
+    return Attempts.take(opened, parts, now, this.#run.awake(now), this)
   }
 
   #shownOr(out: Out): PullOf<E> {

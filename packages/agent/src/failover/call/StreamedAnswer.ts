@@ -6,26 +6,37 @@
  * attempt is shown. A provider that refuses to stream is asked again with a request, within the same attempt, and the
  * chain remembers it for that target.
  */
-import { Cause, Channel, Context, Duration, Effect } from "effect"
+import { Cause, Channel, Context, Duration, Effect, Latch } from "effect"
 import type { Pull } from "effect"
 import type { IdGenerator, Response } from "effect/ai"
 import * as Classifier from "../../failure/Classifier.ts"
 import { Network, Timeout } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { local } from "../../failure/reasons/ProviderFailure.ts"
+import type { Attempt } from "./Attempt.ts"
 import * as AttemptRequest from "./AttemptRequest.ts"
 import type { CallRun } from "./CallRun.ts"
 import type { Commit } from "../decide/CallState.ts"
 import type { Target } from "../chain/Chain.ts"
 import { Fold } from "./Fold.ts"
+import { Lateness } from "./Lateness.ts"
 import type { StreamPart } from "./PartKind.ts"
 import { isProgress, isProviders } from "./PartKind.ts"
 import * as Silence from "./Silence.ts"
 import type { WholeAnswers } from "../../conversation/ModelInfo.ts"
-import { limited } from "../target/Timed.ts"
+import { watched } from "../target/Timed.ts"
 
 type Parts = Array<Response.PartEncoded>
-type Asked = Effect.Effect<Parts, ProviderFailure, IdGenerator.IdGenerator>
+type Asked<E> = Effect.Effect<Parts, E | ProviderFailure, IdGenerator.IdGenerator>
+
+/** An answer is late, and still under way. `answer` waits for it. Whoever gets this must run that, or interrupt it. */
+export class StillRunning {
+  readonly answer: Effect.Effect<Parts, ProviderFailure, IdGenerator.IdGenerator>
+
+  constructor(answer: Effect.Effect<Parts, ProviderFailure, IdGenerator.IdGenerator>) {
+    this.answer = answer
+  }
+}
 
 /** Overrules {@link ModelInfo.wholeAnswers} for the calls around which it is provided. Default: nothing. */
 export const Override: Context.Reference<WholeAnswers | undefined> = Context.Reference<
@@ -34,6 +45,7 @@ export const Override: Context.Reference<WholeAnswers | undefined> = Context.Ref
 
 export class StreamedAnswer {
   readonly #run: CallRun
+  readonly #attempt: Attempt
   readonly #target: Target
   readonly #request: AttemptRequest.AttemptRequest
   readonly #limits: Silence.Limits
@@ -42,12 +54,25 @@ export class StreamedAnswer {
   #hasBegun = false
   /** When the last content came, by `CallRun.awake`, as all times here. */
   #progressAt: number | undefined
+  #answers: Latch.Latch | undefined
 
-  constructor(run: CallRun, target: Target, request: AttemptRequest.AttemptRequest) {
+  constructor(run: CallRun, attempt: Attempt, request: AttemptRequest.AttemptRequest) {
     this.#run = run
-    this.#target = target
+    this.#attempt = attempt
+    this.#target = attempt.target
     this.#request = request
-    this.#limits = Silence.limitsOf(run, target)
+    this.#limits = Silence.limitsOf(run, attempt.target)
+  }
+
+  /** True once the first content has come. */
+  get isAnswering(): boolean {
+    return this.#progressAt !== undefined
+  }
+
+  /** Completes when the first content has come. */
+  get answers(): Effect.Effect<void> {
+    this.#answers ??= Latch.makeUnsafe(this.isAnswering)
+    return this.#answers.await
   }
 
   /** A tool that the provider runs itself has had its effect once it began. Nothing else is seen before the end. */
@@ -60,29 +85,41 @@ export class StreamedAnswer {
     return this.#fold.lacksCall
   }
 
-  /** The parts of the answer. `requested` asks for them with a request instead. */
-  ask(requested: () => Asked): Asked {
-    const { memory } = this.#run.chain
-    const { id } = this.#target.ref
-    return Effect.catch(
-      Effect.suspend(() => {
-        const startedAt = this.#run.awake()
-        return limited(
-          this.#read,
-          () => this.#left(startedAt),
-          () => this.#late(startedAt)
-        )
-      }),
-      (failure) => {
-        if (this.#hasBegun || !refusesStreams(failure)) return Effect.fail(failure)
-        memory.refusesStreams.add(id)
-        return requested()
-      }
+  /**
+   * The parts of the answer. Fails with {@link StillRunning} when its first content is late. `requested` asks for them with
+   * a request instead.
+   */
+  ask(requested: () => Asked<never>): Asked<StillRunning> {
+    const orRequested = (failure: ProviderFailure): Asked<never> => {
+      if (this.#hasBegun || !refusesStreams(failure)) return Effect.fail(failure)
+      this.#run.chain.memory.refusesStreams.add(this.#target.ref.id)
+      return requested()
+    }
+    return Effect.catch(this.#watched, (failure): Asked<StillRunning> =>
+      failure instanceof StillRunning
+        ? Effect.fail(new StillRunning(Effect.catch(failure.answer, orRequested)))
+        : orRequested(failure)
     )
   }
 
+  get #watched(): Asked<StillRunning> {
+    return Effect.suspend(() => {
+      const startedAt = this.#run.awake()
+      const lateness = new Lateness(this.#run, this.#attempt, "firstToken")
+      return watched(
+        this.#read,
+        () => this.#left(startedAt),
+        () => this.#late(startedAt),
+        {
+          untilLate: () => (this.isAnswering ? Infinity : lateness.left(this.#run.awake() - startedAt)),
+          orLate: (running) => Effect.fail(new StillRunning(running))
+        }
+      )
+    })
+  }
+
   /** Reads up to the finish, and closes the stream. */
-  get #read(): Asked {
+  get #read(): Asked<never> {
     const { channel } = AttemptRequest.streamText(this.#target, this.#request)
     return Effect.scopedWith((scope) =>
       Effect.flatMap(Channel.toPullScoped(channel, scope), (pull) => {
@@ -116,7 +153,8 @@ export class StreamedAnswer {
     if (hasProgress) {
       const now = this.#run.now()
       this.#progressAt = this.#run.awake(now)
-      this.#run.progressed(now)
+      this.#answers?.openUnsafe()
+      this.#run.progressed(this.#attempt, now)
     }
     return undefined
   }
@@ -144,7 +182,7 @@ export class StreamedAnswer {
 
   /** Fails with the nearest of the three limits. */
   #late(startedAt: number): Effect.Effect<never, ProviderFailure> {
-    if (this.#end(startedAt) <= this.#next(startedAt)) return overTotal(this.#run, this.#target, true)
+    if (this.#end(startedAt) <= this.#next(startedAt)) return overTotal(this.#run, this.#attempt, true)
     return Effect.fail(Silence.failure(this.#target, this.#progressAt !== undefined))
   }
 }
@@ -152,10 +190,11 @@ export class StreamedAnswer {
 /** The limit of a whole answer is over. `isTold`: without progress, nothing has come. */
 export const overTotal = (
   run: CallRun,
-  { ref }: Target,
+  attempt: Attempt,
   isTold: boolean
 ): Effect.Effect<never, ProviderFailure> => {
-  const silent = isTold && !run.isHeard
+  const { ref } = attempt.target
+  const silent = isTold && !run.isHeard(attempt)
   const timeout = new Timeout({ phase: "total", local: true, ...(silent ? { silent } : {}) })
   return Effect.fail(local("limit/total", timeout, ref))
 }

@@ -8,7 +8,8 @@
  * and those that are to be an object, go through `Answer`, as the parts of a stream do. An answer that is not the object
  * that was asked for is a failed attempt (`ObjectAnswer`), and so is one that the provider refused (`AnswerEnd`).
  */
-import { Effect } from "effect"
+import { Duration, Effect, Exit, Fiber, Option } from "effect"
+import type { Scope } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
 import type { WholeAnswers } from "../../conversation/ModelInfo.ts"
 import * as Provenance from "../../conversation/Provenance.ts"
@@ -20,19 +21,20 @@ import { local } from "../../failure/reasons/ProviderFailure.ts"
 import type { Chain, Target } from "../chain/Chain.ts"
 import { isRefused, RefusedAnswers } from "../decide/AnswerEnd.ts"
 import type { Commit } from "../decide/CallState.ts"
-import { either, next, timed } from "../target/Timed.ts"
+import { either, next, timed, watched } from "../target/Timed.ts"
 import { Answer } from "./Answer.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { Cut } from "./AttemptEnd.ts"
 import * as End from "./AttemptEnd.ts"
 import * as AttemptRequest from "./AttemptRequest.ts"
 import { CallRun } from "./CallRun.ts"
+import { Lateness } from "./Lateness.ts"
 import { EndedAttempts } from "./EndedAttempts.ts"
 import { Fold, unfolded } from "./Fold.ts"
 import * as ObjectAnswer from "./ObjectAnswer.ts"
 import { isCallOfProgram, isProviders } from "./PartKind.ts"
 import type { StreamPart } from "./PartKind.ts"
-import { Override, overTotal, StreamedAnswer } from "./StreamedAnswer.ts"
+import { Override, overTotal, StillRunning, StreamedAnswer } from "./StreamedAnswer.ts"
 import { closed } from "./Surface.ts"
 
 type Parts = Array<Response.PartEncoded>
@@ -61,6 +63,15 @@ export const generateText = <E>(
       return refused === undefined ? Effect.fail(toError(failure, call.wrong)) : Effect.succeed(refused)
     })
   })
+
+/** An attempt for a whole answer. */
+interface Asked {
+  readonly attempt: Attempt
+  readonly request: AttemptRequest.AttemptRequest
+  /** `undefined`: the answer is requested whole. */
+  readonly streamed: StreamedAnswer | undefined
+  readonly answer: Effect.Effect<Parts, ProviderFailure | StillRunning, IdGenerator.IdGenerator>
+}
 
 /** An answer, the attempt that wrote last in it, and its parts so far, without those that `Answer` holds. */
 interface Written {
@@ -103,19 +114,81 @@ class TextCall {
   }
 
   readonly attempted = (attempt: Attempt): Called => {
+    const asked = this.#ask(attempt)
+    return this.#settled(asked, asked.answer)
+  }
+
+  /** Prepares the attempt. It is sent when its answer is run. */
+  #ask(attempt: Attempt): Asked {
     const { target } = attempt
-    const request = this.#run.request(attempt, this.#cut?.answer.shown.text.all ?? "")
-    const requested = () => requestedFrom(this.#run, target, request)
-    const streamed = streamsWhole(this.#run, target, this.#override)
-      ? new StreamedAnswer(this.#run, target, request)
-      : undefined
+    const run = this.#run
+    const request = run.request(attempt, this.#cut?.answer.shown.text.all ?? "")
+    if (!streamsWhole(run, target, this.#override))
+      return { attempt, request, streamed: undefined, answer: watchedRequest(run, attempt, request) }
+    const streamed = new StreamedAnswer(run, attempt, request)
+    const answer = streamed.ask(() => requestedFrom(run, attempt, request))
+    return { attempt, request, streamed, answer }
+  }
+
+  /** Goes on with what the attempt has given. */
+  #settled(asked: Asked, answer: Asked["answer"]): Called {
+    const { attempt, request, streamed } = asked
     const failed = (failure: ProviderFailure, commit: Commit, usage?: Usage): Called =>
-      this.#failed(attempt, AttemptRequest.failureAt(target, request, failure), commit, usage)
+      this.#failed(attempt, AttemptRequest.failureAt(attempt.target, request, failure), commit, usage)
     return either(
-      streamed === undefined ? requested() : streamed.ask(requested),
-      (failure) => failed(failure, streamed?.commit ?? "nothing"),
+      answer,
+      (failure) =>
+        failure instanceof StillRunning
+          ? this.#late(asked, failure.answer)
+          : failed(failure, streamed?.commit ?? "nothing"),
       (parts) => this.#answered(attempt, parts, streamed ?? requestedAs(parts), failed)
     )
+  }
+
+  // ---------------------------------------------------------------------------
+  // Two attempts at once
+  // ---------------------------------------------------------------------------
+
+  /** The answer of the attempt is late: another attempt may begin beside it. */
+  #late(asked: Asked, answer: StillRunning["answer"]): Called {
+    const raced = Effect.scopedWith((scope) =>
+      Effect.flatMap(Effect.forkIn(answer, scope, { startImmediately: true }), (fiber) =>
+        this.#raced({ asked, fiber }, scope)
+      )
+    )
+    return Effect.flatMap(raced, ({ asked, exit }) => this.#settled(asked, exit))
+  }
+
+  /** The attempt that goes on alone, and how it has ended. */
+  #raced(late: Runner, scope: Scope.Scope): Effect.Effect<Result, CallFailure, IdGenerator.IdGenerator> {
+    const alone = (runner: Runner): Effect.Effect<Result> =>
+      Effect.map(Fiber.await(runner.fiber), (exit) => ({ asked: runner.asked, exit }))
+    const hedge = Effect.raceFirst(this.#run.late(), Effect.as(heard(late), undefined))
+    return Effect.flatMap(hedge, (next) => {
+      if (next === undefined) {
+        const after = Effect.as(Effect.sleep(this.#run.lateAfter(late.asked.attempt)), true)
+        const isLater = Effect.raceFirst(Effect.as(heard(late), false), after)
+        return Effect.flatMap(isLater, (isLater) => (isLater ? this.#raced(late, scope) : alone(late)))
+      }
+      const asked = this.#ask(next)
+      return Effect.flatMap(Effect.forkIn(asked.answer, scope, { startImmediately: true }), (fiber) => {
+        const other: Runner = { asked, fiber }
+        return Effect.flatMap(Effect.raceFirst(heard(late), heard(other)), () => {
+          const [runner, rival] = isHeard(late) ? [late, other] : [other, late]
+          const failure = failureOf(runner.fiber.pollUnsafe())
+          if (failure === undefined) {
+            const { attempt } = rival.asked
+            return Effect.andThen(
+              Effect.andThen(Fiber.interrupt(rival.fiber), this.#run.overtaken(attempt)),
+              alone(runner)
+            )
+          }
+          const { attempt, request } = runner.asked
+          const located = AttemptRequest.failureAt(attempt.target, request, failure)
+          return Effect.andThen(this.#ended.failed(attempt, located, "nothing"), alone(rival))
+        })
+      })
+    })
   }
 
   #failed(attempt: Attempt, failure: ProviderFailure, commit: Commit, usage: Usage | undefined): Called {
@@ -214,18 +287,73 @@ const requestedAs = (parts: Parts): Pick<StreamedAnswer, "commit" | "lacksCall">
   lacksCall: false
 })
 
+/** An attempt whose answer is under way. */
+interface Runner {
+  readonly asked: Asked
+  readonly fiber: Fiber.Fiber<Parts, ProviderFailure | StillRunning>
+}
+
+/** How an attempt has ended. */
+interface Result {
+  readonly asked: Asked
+  readonly exit: Exit.Exit<Parts, ProviderFailure | StillRunning>
+}
+
+/** Completes when the attempt answers or has ended. */
+const heard = ({ asked, fiber }: Runner): Effect.Effect<unknown> =>
+  asked.streamed === undefined
+    ? Fiber.await(fiber)
+    : Effect.raceFirst(Fiber.await(fiber), asked.streamed.answers)
+
+const isHeard = ({ asked, fiber }: Runner): boolean =>
+  asked.streamed?.isAnswering === true || fiber.pollUnsafe() !== undefined
+
+/** The failure of an attempt that has failed before it answered. */
+const failureOf = (
+  exit: Exit.Exit<Parts, ProviderFailure | StillRunning> | undefined
+): ProviderFailure | undefined => {
+  if (exit === undefined || Exit.isSuccess(exit)) return undefined
+  const failure = Option.getOrUndefined(Exit.findErrorOption(exit))
+  return failure instanceof StillRunning ? undefined : failure
+}
+
 const streamsWhole = (run: CallRun, { ref, info }: Target, override: WholeAnswers | undefined): boolean =>
   (override ?? info.wholeAnswers) === "stream" && !run.chain.memory.refusesStreams.has(ref.id)
 
 const requestedFrom = (
   run: CallRun,
-  target: Target,
+  attempt: Attempt,
   request: AttemptRequest.AttemptRequest
 ): Effect.Effect<Parts, ProviderFailure, IdGenerator.IdGenerator> =>
-  timed(AttemptRequest.generateText(target, request), run.chain.policy.limits.total, () =>
-    // Only a model that hands on headers shows that nothing came.
-    overTotal(run, target, target.model.reportsHeaders === true)
+  timed(AttemptRequest.generateText(attempt.target, request), run.chain.policy.limits.total, () =>
+    overTotal(run, attempt, reportsHeaders(attempt))
   )
+
+/** As {@link requestedFrom}, and fails with {@link StillRunning} when the answer is late. */
+const watchedRequest = (
+  run: CallRun,
+  attempt: Attempt,
+  request: AttemptRequest.AttemptRequest
+): Asked["answer"] => {
+  if (run.lateAfter(attempt) === Infinity) return requestedFrom(run, attempt, request)
+  return Effect.suspend(() => {
+    const startedAt = run.awake()
+    const waited = (): number => run.awake() - startedAt
+    const lateness = new Lateness(run, attempt, "whole")
+    return watched(
+      AttemptRequest.generateText(attempt.target, request),
+      () => Duration.toMillis(run.chain.policy.limits.total) - waited(),
+      () => overTotal(run, attempt, reportsHeaders(attempt)),
+      {
+        untilLate: () => lateness.left(waited()),
+        orLate: (running) => Effect.fail(new StillRunning(running))
+      }
+    )
+  })
+}
+
+/** Only a model that hands on headers shows that nothing came. */
+const reportsHeaders = ({ target }: Attempt): boolean => target.model.reportsHeaders === true
 
 /** A complete answer of one attempt, with its `finish`: each part with its maker, the first text with who answered. */
 const signed = (parts: Parts, maker: Provenance.Provenance, finish: Finish): Parts => {

@@ -144,7 +144,7 @@ export const build = <E, R>(
     const [first, ...rest] = built.flatMap((result) => ("live" in result ? [result.live] : []))
     if (first === undefined) return yield* ErrorText.brief(new ChainError({ targets: dead }), "targets")
     yield* warn(built)
-    const memory = new ChainMemory(first.ref, wantsFacts(settings.order), settings.policy.pacing)
+    const memory = new ChainMemory(first.ref, wantsFacts(settings.order), settings.policy)
     const { store } = settings
     if (store !== undefined) {
       const { cooldowns } = memory

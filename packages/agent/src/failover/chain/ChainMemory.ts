@@ -20,7 +20,9 @@ import * as Health from "./ProviderHealth.ts"
 import { Resets } from "./Resets.ts"
 import { RetryQueue } from "./RetryQueue.ts"
 import { Omissions } from "./Omissions.ts"
-import type { CooldownRule, Pacing } from "../decide/RecoveryPolicy.ts"
+import { tooLate } from "../decide/Hedge.ts"
+import { HedgeShare } from "./HedgeShare.ts"
+import type { CooldownRule, Pacing, RecoveryPolicy } from "../decide/RecoveryPolicy.ts"
 import type { Sending } from "../decide/Sending.ts"
 import type { Flight } from "./TargetLog.ts"
 import { TargetLog } from "./TargetLog.ts"
@@ -65,11 +67,18 @@ export class ChainMemory {
   servingSince = -Infinity
 
   readonly pacing: Pacing
+  /** `undefined` when the policy hedges no calls. */
+  readonly hedges: HedgeShare | undefined
 
   /** `wantsFacts`: true when the order of the chain needs latencies or affinity. */
-  constructor(first: TargetRef, wantsFacts: boolean, pacing: Pacing) {
+  constructor(
+    first: TargetRef,
+    wantsFacts: boolean,
+    { hedge, pacing }: Pick<RecoveryPolicy<string>, "hedge" | "pacing">
+  ) {
     this.serving = first
     this.pacing = pacing
+    this.hedges = hedge === false ? undefined : new HedgeShare(hedge)
     this.retries = new RetryQueue(pacing)
     this.facts = wantsFacts ? Facts.empty : undefined
   }
@@ -95,7 +104,7 @@ export class ChainMemory {
   progressed(flight: Flight, now: number): void {
     const { target, startedAt } = flight
     flight.firstTokenAt = now
-    this.#logOf(target).progressedAt = now
+    this.#logOf(target).progressed(now)
     // Content shows that the target is back. The other calls need not wait for the end of a long answer.
     this.change(
       (cooldowns) =>
@@ -134,11 +143,28 @@ export class ChainMemory {
     )
   }
 
-  /** Records the answer to an attempt. */
-  succeeded(flight: Flight, answer: Answer): void {
+  /**
+   * Records an attempt that was aborted because it was late. Returns true when the target is silent: see
+   * `Evidence.isSilence`. `probedAt` is the start of the attempt if it was a probe.
+   */
+  overtaken(flight: Flight, probedAt: number | undefined): boolean {
     const { target, startedAt } = flight
     this.flying.delete(flight)
-    this.#logOf(target).succeeded(startedAt, answer.now)
+    if (probedAt !== undefined) this.change((cooldowns) => Cool.failProbe(cooldowns, target, probedAt))
+    const log = this.#logOf(target)
+    const isSilence = Evidence.isSilence(tooLate(target), log, startedAt, this.flying)
+    if (isSilence) log.late++
+    return isSilence
+  }
+
+  /** Records the answer to an attempt; `inputTokens` is the size of its prompt, where the provider told it. */
+  succeeded(flight: Flight, answer: Answer, inputTokens: number | undefined): void {
+    const { target, startedAt, firstTokenAt } = flight
+    this.flying.delete(flight)
+    const log = this.#logOf(target)
+    log.succeeded(startedAt, answer.now)
+    if (firstTokenAt === undefined) log.times.whole.add(inputTokens, answer.elapsed)
+    else log.times.firstToken.add(inputTokens, firstTokenAt - startedAt)
     this.log.answered(target.id)
     this.change((cooldowns) => Cool.clear(cooldowns, target, startedAt), startedAt)
     if (this.facts !== undefined) this.facts = Facts.answered(this.facts, answer)

@@ -1,7 +1,8 @@
 /**
  * The health of each provider, derived from the logs of its targets and from their open cooldowns. Pure.
  *
- * **States.** `healthy`; `degraded` after any failure since the last success, or while all of its targets cool;
+ * **States.** `healthy`; `slow` when attempts were aborted since its last content because their first token was late;
+ * `degraded` after any failure since the last success, or while all of its targets cool;
  * `down` after `pacing.downAfter` consecutive failures, or when all of its keys are dead: missing, or out until they are reset.
  * One failure of a provider's only key therefore degrades it, although it gets no calls for a while. Health is for
  * people and dashboards. Cooldowns and circuits decide which target a call is sent to.
@@ -22,7 +23,7 @@ import type { Fault, TargetLog } from "./TargetLog.ts"
 
 export interface ProviderHealth {
   readonly provider: string
-  readonly status: "healthy" | "degraded" | "down"
+  readonly status: "healthy" | "slow" | "degraded" | "down"
   /** Failures since the last success. */
   readonly errorCount: number
   /** The last failure and the provider's message, without secrets, in at most {@link maxError} characters. */
@@ -83,7 +84,16 @@ export const healthOf = (
     )
     const isOut = back !== -Infinity
     const isDown = back === Infinity || past.errorCount >= downAfter
-    const status = isDown ? "down" : isOut || past.errorCount > 0 ? "degraded" : "healthy"
+    const isLate = logs.some(({ late, target }) => target.provider === provider && late > 0)
+    const status = isDown
+      ? "down"
+      : past.errorCount > 0
+        ? "degraded"
+        : isLate
+          ? "slow"
+          : isOut
+            ? "degraded"
+            : "healthy"
     return { provider, status, ...past, cooldownUntil: isOut ? back : undefined }
   })
 }

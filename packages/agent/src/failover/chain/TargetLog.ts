@@ -12,11 +12,12 @@ import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { Streak } from "../decide/CallState.ts"
 import type { Scope } from "../decide/RecoveryPolicy.ts"
+import { FirstTokens } from "./FirstTokens.ts"
 
 /** An attempt in flight. */
 export interface Flight {
   readonly target: TargetRef
-  /** Number of the call in its chain. A call has at most one attempt in flight. */
+  /** Number of the call in its chain. A call has at most two attempts in flight, the second at another target. */
   readonly call: number
   readonly startedAt: number
   /** `undefined` before the first token. */
@@ -60,6 +61,10 @@ export class TargetLog {
   fault: Fault | undefined
   /** See `Evidence.doubted`. */
   doubts: ReadonlyArray<Doubt> = []
+  /** Number of attempts since the last content that were aborted because they were late. */
+  late = 0
+  /** Times until the first token of streams, and times of answers that were requested whole. */
+  readonly times = { firstToken: new FirstTokens(), whole: new FirstTokens() }
   /** Time of an operator's last reset. */
   resetAt = -Infinity
 
@@ -67,8 +72,13 @@ export class TargetLog {
     this.target = target
   }
 
-  succeeded(startedAt: number, now: number): void {
+  progressed(now: number): void {
     this.progressedAt = now
+    this.late = 0
+  }
+
+  succeeded(startedAt: number, now: number): void {
+    this.progressed(now)
     this.answers++
     this.answeredAt = now
     this.disprovedUntil = Math.max(this.disprovedUntil, startedAt)
@@ -87,6 +97,7 @@ export class TargetLog {
     this.resetAt = now
     this.disprovedUntil = now
     this.streak = undefined
+    this.late = 0
     if (this.fault !== undefined) this.fault = { ...this.fault, count: 0 }
   }
 }

@@ -42,10 +42,10 @@ export const isPatient = ({ patience }: Policy, { made }: CallState, more = 0): 
 
 /**
  * Time of an attempt that counts against patience and deadline. An attempt that streamed text was working until its last
- * part: only the silence behind it counts.
+ * part: only the silence behind it counts. Of two attempts at the same time, the longer one counts.
  */
-export const timeCounted = ({ commit, elapsed, silent = 0 }: Failed): number =>
-  commit === "text" ? silent : elapsed
+export const timeCounted = ({ commit, elapsed, overlap = 0, silent = 0 }: Failed): number =>
+  commit === "text" ? silent : elapsed - overlap
 
 /**
  * One silent attempt may take longer than the whole deadline. When that attempt used up the deadline, the call still

@@ -32,6 +32,8 @@ export interface CallFacts {
   readonly structured: boolean
   /** True when the consumer understands a `Rewind`, which takes back text that it has seen. */
   readonly rewindable: boolean
+  /** True when the call has tools that the provider runs. It neither looks nor is hedged: a tool could run twice. */
+  readonly providerTools: boolean
   /** Overrides the policy's `midStream`. */
   readonly midStream: MidStream | undefined
   /** Output limits in tokens: the one that the call begins with, and the highest one that it may be raised to. */
@@ -54,6 +56,19 @@ export interface Failed extends Spent {
   readonly keptText?: boolean | undefined
   /** Milliseconds that the call has waited since the last part of a stream that had begun. Default 0. */
   readonly silent?: number | undefined
+  /** Milliseconds of the attempt in which another one of the call was in flight. Default 0. */
+  readonly overlap?: number | undefined
+  /** True when the attempt is late and another one hedges it: see `Flight.late`. Default false. */
+  readonly isLate?: boolean | undefined
+}
+
+/** One of two attempts has sent content first, and the other one was aborted. `Spent` is that of the aborted one. */
+export interface Overtaken extends Spent {
+  readonly _tag: "Overtaken"
+  /** True when the late attempt was aborted, false when the hedge was. */
+  readonly isLate: boolean
+  /** See {@link Failed.isProven}. */
+  readonly isProven: boolean
 }
 
 /** An answer that the output limit cut. */
@@ -76,6 +91,15 @@ export type Event =
   | ({ readonly _tag: "Started" } & CallFacts)
   | Failed
   | Cut
+  /** The first token of the attempt in flight is late. */
+  | {
+      readonly _tag: "Late"
+      /** Estimated tokens of the prompt. */
+      readonly inputTokens: number
+      /** True when the share of hedges allows one more. */
+      readonly mayHedge: boolean
+    }
+  | Overtaken
   /** Compaction shortened the conversation by about `freed` tokens. */
   | { readonly _tag: "Compacted"; readonly freed: number }
   | { readonly _tag: "CompactionFailed" }
@@ -145,6 +169,10 @@ export interface Sent {
   readonly lastResort: boolean
   /** True when the attempt takes no token of the retry budget. */
   readonly isFree: boolean
+  /** The target of the late attempt that this one hedges. That attempt stays in flight. */
+  readonly hedges?: TargetRef | undefined
+  /** True when the hedge counts against the share of calls that may be hedged. */
+  readonly isCounted?: boolean | undefined
 }
 
 export type Action =
@@ -214,6 +242,8 @@ export type Action =
       /** True when the call waits for the retry budget. */
       readonly forBudget: boolean
     }
+  /** Goes on with the one attempt that is in flight. */
+  | { readonly _tag: "Await"; readonly cooldown: Cooldown | undefined }
   /** Delivers the cut answer as it is. */
   | { readonly _tag: "Deliver"; readonly cooldown: Cooldown | undefined }
   | { readonly _tag: "GiveUp"; readonly failure: CallFailure; readonly cooldown: Cooldown | undefined }

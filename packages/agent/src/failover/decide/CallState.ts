@@ -25,7 +25,7 @@
  *
  * **Where to look.** `Openings`: when may the call ask a target, and why not earlier? `CallLimits`: may it make another
  * attempt at all? `Delays`: how long does it wait before one? `Waiting`: what does it do when it can go nowhere, and
- * which news end that wait? `AfterFailure`, `CutAnswer`: how does it go on behind an attempt? `Remedy`: what lets the
+ * which news end that wait? `Hedge`: when does it make two attempts at once? `AfterFailure`, `CutAnswer`: how does it go on behind an attempt? `Remedy`: what lets the
  * same target succeed? `AnswerSoFar`, `CallLog`: what has it so far?
  */
 import { Format, Timeout } from "../../failure/reasons/FailoverReason.ts"
@@ -38,6 +38,7 @@ import type { Event, Failed, Reset, Snapshot } from "./CallModel.ts"
 import type { CallState, Flight, Step } from "./State.ts"
 import { choosing } from "./State.ts"
 import { giveUp, onCut } from "./CutAnswer.ts"
+import * as Hedge from "./Hedge.ts"
 import * as Openings from "./Openings.ts"
 import type { RecoveryPolicy } from "./RecoveryPolicy.ts"
 import * as Remedy from "./Remedy.ts"
@@ -47,6 +48,7 @@ import { forBudget, waitOrGiveUp } from "./Waiting.ts"
 export * from "./CallModel.ts"
 export * from "./State.ts"
 export { midStreamAtMost } from "./MidStream.ts"
+export { lateAfter } from "./Hedge.ts"
 export { mayHope, mayRelease, mayWake, waitsUntil } from "./Waiting.ts"
 
 type Policy = RecoveryPolicy<string>
@@ -68,6 +70,7 @@ export const step = <Class extends string>(
     case "Woke":
       return choose(policy, awake(state, event), snapshot, draw, { to: event.to })
     case "TakenAway":
+      if (doing._tag === "Attempt" && doing.late !== undefined) return Hedge.notSent(state, doing.late)
       return doing._tag === "Attempt"
         ? choose(policy, awake(unsent(state, doing.delay), event), snapshot, draw, { isUnsent: true })
         : giveUp(state, nowhere, undefined)
@@ -75,7 +78,17 @@ export const step = <Class extends string>(
       return doing._tag === "Attempt"
         ? onRefusal(policy, state, doing, event, snapshot, draw)
         : giveUp(state, nowhere, undefined)
+    case "Late":
+      return doing._tag === "Attempt"
+        ? Hedge.onLate(policy, state, doing, event, snapshot)
+        : giveUp(state, nowhere, undefined)
+    case "Overtaken":
+      return doing._tag === "Attempt" && doing.late !== undefined
+        ? Hedge.onOvertaken(policy, state, { ...doing, late: doing.late }, event, snapshot)
+        : giveUp(state, nowhere, undefined)
     case "Failed":
+      if (doing._tag === "Attempt" && doing.late !== undefined)
+        return Hedge.onFailure(policy, state, { ...doing, late: doing.late }, event, snapshot, draw)
       return doing._tag === "Attempt"
         ? onFailure(
             policy,
@@ -126,7 +139,7 @@ const unsent = (state: CallState, waited: number): CallState => ({
 const onRefusal = (
   policy: Policy,
   state: CallState,
-  { target, delay, lastResort }: Flight,
+  { target, delay, lastResort, late }: Flight,
   event: Extract<Event, { readonly _tag: "PermitRefused" }>,
   snapshot: Snapshot,
   draw: number
@@ -137,6 +150,7 @@ const onRefusal = (
   const refused = { until, failure, mayResort: byCircuit && !lastResort, byCircuit }
   const back = unsent(state, (waited ? delay : 0) + took)
   const made = Log.setRefused(back.made, target, refused)
+  if (late !== undefined) return Hedge.notSent({ ...state, made }, late)
   return choose(policy, { ...back, made }, snapshot, draw, { isUnsent: true })
 }
 

@@ -59,10 +59,16 @@ const cooldown = (
   byWords: unknownCooldown
 })
 
-/** A cooldown of a failure that passes by itself and costs a call that looks little time: not of silence. */
+/**
+ * First cooldown where the server named no wait. It is a guess from a few failures, so it is short, and doubles until a
+ * success. A time limit that passed is better evidence, and a probe of it costs more: its cooldown is longer.
+ */
+const firstCooldown: Duration.Input = "10 seconds"
+
+/** A cooldown of a failure that passes by itself. */
 const passing = (...args: Parameters<typeof cooldown>): CooldownRule => ({
   ...cooldown(...args),
-  looks: true
+  looks: Duration.fromInputUnsafe(firstCooldown)
 })
 
 /** The base for rows of your own policies: one attempt, then the next target, no cooldown. */
@@ -91,12 +97,6 @@ export const steady = (scope: Scope, length: Duration.Input): CooldownRule => {
 }
 
 const stop: Row = { ...base, then: "stop" }
-
-/**
- * First cooldown where the server named no wait. It is a guess from a few failures, so it is short, and doubles until a
- * success. A time limit that passed is better evidence, and a probe of it costs more: its cooldown is longer.
- */
-const firstCooldown: Duration.Input = "10 seconds"
 
 /** A timed-out attempt has used its whole limit already. An equivalent target is asked before a repeat. */
 const timeout: Row = { ...base, attempts: 5, repeatsBeforeEquivalent: 0, worthWaiting: true }
@@ -134,10 +134,10 @@ export const rows: { readonly [C in DefaultClass]: Row } = {
     circuit: "endpoint",
     worthWaiting: true
   },
-  Timeout: { ...timeout, cooldown: cooldown("model", "30 seconds", "5 minutes"), circuit: "endpoint" },
+  Timeout: { ...timeout, cooldown: passing("model", "30 seconds", "5 minutes"), circuit: "endpoint" },
   TimeoutConnect: {
     ...timeout,
-    cooldown: cooldown("endpoint", "30 seconds", "5 minutes"),
+    cooldown: passing("endpoint", "30 seconds", "5 minutes"),
     circuit: "endpoint"
   },
   TimeoutLocal: timeout,

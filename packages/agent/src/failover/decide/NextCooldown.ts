@@ -7,7 +7,9 @@ import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Failed, Snapshot, Streak } from "./CallModel.ts"
 import type { Cooldown } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
+import * as Openings from "./Openings.ts"
 import type { CooldownRule, Pacing, RecoveryPolicy, Row } from "./RecoveryPolicy.ts"
+import { isHedged } from "./RecoveryPolicy.ts"
 
 /** True when the server named a wait that all calls must respect. */
 export const isNotBefore = (row: Row, { retryAfter }: ProviderFailure): boolean =>
@@ -25,12 +27,13 @@ const isDown = ({ downAfter, worksFor }: Pacing, streak: Streak | undefined, now
  * named. The next call may as well try then. A target that is down (`pacing.downAfter`) does not count as left.
  */
 export const cooldownFor = (
-  { pacing }: RecoveryPolicy<string>,
+  policy: RecoveryPolicy<string>,
   { cooldown: rule, worthWaiting }: Row,
   { failure, isProven = false }: Failed,
   target: TargetRef,
   snapshot: Snapshot
 ): Cooldown | undefined => {
+  const { pacing } = policy
   const { now, cooldowns, targets, streaks, answered } = snapshot
   if (rule === undefined || Cool.isOpen(cooldowns, rule.scope, target, now)) return undefined
   const { retryAfter } = failure
@@ -61,12 +64,18 @@ export const cooldownFor = (
     )
   const before = Cool.streakOf(cooldowns, rule.scope, target, now, Duration.toMillis(pacing.forgetAfter))
   const isServed =
-    rule.looks === true && targets.some(({ ref }) => serves(pacing, ref, rule, target, snapshot))
-  // The wait that the server named first is kept. A served target is then looked at again after the first length of its
-  // rule, or after a longer wait that the server names.
+    rule.looks !== undefined &&
+    // A call that looks at a silent target waits for it, unless it is hedged.
+    (failure.reason._tag !== "Timeout" || isHedged(policy, Openings.viewOf(snapshot, target.id)?.info)) &&
+    targets.some(({ ref }) => serves(pacing, ref, rule, target, snapshot))
+  // The wait that the server named first is kept. A served target is then looked at again after the same time each time, or
+  // after a longer wait that the server names.
   const looks = isServed && mayGuess
-  const streak = looks ? 0 : before
-  const guess = mayGuess ? Cool.length(rule, streak, looks && before > 0 ? undefined : named, isTrusted) : 0
+  const guess = !mayGuess
+    ? 0
+    : looks && (before > 0 || named === undefined)
+      ? Duration.toMillis(rule.looks)
+      : Cool.length(rule, looks ? 0 : before, named, isTrusted)
   const isNamed = named !== undefined && (rule.retryAfter === "not-before" || named >= guess)
   const until = now + (isNamed ? named : guess)
   return {

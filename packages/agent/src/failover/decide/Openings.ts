@@ -206,7 +206,8 @@ export const preferred = (
   const best = first(find)
   if (best === undefined || Cool.isEmpty(cooldowns)) return best
   // One call looks whether a target is back. The others go elsewhere meanwhile.
-  const isFree = ({ ref }: TargetView): boolean => !Cool.isLookedAt(cooldowns, ref, "running")
+  const by = state.call.providerTools ? undefined : "running"
+  const isFree = ({ ref }: TargetView): boolean => !Cool.isLookedAt(cooldowns, ref, by)
   const free = isFree(best) ? undefined : first(among(find, isFree))
   if (free !== undefined) return preferred(among(find, isFree), state, snapshot, cooldowns)
   let flying: ReadonlySet<string> | undefined

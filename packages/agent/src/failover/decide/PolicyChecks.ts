@@ -18,6 +18,7 @@ import * as Truncation from "../../recovery/Truncation.ts"
 import * as Notice from "./Notice.ts"
 import type {
   CooldownRule,
+  Hedge,
   Limits,
   OutputRoom,
   Pacing,
@@ -64,7 +65,7 @@ const cooldown = Kind.object<CooldownRule>(
     proof: is.oneOf("one-call", "several-calls"),
     byWords: is.duration(),
     trusted: is.duration(),
-    looks: is.flag
+    looks: Kind.positiveDuration
   }
 )
 
@@ -109,6 +110,17 @@ const limits = Kind.object<Limits>("time limits, for example { ...Policy.interac
   total: required(Kind.positiveDuration),
   slow
 })
+
+const hedge = Kind.object<Hedge>(
+  "false, or a hedge, for example { ...Policy.interactive.hedge, atMost: 0.1 }",
+  {
+    after: required(Kind.positiveDuration),
+    afterLook: required(Kind.positiveDuration),
+    atMost: required(is.share),
+    reserve: required(Kind.countOrNone),
+    thinking: is.flag
+  }
+)
 
 const outputRoom = Kind.object<OutputRoom>("{ margin, least }", {
   margin: required(Kind.countOrNone),
@@ -169,6 +181,7 @@ const checks: Options.Checks<RecoveryPolicy<string>> = {
   notices: required(Kind.object("notices, for example Notice.defaults", Notice.checks)),
   wording: Kind.object("a wording, for example Wording.defaults", Wording.checks),
   limits: required(limits),
+  hedge: required(Kind.orFalse(hedge)),
   outputRoom: required(outputRoom),
   pacing: required(pacing),
   heartbeat: Kind.positiveDuration

@@ -69,11 +69,12 @@ export interface CooldownRule {
    */
   readonly trusted?: Duration.Duration | undefined
   /**
-   * While another target serves, a cooldown whose length is a guess does not grow, and one call at a time looks whether
-   * the target is back: it goes there first, and to the other one after its first failure. Default false: each further
-   * cooldown grows, and its end lets all calls go there.
+   * Length of a cooldown while another target serves, where the server named no wait. It does not grow, and behind its end
+   * one call at a time looks whether the target is back: it goes there first, and to the other one after its first failure.
+   * A look at a silent target needs `RecoveryPolicy.hedge`. Default: each further cooldown grows, and its end lets all
+   * calls go there.
    */
-  readonly looks?: boolean | undefined
+  readonly looks?: Duration.Duration | undefined
 }
 
 /**
@@ -205,6 +206,8 @@ export interface RecoveryPolicy<Class extends string = DefaultClass> {
   /** Texts that replace content which cannot be sent to a model. Default: `Wording.defaults`, in English. */
   readonly wording?: Wording | undefined
   readonly limits: Limits
+  /** A second attempt for a call whose first token is late; `false`: none. */
+  readonly hedge: Hedge | false
   /** Tokens that stay free where a provider refuses an output limit, because its window has no room for it. */
   readonly outputRoom: OutputRoom
   readonly pacing: Pacing
@@ -216,6 +219,28 @@ export interface RecoveryPolicy<Class extends string = DefaultClass> {
 export interface ProbeRule {
   readonly share: number
   readonly atMost: Duration.Duration
+}
+
+/**
+ * A second attempt for a call whose first token is late. It goes to the next ready target of another model or endpoint.
+ * The first of the two that sends content answers the call, and the other one is aborted. There is never a third.
+ *
+ * Calls with tools that the provider runs are not hedged: such a tool could run twice.
+ */
+export interface Hedge {
+  /**
+   * Time without content after which the second attempt starts. A target that usually needs longer for a prompt of that
+   * size gets longer. 10 seconds in `interactive`.
+   */
+  readonly after: Duration.Duration
+  /** The same time for a call that looks whether a target is back: see `CooldownRule.looks`. 2 seconds. */
+  readonly afterLook: Duration.Duration
+  /** Largest share of all calls that may be hedged; looks do not count. 0.05. */
+  readonly atMost: number
+  /** Hedges that are allowed before calls have paid for them, and the most that are saved up. 3. */
+  readonly reserve: number
+  /** True to hedge calls to models that think, too. Their first token is late by nature. Default false. */
+  readonly thinking?: boolean | undefined
 }
 
 /** Time limits of one attempt. Models that think before they answer get the limits named `…Reasoning`. */

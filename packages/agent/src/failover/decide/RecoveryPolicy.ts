@@ -8,6 +8,7 @@
 import { Duration } from "effect"
 import type { CircuitBreaker } from "@outlast/resilience"
 import { Backoff } from "@outlast/resilience"
+import type { ModelInfo } from "../../conversation/ModelInfo.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import * as Kind from "../../options/Kind.ts"
 import * as Nudging from "../../recovery/Nudge.ts"
@@ -63,6 +64,12 @@ export const interactive: RecoveryPolicy = {
     total: Duration.minutes(10),
     slow: undefined
   },
+  hedge: {
+    after: Duration.seconds(10),
+    afterLook: Duration.seconds(2),
+    atMost: 0.05,
+    reserve: 3
+  },
   outputRoom: { margin: 1_000, least: 3_000 },
   pacing: {
     worksFor: Duration.seconds(20),
@@ -78,9 +85,10 @@ export const interactive: RecoveryPolicy = {
   }
 }
 
-/** For work in the background: a minute of patience before another model, half an hour in all. */
+/** For work in the background: a minute of patience before another model, half an hour in all, and no hedge. */
 export const background: RecoveryPolicy = {
   ...interactive,
+  hedge: false,
   deadline: Duration.minutes(30),
   patience: Duration.seconds(60),
   limits: {
@@ -151,6 +159,12 @@ export const rowOf = <Class extends string>(policy: RecoveryPolicy<Class>, failu
     ? { ...row, then: "move", to: "other-model", targets: row.targets ?? 2 }
     : row
 }
+
+/** True when the policy hedges attempts at a model. */
+export const isHedged = (
+  { hedge }: Pick<RecoveryPolicy<string>, "hedge">,
+  info: ModelInfo | undefined
+): boolean => hedge !== false && (info?.reasoning !== true || hedge.thinking === true)
 
 /** Shortens the cooldown of a verdict that rests on words alone, and asks for more proof. */
 const withShortCooldown = (row: Row, failure: ProviderFailure): Row =>

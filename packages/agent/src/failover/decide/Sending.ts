@@ -23,9 +23,14 @@ export type Sending = Extract<Action, { readonly probe: boolean }>
 export const isSending = (action: Action): action is Sending => "probe" in action
 
 /** The state with an attempt in flight, or about to be sent. */
-export const sent = (state: CallState, target: TargetRef, delay: number, lastResort = false): CallState => ({
+export const sent = (
+  state: CallState,
+  target: TargetRef,
+  delay: number,
+  { lastResort = false, looks = false }: { readonly lastResort?: boolean; readonly looks?: boolean } = {}
+): CallState => ({
   ...state,
-  doing: { _tag: "Attempt", target, delay, isReleased: state.doing._tag === "Queue", lastResort }
+  doing: { _tag: "Attempt", target, delay, isReleased: state.doing._tag === "Queue", lastResort, looks }
 })
 
 /** One more attempt at once where the call is. */
@@ -51,10 +56,11 @@ export const send = (
   const { answer, made } = state
   const { left: from, failure } = made
   const row = failure === undefined ? undefined : rowOf(policy, failure)
-  const next = sent(state, target, delay, lastResort)
   const at = snapshot.now + delay
   const { cooldowns } = snapshot
-  const probe = Cool.outOf(cooldowns, target, at) !== undefined || Cool.isLookedAt(cooldowns, target)
+  const looks = Cool.isLookedAt(cooldowns, target)
+  const next = sent(state, target, delay, { lastResort, looks })
+  const probe = Cool.outOf(cooldowns, target, at) !== undefined || looks
   const common: Sent = { target, delay, cooldown, probe, lastResort, isFree: isFree(state, target, at) }
   if (from === undefined) return [{ _tag: "Attempt", ...common, rewind: false, nudge: undefined }, next]
   const attempt = made.attempts + 1

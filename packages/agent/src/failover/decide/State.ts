@@ -21,6 +21,10 @@ export interface Flight {
   readonly isReleased: boolean
   /** True when the target's circuit may let it pass although it is open. */
   readonly lastResort: boolean
+  /** True when it looks whether the target is back: see `CooldownRule.looks`. */
+  readonly looks: boolean
+  /** The attempt that this one hedges. Its first token is late, and it is still in flight. */
+  readonly late?: Flight | undefined
 }
 
 /** What the call does now. */
@@ -81,6 +85,7 @@ export const initial: CallState = {
   call: {
     structured: false,
     rewindable: false,
+    providerTools: false,
     midStream: undefined,
     outputLimit: { start: undefined, max: Infinity }
   },
@@ -106,9 +111,9 @@ export const initial: CallState = {
 export const flightOf = ({ doing }: CallState): Flight | undefined =>
   doing._tag === "Attempt" ? doing : undefined
 
-/** Number of attempts, the one in flight included. */
+/** Number of attempts, those in flight included. */
 export const attemptsOf = ({ doing, made }: CallState): number =>
-  made.attempts + (doing._tag === "Attempt" ? 1 : 0)
+  made.attempts + (doing._tag !== "Attempt" ? 0 : doing.late === undefined ? 1 : 2)
 
 /** Number of changes of the target, the attempt in flight included. */
 export const switchesOf = (state: CallState): number => {
