@@ -29,7 +29,7 @@ export interface Seen {
  * - `safe`: an honest error where an answer was possible
  * - `fail`: an altered or doubled text as a success, a bound that is missed, or a hang
  */
-export type Grade = "pass" | "partial" | "safe" | "fail"
+type Grade = "pass" | "partial" | "safe" | "fail"
 
 export interface Verdict {
   readonly grade: Grade
