@@ -173,7 +173,7 @@ const success = ({ say, table }: Report, way: Way) =>
     // Options that are made per call, too.
     const retry = () => Retry.with({ classify: () => Retry.stop })(call)
     const both = () => Retry.with({ ...never, breaker: { circuit } })(call)
-    // As in docs/composition.md, without the time limit inside, which is Effect's.
+    // As in docs/understand/composition.md, without the time limit inside, which is Effect's.
     const all = () => Retry.with({ ...never, deadline: "1 minute", budget: true, breaker: { circuit } })(call)
     // Each round runs in this order. A single contender follows one of its own kind, which warms it up.
     const contenders: readonly [Contender, ...Array<Contender>] = [

@@ -1,5 +1,5 @@
 /**
- * Writes `docs/events.md` and `docs/metrics.md`: every event and every metric, from the definitions of the events. With
+ * Writes `docs/lookup/events.md` and `docs/lookup/metrics.md`: every event and every metric, from the definitions of the events. With
  * `--check` it fails where a file is not what the definitions give.
  */
 import { readFileSync, writeFileSync } from "node:fs"
@@ -69,7 +69,7 @@ ${definitions.map(([tag, { doc }]) => `- \`${tag}\`: ${doc}`).join("\n")}
 
 const metrics = `# Metrics
 
-Written by \`npm run events\` from the definitions of the events. [telemetry.md](telemetry.md) says how to export them, [alerts.yml](alerts.yml) has alert rules for Prometheus.
+Written by \`npm run events\` from the definitions of the events. [telemetry.md](../do/telemetry.md) says how to export them, [alerts.yml](alerts.yml) has alert rules for Prometheus.
 
 \`Outlast.layerMetrics()\` of \`@outlast/agent\` counts those of calls, runs, guards, retries, circuits, connections and alerts, \`DeliveryMetrics.layer()\` those of the outbox, \`TaskMetrics.layer()\` those of durable tasks. Compactions, inbound messages, retry budgets, supervised processes and actions of operators are counted without a layer. \`/metrics\` of \`Ops\` adds figures of the process: \`outlast_build_info\`, uptime, memory, and the delay of the event loop. Labels with names of the program have at most 1,000 values each, then \`other\`. No label has an id, a key or an address.
 
@@ -91,10 +91,12 @@ for (const [name, text] of [
   ["events.md", events],
   ["metrics.md", metrics]
 ] as const) {
-  const file = join(import.meta.dirname, "..", "docs", name)
+  const file = join(import.meta.dirname, "..", "docs", "lookup", name)
   if (!process.argv.includes("--check")) writeFileSync(file, text)
   else if (readFileSync(file, "utf8") !== text) {
-    console.error(`docs/${name} is not what the definitions of the events give: run \`npm run events\`.`)
+    console.error(
+      `docs/lookup/${name} is not what the definitions of the events give: run \`npm run events\`.`
+    )
     process.exitCode = 1
   }
 }

@@ -55,9 +55,9 @@ interface Block {
   readonly code: string
 }
 
-/** `docs/composition.md` quotes a test, and `test/docs.test.ts` compares the two. */
-const documents = ["README.md", ...globSync("docs/*.md", { cwd: root })].filter(
-  (file) => file !== "docs/composition.md"
+/** `docs/understand/composition.md` quotes a test, and `test/docs.test.ts` compares the two. */
+const documents = ["README.md", ...globSync("docs/**/*.md", { cwd: root })].filter(
+  (file) => file !== "docs/understand/composition.md"
 )
 const sources = globSync("packages/*/src/**/*.ts", { cwd: root })
 

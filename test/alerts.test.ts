@@ -1,4 +1,4 @@
-/** `docs/alerts.yml` and `docs/metrics.md` against the metrics that the definitions really update. */
+/** `docs/lookup/alerts.yml` and `docs/lookup/metrics.md` against the metrics that the definitions really update. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Metric } from "effect"
 import { Yaml } from "effect/encoding"
@@ -16,7 +16,7 @@ import type { EventDefinition } from "@outlast/resilience"
 import { Metrics, RetryBudget } from "@outlast/resilience"
 
 const root = join(import.meta.dirname, "..")
-const file = join(root, "docs", "alerts.yml")
+const file = join(root, "docs", "lookup", "alerts.yml")
 
 interface Rule {
   readonly alert: string
@@ -72,7 +72,7 @@ const samples = Effect.gen(function* () {
   return found
 }).pipe(Effect.provideService(Metric.MetricRegistry, new Map()))
 
-describe("docs/alerts.yml", () => {
+describe("docs/lookup/alerts.yml", () => {
   it("names each alert once, with a severity, a summary and a description", () => {
     assert.isAbove(rules.length, 10)
     assert.strictEqual(new Set(rules.map(({ alert }) => alert)).size, rules.length)
@@ -127,10 +127,10 @@ describe("docs/alerts.yml", () => {
   }
 })
 
-describe("docs/metrics.md", () => {
+describe("docs/lookup/metrics.md", () => {
   it("lists every metric that the sources name", () => {
     const documented = new Set(
-      [...readFileSync(join(root, "docs", "metrics.md"), "utf8").matchAll(/^\| `(\w+)`/gm)].map(
+      [...readFileSync(join(root, "docs", "lookup", "metrics.md"), "utf8").matchAll(/^\| `(\w+)`/gm)].map(
         ([, name = ""]) => name
       )
     )

@@ -2,7 +2,8 @@
  * Checks the documents against the code: tables of policies, names of fields, quoted examples.
  * `UPDATE_DOCS=1 npx vitest run test/docs.test.ts` writes the tables.
  */
-import { readFileSync, writeFileSync } from "node:fs"
+import { existsSync, globSync, readFileSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { Duration } from "effect"
 import { Yaml } from "effect/encoding"
@@ -50,16 +51,16 @@ const constructors = [
 
 /** Document, mark of its table, the table. */
 const tables: ReadonlyArray<readonly [string, string, string]> = [
-  ["failures.md", "policy", tableOf(RecoveryPolicy.interactive)],
-  // `interactive` and `background` have the table of docs/failures.md.
+  ["lookup/failures.md", "policy", tableOf(RecoveryPolicy.interactive)],
+  // `interactive` and `background` have the table of docs/lookup/failures.md.
   ...Object.entries({
     codebuddy: Presets.codebuddy,
     decision037: Presets.decision037,
     s11: Presets.s11,
     nexo: Presets.nexo,
     claw0: Presets.claw0
-  }).map(([name, { policy }]) => ["presets.md", name, tableOf(policy)] as const),
-  ["providers.md", "constructors", constructors]
+  }).map(([name, { policy }]) => ["lookup/presets.md", name, tableOf(policy)] as const),
+  ["lookup/providers.md", "constructors", constructors]
 ]
 
 for (const [doc, mark, table] of tables) {
@@ -79,14 +80,14 @@ const { truncation, probe } = RecoveryPolicy.interactive
 
 /** Document, name of the record, its fields. */
 const documented: ReadonlyArray<readonly [string, string, ReadonlyArray<string>]> = [
-  ["failures.md", "a policy", Object.keys(RecoveryPolicy.interactive)],
-  ["failures.md", "a row", Object.keys(RecoveryPolicy.base)],
-  ["failures.md", "a cooldown", Object.keys(RecoveryPolicy.steady("key", "1 second"))],
-  ["failures.md", "the ladder and probes", Object.keys({ ...truncation, ...probe })],
-  ["testing.md", "an answer", Object.keys(FaultPlan.Answer.fields)],
-  ["testing.md", "a step", Object.keys({ ...FaultPlan.Step.fields, ...FaultPlan.When.fields })],
+  ["lookup/failures.md", "a policy", Object.keys(RecoveryPolicy.interactive)],
+  ["lookup/failures.md", "a row", Object.keys(RecoveryPolicy.base)],
+  ["lookup/failures.md", "a cooldown", Object.keys(RecoveryPolicy.steady("key", "1 second"))],
+  ["lookup/failures.md", "the ladder and probes", Object.keys({ ...truncation, ...probe })],
+  ["do/testing.md", "an answer", Object.keys(FaultPlan.Answer.fields)],
+  ["do/testing.md", "a step", Object.keys({ ...FaultPlan.Step.fields, ...FaultPlan.When.fields })],
   [
-    "testing.md",
+    "do/testing.md",
     "a fault",
     FaultPlan.Fault.members.flatMap(({ fields }) => [fields.type.literal, ...Object.keys(fields)])
   ]
@@ -101,7 +102,7 @@ for (const [doc, of, fields] of documented) {
 
 /** Documents, with the test that runs their code blocks. */
 const quotes: Readonly<Record<string, string>> = {
-  "composition.md": "packages/resilience/test/retry/Composition.test.ts"
+  "understand/composition.md": "packages/resilience/test/retry/Composition.test.ts"
 }
 
 for (const [doc, source] of Object.entries(quotes)) {
@@ -115,9 +116,9 @@ for (const [doc, source] of Object.entries(quotes)) {
   })
 }
 
-it("docs/host.md has the files of examples/host, and the limits of the code", () => {
+it("docs/do/host.md has the files of examples/host, and the limits of the code", () => {
   const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), "utf8")
-  const doc = read("docs/host.md")
+  const doc = read("docs/do/host.md")
   for (const file of ["kubernetes.yaml", "agent.service"]) assert.include(doc, read(`examples/host/${file}`))
   for (const [phase, limit] of Object.entries(Host.defaults.limits)) {
     assert.match(
@@ -134,6 +135,36 @@ it("docs/host.md has the files of examples/host, and the limits of the code", ()
   assert.isAbove(Number(grace?.[1]), total)
   const stop = /TimeoutStopSec=(\d+)/.exec(read("examples/host/agent.service"))
   assert.isAbove(Number(stop?.[1]), total)
+})
+
+const root = fileURLToPath(new URL("..", import.meta.url))
+const pages = globSync(["*.md", "docs/**/*.md", "packages/*/README.md"], { cwd: root })
+
+/** Paths, from the root, that a page links to. Links to the web and inside the page are left out. */
+const linksOf = (page: string): ReadonlyArray<string> =>
+  [...readFileSync(join(root, page), "utf8").matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)].map(([, path = ""]) =>
+    join(dirname(page), path)
+  )
+
+it("every link of a page leads to a file", () => {
+  const broken = pages.flatMap((page) =>
+    linksOf(page)
+      .filter((path) => !existsSync(join(root, path)))
+      .map((path) => `${page}: ${path}`)
+  )
+  assert.deepStrictEqual(broken, [])
+})
+
+it("the index links every page", () => {
+  const linked = linksOf("docs/README.md")
+  const missing = pages.filter(
+    (page) =>
+      page.startsWith("docs/") &&
+      page !== "docs/README.md" &&
+      !linked.includes(page) &&
+      !linked.includes(dirname(page))
+  )
+  assert.deepStrictEqual(missing, [])
 })
 
 /** Removes the padding that the formatter adds to tables. */

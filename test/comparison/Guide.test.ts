@@ -1,5 +1,5 @@
 /**
- * The examples of docs/breaker.md: they type-check and run here, and the document quotes them line by line. The tables
+ * The examples of docs/understand/breaker.md: they type-check and run here, and the document quotes them line by line. The tables
  * of the document come from here, too: `UPDATE_DOCS=1 npx vitest run test/comparison` writes them.
  */
 import { readFileSync, writeFileSync } from "node:fs"
@@ -34,7 +34,7 @@ const running = <A, E>(
   layer: Layer.Layer<CircuitBreaker.CircuitBreaker> = CircuitBreaker.layer()
 ) => Effect.provide(effect, layer)
 
-describe("docs/breaker.md", () => {
+describe("docs/understand/breaker.md", () => {
   it.effect("quick start", () =>
     Effect.gen(function* () {
       const program = fetchAnswer.pipe(
@@ -171,7 +171,7 @@ describe("docs/breaker.md", () => {
     })
   )
 
-  const file = fileURLToPath(new URL("../../docs/breaker.md", import.meta.url))
+  const file = fileURLToPath(new URL("../../docs/understand/breaker.md", import.meta.url))
   const own = linesOf(readFileSync(new URL(import.meta.url), "utf8"))
 
   it("has the examples of this file", () => {

@@ -1,4 +1,4 @@
-/** `npm run failover-bench`: how a chain with default settings stands a public crash test. See `docs/load.md`. */
+/** `npm run failover-bench`: how a chain with default settings stands a public crash test. See `docs/internals/load.md`. */
 import { run } from "./Command.ts"
 
 process.exitCode = await run(process.argv.slice(2), {

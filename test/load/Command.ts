@@ -23,7 +23,7 @@ Without --world, --chain and --arrivals: all named situations.
   --policy NAME|FILE    ${Object.keys(policies).join(", ")};
                         or a module whose default export is a RecoveryPolicy or the options of Failover.layer
   --world NAME|FILE     ${Object.keys(worlds).join(", ")};
-                        or a JSON file (docs/load.md). Default flaky-30
+                        or a JSON file (docs/internals/load.md). Default flaky-30
   --chain CHAIN         ${Object.keys(Chains.chains).join(", ")};
                         or a list like "main*3, other". Default: the first four
   --arrivals PATTERN    "4/s for 150s", "12/min for 600s", "60 at once", "2500 by 64" (that many under way at any time), or phases:

@@ -304,7 +304,7 @@ describe("the command", () => {
   }
 
   it("reads the world of the documentation", () => {
-    const text = readFileSync(new URL("../../docs/load.md", import.meta.url), "utf8")
+    const text = readFileSync(new URL("../../docs/internals/load.md", import.meta.url), "utf8")
     const [, example = ""] = /```json\n([\s\S]*?)```/.exec(text) ?? []
     const world = Schema.decodeUnknownSync(Schema.fromJsonString(World), { onExcessProperty: "error" })(
       example

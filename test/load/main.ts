@@ -1,4 +1,4 @@
-/** `npm run simulate`: simulates a policy in a world of failing servers. See `docs/load.md`. */
+/** `npm run simulate`: simulates a policy in a world of failing servers. See `docs/internals/load.md`. */
 import { run } from "./Command.ts"
 
 process.exitCode = await run(process.argv.slice(2), {

@@ -1,5 +1,5 @@
 /**
- * The built-in policies under load: they pass the gates, and docs/load.md has the table that the command prints.
+ * The built-in policies under load: they pass the gates, and docs/internals/load.md has the table that the command prints.
  *
  * Uses one seed and a part of the situations; `npm run simulate -- --gates --seeds 20` checks all of them.
  */
@@ -82,8 +82,8 @@ describe("a gate of the right target at the right time", () => {
   )
 })
 
-describe("docs/load.md shows what the command prints", () => {
-  const page = readFileSync(new URL("../../docs/load.md", import.meta.url), "utf8")
+describe("docs/internals/load.md shows what the command prints", () => {
+  const page = readFileSync(new URL("../../docs/internals/load.md", import.meta.url), "utf8")
   const table = rowsOf(page.slice(page.indexOf("<!-- situations -->"), page.indexOf("<!-- /situations -->")))
   const some = [
     "30 % fail, one-target",

@@ -205,7 +205,7 @@ export const layerLog = (others: EventDefinition.AnyDefinitions = {}): Layer.Lay
 
 /**
  * Counts all events of `@outlast/agent` and `@outlast/resilience` as Effect metrics: calls, attempts, waits, cooldowns,
- * tokens, cost, circuits, retries, alerts, guards, runs and tools. `docs/metrics.md` lists them. It contains
+ * tokens, cost, circuits, retries, alerts, guards, runs and tools. `docs/lookup/metrics.md` lists them. It contains
  * `Metrics.layer` and `FailoverMetrics.layer`, so provide it alone. An exporter is yours to add.
  *
  * **Example** (For a collector of OpenTelemetry)

@@ -1,5 +1,5 @@
 /**
- * Checks that docs/classification.md has the accuracy that the command prints.
+ * Checks that docs/internals/classification.md has the accuracy that the command prints.
  * `UPDATE_DOCS=1 npx vitest run packages/cli/test/accuracy.test.ts` writes it.
  */
 import { readFileSync, writeFileSync } from "node:fs"
@@ -8,9 +8,9 @@ import { assert, it } from "vitest"
 import { outlast } from "./run.ts"
 
 const inProject = (path: string) => fileURLToPath(new URL(`../../../${path}`, import.meta.url))
-const file = inProject("docs/classification.md")
+const file = inProject("docs/internals/classification.md")
 
-it("docs/classification.md has the accuracy that the command prints", { timeout: 60_000 }, async () => {
+it("docs/internals/classification.md has the accuracy that the command prints", { timeout: 60_000 }, async () => {
   const run = await outlast(["classify", "--compare", inProject("test/fixtures/corpus/public.jsonl")])
   assert.strictEqual(run.exitCode, 0, run.stderr)
   const text = readFileSync(file, "utf8")

@@ -1,4 +1,4 @@
-/** `npm run load`: the programs over real HTTP, through `Failover` and through a plain client. See `docs/load.md`. */
+/** `npm run load`: the programs over real HTTP, through `Failover` and through a plain client. See `docs/internals/load.md`. */
 import { measure } from "./Measure.ts"
 import { programs } from "./Programs.ts"
 

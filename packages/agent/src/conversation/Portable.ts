@@ -4,7 +4,7 @@
  * Pure. Returns the same object when nothing changes. Where the target allows it, each message is changed depending
  * only on the messages before it. Prompt caches stay valid, and so does thinking that is bound to earlier messages.
  *
- * No text of the user is lost. `docs/providers.md` lists the changes for each target. It does not shorten a
+ * No text of the user is lost. `docs/lookup/providers.md` lists the changes for each target. It does not shorten a
  * conversation, does not rename offered tools (`ToolNames` does), and does not fetch files.
  *
  * **Example** (The prompt that a target receives)

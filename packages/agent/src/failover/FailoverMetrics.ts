@@ -1,7 +1,7 @@
 /**
  * The calls of a chain as Effect metrics, read from its events.
  *
- * The definitions of `FailoverEvent` say which event updates which metric; `docs/metrics.md` lists them.
+ * The definitions of `FailoverEvent` say which event updates which metric; `docs/lookup/metrics.md` lists them.
  *
  * The outcome of a call is `answered` (no attempt of it failed), `recovered` (answered after a failure), `failed` or
  * `abandoned`. The **recovery rate** is `recovered / (recovered + failed)`.

@@ -2,7 +2,7 @@
  * Spans of runs, turns, attempts, tools and compactions, for programs that provide a tracer.
  *
  * Names follow OpenTelemetry's conventions for generative AI: `invoke_agent`, `chat MODEL`, `execute_tool NAME`, with
- * `gen_ai.*` attributes. What they have no name for is `outlast.*`. `docs/telemetry.md` lists all of them. The span of a
+ * `gen_ai.*` attributes. What they have no name for is `outlast.*`. `docs/do/telemetry.md` lists all of them. The span of a
  * call is the one that effect/ai makes: `LanguageModel.generateText`.
  *
  * A span has no content: no prompt, no answer, no arguments and no results of tools. The end of a span names the kind of

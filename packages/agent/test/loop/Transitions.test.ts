@@ -1,4 +1,4 @@
-/** Each transition of a run is an event. The table in `docs/agent.md` names them all. */
+/** Each transition of a run is an event. The table in `docs/do/agent.md` names them all. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Prompt } from "effect/ai"
@@ -143,8 +143,8 @@ describe("tokenBudget", () => {
   )
 })
 
-describe("docs/agent.md", () => {
-  const page = readFileSync(new URL("../../../../docs/agent.md", import.meta.url), "utf8")
+describe("docs/do/agent.md", () => {
+  const page = readFileSync(new URL("../../../../docs/do/agent.md", import.meta.url), "utf8")
 
   it("has a row for every transition", () => {
     for (const transition of Transition.Transition.literals) assert.include(page, `| \`${transition}\``)

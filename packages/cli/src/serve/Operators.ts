@@ -60,7 +60,7 @@ const decide = (tasks: Tasks.Service): Ops.Action =>
     run: ({ key, task, verdict }) => Effect.as(tasks.decide(task, verdict, key), null)
   })
 
-/** Actions by name. `docs/operations.md` lists them. */
+/** Actions by name. `docs/do/operations.md` lists them. */
 export const make = ({
   breaker,
   circuits,

@@ -5,7 +5,7 @@
  * `effect/sql`, and one suite of tests for both. `Outbox` and `DeadLetters` use it; programs only provide it.
  *
  * Every operation is one statement or one transaction. Events are there after a crash once `insert` has returned, as far
- * as the database keeps what it has committed: see `docs/delivery.md`.
+ * as the database keeps what it has committed: see `docs/do/delivery.md`.
  */
 import { Context } from "effect"
 import type { Duration, Effect, Option } from "effect"

@@ -1,7 +1,7 @@
 /**
  * Delivery's events as Effect metrics.
  *
- * The definitions of `DeliveryEvent` say which event updates which metric; `docs/metrics.md` lists them. No label has an
+ * The definitions of `DeliveryEvent` say which event updates which metric; `docs/lookup/metrics.md` lists them. No label has an
  * id or a subject; consumers are bounded. Put the layer over that of the events, as `Metrics`.
  */
 import { Effect } from "effect"

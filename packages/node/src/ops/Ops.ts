@@ -9,7 +9,7 @@
  *
  * `probes` and `metrics` need no token, answer under any Host, and hold no secrets. `page` checks Host and Origin, and
  * needs a token where it does not listen on a loopback address. Operators can change something only through
- * {@link action}s that the program passes, and only with a token. See `docs/operations.md`.
+ * {@link action}s that the program passes, and only with a token. See `docs/do/operations.md`.
  *
  * **How it composes.** The layer needs a `Host`: its checks answer `/ready`, its sections are `/api/state`. Events come
  * from the surrounding `ResilienceEvents`, so provide their layer below this one. All listeners stay open during a

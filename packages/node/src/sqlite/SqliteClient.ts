@@ -21,7 +21,7 @@
  *   one reopens the file. An in-memory database is then lost, and statements report it.
  *
  * **Limits.** A query cannot be stopped, and the next statement waits for it: read lists in pages by key, as
- * `docs/sqlite.md` shows. `stream` holds the connection until it ends. Only processes of one machine may use a
+ * `docs/do/sqlite.md` shows. `stream` holds the connection until it ends. Only processes of one machine may use a
  * file.
  *
  * **Example** (A file)

@@ -1,7 +1,7 @@
 /**
  * Counts resilience events as Effect metrics, for exporters such as Prometheus and OpenTelemetry.
  *
- * Each event has its metrics in its definition; `docs/metrics.md` lists them. On top of those, `outlast_events_total` counts
+ * Each event has its metrics in its definition; `docs/lookup/metrics.md` lists them. On top of those, `outlast_events_total` counts
  * every event of every package by tag, and `outlast_attempts_per_call` holds the attempts of each call: see
  * {@link attemptsOf}.
  *

@@ -18,7 +18,7 @@
  *
  * **How it composes.** Put a timeout for each attempt on the effect, inside. Do not nest retries, because attempts
  * multiply; `RetryFailed` is not retryable for that reason. The earliest `Deadline` always applies. See
- * `docs/composition.md`.
+ * `docs/understand/composition.md`.
  *
  * **Limits.** A long attempt is not interrupted. Providers are not switched. A stream is repeated only before its first
  * element.

@@ -64,7 +64,7 @@ export const defaults = {
 
 /**
  * Defaults when successes pay: 1.5 retries for each success of the last 20 seconds, with the same reserve. When half of
- * all attempts fail, each success needs one retry, and a ratio of 1.0 ran out during bursts. `docs/load.md` has the
+ * all attempts fail, each success needs one retry, and a ratio of 1.0 ran out during bursts. `docs/internals/load.md` has the
  * measurements.
  */
 export const defaultsOfSuccesses = {

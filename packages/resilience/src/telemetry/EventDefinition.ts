@@ -3,7 +3,7 @@
  *
  * Each union of events has one record of definitions, in the file of the union. The record is exhaustive by type: an event
  * without a definition, or a definition without a part, does not compile. `Metrics`, `EventLine` of `@outlast/agent`, the
- * printed timeline of `outlast demo`, `docs/events.md` and `docs/metrics.md` read the records. They have no list of events of their own.
+ * printed timeline of `outlast demo`, `docs/lookup/events.md` and `docs/lookup/metrics.md` read the records. They have no list of events of their own.
  *
  * Definitions are read by those who listen: publishing an event reads none.
  *
@@ -38,7 +38,7 @@ import type { Line } from "./Warnings.ts"
 
 /** The definition of one event. */
 export interface EventDefinition<E extends ResilienceEvent> {
-  /** When it is published, in one sentence: `docs/events.md` has it. */
+  /** When it is published, in one sentence: `docs/lookup/events.md` has it. */
   readonly doc: string
   /** Its line in a log; `undefined` where another event says the same. {@link named} is the line of most events. */
   readonly line: (event: E) => Line | undefined

@@ -1,4 +1,4 @@
-/** The examples of docs/health.md. They are type-checked and run here, and the document contains them line by line. */
+/** The examples of docs/do/health.md. They are type-checked and run here, and the document contains them line by line. */
 import { readFileSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
 import { Console, Effect, Layer, Metric } from "effect"
@@ -9,7 +9,7 @@ const call = Effect.succeed("answer")
 const ping = Effect.sleep("40 millis")
 const tab = { isClosed: () => false, onClose: (_listener: () => void) => undefined }
 
-describe("docs/health.md", () => {
+describe("docs/do/health.md", () => {
   it.effect("an endpoint", () => {
     const program = Effect.gen(function* () {
       const monitor = yield* ConnectionMonitor.ConnectionMonitor
@@ -77,7 +77,7 @@ describe("docs/health.md", () => {
     }).pipe(Effect.provide(DeliveryMetrics), Effect.provideService(Metric.MetricRegistry, new Map()))
   })
 
-  const text = readFileSync(new URL("../../../../docs/health.md", import.meta.url), "utf8")
+  const text = readFileSync(new URL("../../../../docs/do/health.md", import.meta.url), "utf8")
   const own = linesOf(readFileSync(new URL(import.meta.url), "utf8"))
 
   it("has the examples of this file", () => {

@@ -1,5 +1,5 @@
 /**
- * The examples of docs/composition.md, with measurements of each. `test/docs.test.ts` checks that the document quotes
+ * The examples of docs/understand/composition.md, with measurements of each. `test/docs.test.ts` checks that the document quotes
  * them and that its table has these figures. `UPDATE_DOCS=1` writes the table.
  */
 import { readFileSync, writeFileSync } from "node:fs"
@@ -283,8 +283,8 @@ it.effect("breakerOutside opens after three times as many requests, and retries 
   })
 )
 
-it("docs/composition.md has these figures", () => {
-  const file = fileURLToPath(new URL("../../../../docs/composition.md", import.meta.url))
+it("docs/understand/composition.md has these figures", () => {
+  const file = fileURLToPath(new URL("../../../../docs/understand/composition.md", import.meta.url))
   const rows = table.map(([name, provider, , { requests, after, circuit, end }]) => {
     const [example, rest = ""] = name.split(/(?=, )/)
     return `| \`${example}\`${rest} | ${provider} | ${requests} | ${after} s | ${circuit} | ${end} |`

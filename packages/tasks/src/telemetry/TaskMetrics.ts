@@ -1,7 +1,7 @@
 /**
  * The events of tasks as Effect metrics.
  *
- * The definitions of `TaskEvent` say which event updates which metric; `docs/metrics.md` lists them. No label has an id.
+ * The definitions of `TaskEvent` say which event updates which metric; `docs/lookup/metrics.md` lists them. No label has an id.
  * Put the layer over that of the events, as `Metrics`. A process counts what it does itself: submissions where they are
  * made, everything else in the worker.
  */

@@ -2,7 +2,7 @@
  * `generateText` for answers that need no schema: calls without tools, and calls whose tools the program runs itself.
  *
  * effect/ai 4.1 builds the schema of the answer in each call without tools, which takes longer than everything else in
- * it, and decodes every part by a schema (`docs/upstream.md`). {@link over} takes the place of that path. The parts are
+ * it, and decodes every part by a schema (`docs/internals/upstream.md`). {@link over} takes the place of that path. The parts are
  * read by `PlainParts`. An answer with other parts, or with a part that is not right, goes to effect/ai, which decodes it
  * or words the error: the model is not asked again ({@link resumed}).
  *

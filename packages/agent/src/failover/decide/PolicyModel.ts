@@ -103,7 +103,7 @@ export interface Row {
   readonly then: "retry" | "move" | "grow" | "stop"
   /**
    * Attempts on one target in one call, including the first. With a retry budget that successes pay for, they end no
-   * call whose target answers other calls: see `docs/load.md`.
+   * call whose target answers other calls: see `docs/internals/load.md`.
    */
   readonly attempts: number
   /**
@@ -275,7 +275,7 @@ export interface SlowStream {
 }
 
 /**
- * How the calls of a chain share targets that fail. The values of the shipped policies are measured: `docs/load.md` has
+ * How the calls of a chain share targets that fail. The values of the shipped policies are measured: `docs/internals/load.md` has
  * the situation that each is for.
  */
 export interface Pacing {

@@ -24,7 +24,7 @@ export { base, steady } from "./DefaultRows.ts"
 /**
  * Circuits that never turn a partly healthy target into an outage. They judge the share of failures among many
  * attempts, let several probes through at once, and stay open for ten seconds each time: a longer time would keep calls
- * from a target that is back. `docs/load.md` has the measurements behind these values.
+ * from a target that is back. `docs/internals/load.md` has the measurements behind these values.
  */
 export const circuits = {
   trip: { consecutive: false, rate: { window: "1 minute", minimumCalls: 20, failures: 0.8 } },
