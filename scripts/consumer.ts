@@ -6,13 +6,12 @@
  * - Runs the command line, a database in its worker thread, and the status page.
  */
 import { execFileSync } from "node:child_process"
-import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { unpackInto } from "./pack.ts"
 
 const root = join(import.meta.dirname, "..")
-/** Below the root, so that `effect` is found there, and the packed packages before the ones of the workspace. */
 const home = join(root, ".cache", "consumer")
-const packages = globSync("*", { cwd: join(root, "packages") }).toSorted()
 
 /** Everything is inferred: TypeScript has to find a name for each type by itself. */
 const library = `
@@ -114,28 +113,7 @@ for (const paths of Object.values(modules)) {
 console.log(JSON.stringify({ compared, differing }))
 `
 
-rmSync(home, { recursive: true, force: true })
-mkdirSync(home, { recursive: true })
-const modules: Record<string, ReadonlyArray<string>> = {}
-for (const name of packages) {
-  const [packed]: ReadonlyArray<{ readonly filename: string }> = JSON.parse(
-    execFileSync("npm", ["pack", "--json", "--pack-destination", home], {
-      cwd: join(root, "packages", name),
-      encoding: "utf8"
-    })
-  )
-  if (packed === undefined) throw new Error(`npm packed nothing for ${name}.`)
-  const pkg: { readonly name: string; readonly exports: Readonly<Record<string, unknown>> } = JSON.parse(
-    readFileSync(join(root, "packages", name, "package.json"), "utf8")
-  )
-  modules[pkg.name] = Object.entries(pkg.exports)
-    .filter(([, entry]) => typeof entry === "object" && entry !== null)
-    .map(([subpath]) => `${pkg.name}${subpath.slice(1)}`)
-  const folder = join(home, "node_modules", pkg.name)
-  mkdirSync(folder, { recursive: true })
-  execFileSync("tar", ["xzf", join(home, packed.filename), "-C", folder, "--strip-components=1"])
-}
-writeFileSync(join(home, "package.json"), JSON.stringify({ name: "consumer", type: "module" }))
+const modules = unpackInto(home)
 writeFileSync(join(home, "library.ts"), library)
 writeFileSync(
   join(home, "tsconfig.json"),
