@@ -19,8 +19,11 @@ export interface Step {
   readonly kind: "attempt" | "wait" | "note"
   /** The target, or for a note what happened. */
   readonly text: string
-  /** An attempt is `running` until it is `failed` or `answered`; a wait is `running` or `over`. */
-  readonly state: "running" | "failed" | "answered" | "over" | "note"
+  /**
+   * An attempt is `running` until it is `failed`, `answered`, or `overtaken` by the other attempt of a hedged call. A wait is
+   * `running` or `over`.
+   */
+  readonly state: "running" | "failed" | "answered" | "overtaken" | "over" | "note"
   /** Why an attempt failed, or why a call waits. */
   readonly reason: string | undefined
   /** HTTP status of a failure. */
@@ -162,9 +165,12 @@ export class ActivityState {
       case "AttemptFailed": {
         this.#minute(event.at).failedAttempts++
         const { elapsed, reason, status } = event
-        this.#close(this.#running.get(event.call), "attempt", { state: "failed", reason, status, elapsed })
+        this.#closeAt(this.#running.get(event.call), event, { state: "failed", reason, status, elapsed })
         break
       }
+      case "AttemptOvertaken":
+        this.#closeAt(this.#running.get(event.call), event, { state: "overtaken", elapsed: event.elapsed })
+        break
       case "CallWaiting":
         this.#step(event, {
           kind: "wait",
@@ -188,12 +194,13 @@ export class ActivityState {
       case "StaleConnection":
       case "KeyRenewing":
       case "CutAnswerDelivered":
+      case "CallHedged":
         this.#step(event, { kind: "note", text: noteOf(published), state: "note" })
         break
       case "CallSucceeded": {
         this.#minute(event.at).answered++
         const call = this.#call(event)
-        this.#close(call, "attempt", { state: "answered", elapsed: event.elapsed })
+        this.#closeAt(call, event, { state: "answered", elapsed: event.elapsed })
         this.#end(call, event.at, event.recoveredFrom === undefined ? "answered" : "recovered")
         // An answer ends what kept its target out.
         for (const [key, { target }] of this.#cooldowns) {
@@ -301,9 +308,20 @@ export class ActivityState {
     this.#call(event).omitted++
   }
 
-  #close(call: OpenCall | undefined, kind: Step["kind"], change: Partial<Step>): void {
-    const open = call?.steps.findLast((step) => step.kind === kind && step.state === "running")
+  #close(call: OpenCall | undefined, kind: Step["kind"], change: Partial<Step>, text?: string): void {
+    const open = call?.steps.findLast(
+      (step) => step.kind === kind && step.state === "running" && (text ?? step.text) === step.text
+    )
     if (open !== undefined) Object.assign(open, change)
+  }
+
+  /** Closes the attempt at the target of the event. A hedged call has another one open. */
+  #closeAt(
+    call: OpenCall | undefined,
+    { target }: { readonly target: { readonly id: string } },
+    change: Partial<Step>
+  ): void {
+    this.#close(call, "attempt", change, target.id.slice(0, bounds.text))
   }
 
   #end(call: OpenCall, at: number, outcome: Call["outcome"]): void {

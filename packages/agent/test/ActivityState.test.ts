@@ -118,6 +118,34 @@ describe("ActivityState", () => {
     assert.strictEqual(view.goodput, 1)
   })
 
+  it("shows which of two attempts was overtaken", () => {
+    const events = (late: Event): ReadonlyArray<Event> => [
+      started(0, 1),
+      { _tag: "CallHedged", at: 10, call: 1, attempt: 2, target: a, by: b },
+      started(10, 2, b),
+      late
+    ]
+    const steps = (...events: ReadonlyArray<Event>) =>
+      fold(...events)
+        .view(100)
+        .recent[0]?.steps.map(({ state, text }) => [text, state])
+    const hedged = ["… a is late: asking b, too", "note"]
+    const overtaken = { _tag: "AttemptOvertaken", at: 20, call: 1, late: true, elapsed: 20 } as const
+    assert.deepStrictEqual(
+      steps(...events({ ...overtaken, attempt: 1, target: a, by: b }), succeeded(30, 2, b)),
+      [["a", "overtaken"], hedged, ["b", "answered"]]
+    )
+    assert.deepStrictEqual(
+      steps(...events({ ...overtaken, attempt: 2, target: b, by: a }), succeeded(30, 2, a)),
+      [["a", "answered"], hedged, ["b", "overtaken"]]
+    )
+    assert.deepStrictEqual(steps(...events(failed(20, 1)), succeeded(30, 2, b)), [
+      ["a", "failed"],
+      hedged,
+      ["b", "answered"]
+    ])
+  })
+
   it("does not show a call again whose last wait ends after the call", () => {
     const view = fold(
       started(0, 1),

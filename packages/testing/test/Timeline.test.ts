@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Arbitrary, Clock, Duration, Effect, Fiber, Option, Redacted, Schedule, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { Failover, FailoverReason, KeySource, Outlast, RecoveryPolicy } from "@outlast/agent"
+import type { ProviderModel } from "@outlast/agent"
 import { Backoff, CircuitBreaker, Retry } from "@outlast/resilience"
 import { Arbitraries, FaultPlan, ScriptedModel, SimulatedFailure, Timeline, Timing } from "@outlast/testing"
 
@@ -36,6 +37,32 @@ describe("Timeline", () => {
         "+3.500s end: success"
       ])
       assert.strictEqual(timeline.elapsed, 3_500)
+    })
+  )
+
+  it.effect("shows both attempts of a call that is hedged", () =>
+    Effect.gen(function* () {
+      const model = (provider: string, seconds: number) =>
+        Effect.map(scripted([], provider), (made) => ({
+          ...made,
+          build: Effect.map(made.build, (built) => ({
+            ...built,
+            generateText: (request: ProviderModel.ProviderRequest) =>
+              Effect.delay(built.generateText(request), Duration.seconds(seconds))
+          }))
+        }))
+      const [slow, quick] = [yield* model("slow", 30), yield* model("quick", 1)]
+      const timeline = yield* Timeline.record(
+        ask.pipe(Effect.provide(Failover.layer([slow, { ...quick, model: "n" }], { policy })))
+      )
+      assert.deepStrictEqual(timeline.lines, [
+        "+0.000s attempt slow#1 → overtaken by quick/n after 11.000s",
+        "+10.000s hedge slow at quick",
+        "+10.000s attempt quick#2 → answer after 1.000s",
+        "+11.000s model of slow/m is out for 10 s",
+        "+11.000s Switched to n.",
+        "+11.000s end: success"
+      ])
     })
   )
 

@@ -40,19 +40,28 @@ export const of = (events: ReadonlyArray<Event>): ReadonlyArray<Entry> => {
 const entry = (at: number, text: string | undefined): ReadonlyArray<Entry> =>
   text === undefined ? [] : [{ at, text }]
 
-/** True when an event ends this attempt. */
-const isOutcome = (event: Event, started: FailoverEvent.AttemptStarted): boolean =>
-  (event._tag === "AttemptFailed" || event._tag === "CallSucceeded" || event._tag === "CallAbandoned") &&
-  Predicate.hasProperty(event, "call") &&
-  event.call === started.call &&
-  Predicate.hasProperty(event, "attempt") &&
-  event.attempt === started.attempt
+/** True when an event ends this attempt. A hedged call has two, and may be answered by the first. */
+const isOutcome = (event: Event, started: FailoverEvent.AttemptStarted): boolean => {
+  const known = event as Known
+  switch (known._tag) {
+    case "AttemptFailed":
+    case "AttemptOvertaken":
+    case "CallAbandoned":
+      return known.call === started.call && known.attempt === started.attempt
+    case "CallSucceeded":
+      return known.call === started.call && known.target.id === started.target.id
+    default:
+      return false
+  }
+}
 
 const said = (outcome: Event | undefined): string => {
   const known = outcome as FailoverEvent.FailoverEvent | undefined
   switch (known?._tag) {
     case "AttemptFailed":
       return `${known.reason}${known.status === undefined ? "" : ` (${known.status})`}`
+    case "AttemptOvertaken":
+      return `overtaken by ${known.by.id}`
     case "CallSucceeded":
       return "answer"
     case "CallAbandoned":
@@ -70,6 +79,8 @@ const line = (event: Known, named: (target: TargetRef.TargetRef) => string): str
       return `wait${event.delay === undefined ? "" : ` ${seconds(event.delay)}`} (${event.reason})`
     case "CallWaited":
       return undefined
+    case "CallHedged":
+      return `hedge ${named(event.target)} at ${named(event.by)}`
     case "TargetSwitched":
       return `switch ${named(event.from)} → ${named(event.target)} (${event.reason})`
     case "AnswerContinued":
