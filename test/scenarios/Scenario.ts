@@ -251,6 +251,8 @@ const reasonOf = (error: unknown): string => {
 const toldTags = new Set([
   "AttemptStarted",
   "AttemptFailed",
+  "AttemptOvertaken",
+  "CallHedged",
   "TargetSwitched",
   "AnswerContinued",
   "SeamRepaired",

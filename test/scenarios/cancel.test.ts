@@ -23,6 +23,15 @@ const trouble = (...faults: ReadonlyArray<FaultPlan.Fault>): ReadonlyArray<Fault
   { when: key("B"), fault: { type: "slow", delay: 100 } }
 ]
 
+/** The first model is late, and the second one takes its time: both are under way. */
+const hedged: FaultPlan.FaultPlan = {
+  faults: [
+    { when: key("A"), times: "always", fault: { type: "stall" } },
+    { when: key("B"), fault: { type: "slow", delay: 1_000 } }
+  ],
+  answers
+}
+
 interface Case {
   readonly plan: FaultPlan.FaultPlan
   readonly program: Effect.Effect<unknown, unknown, LanguageModel.LanguageModel>
@@ -34,6 +43,8 @@ const cases: Readonly<Record<string, Case>> = {
     plan: { faults: trouble({ type: "stall", after: 1 }), answers: [{ reasoning: "Hm.", ...answers[0] }] },
     program: stream
   },
+  "generateText with two attempts at once": { plan: hedged, program: say },
+  "streamText with two attempts at once": { plan: hedged, program: stream },
   "Agent.run with a tool": { plan: { faults: trouble(), answers: bill }, program: agent },
   "Agent.stream with a tool": {
     plan: { faults: [{ fault: { type: "reset", after: 1 } }], answers: bill },

@@ -24,13 +24,13 @@ describe("a stream that is silent", () => {
         program: stream,
         expect: {
           result: said,
-          took: 60_000,
+          took: 10_000,
           asked: ["A", "B"],
           lines: [
             "AttemptStarted A",
-            "AttemptFailed A Timeout",
-            "TargetSwitched B Timeout",
+            "CallHedged A",
             "AttemptStarted B",
+            "AttemptOvertaken A",
             "CallSucceeded B"
           ]
         }

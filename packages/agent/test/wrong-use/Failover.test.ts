@@ -282,7 +282,7 @@ describe("rejects a policy that", () => {
     [
       "has an unknown field",
       withPolicy({ retries: 3 }),
-      'InvalidOption: RecoveryPolicy: "retries" is not an option. Options: classOf, rows, maxAttempts, deadline, maxWait, patience, shortWait, retryAfterJitter, maxCost, counters, maxCompactions, compactionsPer, circuits, probe, retryBudget, whenAllOut, lastResort, sharedBackoff, midStream, truncation, nudges, notices, wording, limits, outputRoom, pacing, heartbeat'
+      'InvalidOption: RecoveryPolicy: "retries" is not an option. Options: classOf, rows, maxAttempts, deadline, maxWait, patience, shortWait, retryAfterJitter, maxCost, counters, maxCompactions, compactionsPer, circuits, probe, retryBudget, whenAllOut, lastResort, sharedBackoff, midStream, truncation, nudges, notices, wording, limits, hedge, outputRoom, pacing, heartbeat'
     ],
     ["lacks a field", withPolicy({ nudges: undefined }), "InvalidOption: RecoveryPolicy: nudges is missing"],
     [

@@ -9,8 +9,7 @@
  * `CallOutcome` keeps it and records how it ended, `CallReport` tells of it. None of them decides what comes next, and
  * none of them calls this module.
  */
-import { Duration, Effect, MutableRef } from "effect"
-import type { Fiber } from "effect"
+import { Duration, Effect, Fiber, MutableRef } from "effect"
 import type { LanguageModel } from "effect/ai"
 import { Tool } from "effect/ai"
 import { costOf } from "../../conversation/Answered.ts"
@@ -69,6 +68,8 @@ export class CallRun {
   /** Start of the last attempt, or of the last wait, in monotonic milliseconds. News since then may end a wait. */
   #since = 0
   #ended = false
+  /** Fibers of attempts that outlived the wait for their first token. At most one for each attempt. */
+  readonly #fibers: Array<Fiber.Fiber<unknown, unknown>> = []
 
   constructor(
     chain: Chain,
@@ -268,13 +269,27 @@ export class CallRun {
     return told === undefined ? Effect.succeed(costUsd) : Effect.as(told, costUsd)
   }
 
+  /** An attempt goes on in a fiber, which the call interrupts if it ends before it. */
+  goesOn(fiber: Fiber.Fiber<unknown, unknown>): void {
+    this.#fibers.push(fiber)
+  }
+
   /** Gives back what the call holds, and reports that its answer is not wanted any more if it has not ended. */
-  readonly abandoned: Effect.Effect<void> = Effect.suspend(() => {
+  readonly abandoned: Effect.Effect<void> = Effect.suspend(() =>
+    this.#fibers.length === 0
+      ? this.#leave()
+      : Effect.andThen(
+          Fiber.interruptAll(this.#fibers),
+          Effect.suspend(() => this.#leave())
+        )
+  )
+
+  #leave(): Effect.Effect<void> {
     this.#late?.outcome.abandoned()
     this.#lane.outcome.abandoned()
     if (!this.#ended) this.#trace?.abandoned()
     return (this.#ended ? undefined : this.#report.abandoned()) ?? Effect.void
-  })
+  }
 
   // ---------------------------------------------------------------------------
   // The attempts in flight

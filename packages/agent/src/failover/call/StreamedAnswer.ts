@@ -7,7 +7,7 @@
  * chain remembers it for that target.
  */
 import { Cause, Channel, Context, Duration, Effect, Latch } from "effect"
-import type { Pull } from "effect"
+import type { Fiber, Pull } from "effect"
 import type { IdGenerator, Response } from "effect/ai"
 import * as Classifier from "../../failure/Classifier.ts"
 import { Network, Timeout } from "../../failure/reasons/FailoverReason.ts"
@@ -29,12 +29,21 @@ import { watched } from "../target/Timed.ts"
 type Parts = Array<Response.PartEncoded>
 type Asked<E> = Effect.Effect<Parts, E | ProviderFailure, IdGenerator.IdGenerator>
 
-/** An answer is late, and still under way. `answer` waits for it. Whoever gets this must run that, or interrupt it. */
+/** An answer is late, and still under way. `answer` waits for it. The call interrupts it when it ends without it. */
 export class StillRunning {
   readonly answer: Effect.Effect<Parts, ProviderFailure, IdGenerator.IdGenerator>
 
   constructor(answer: Effect.Effect<Parts, ProviderFailure, IdGenerator.IdGenerator>) {
     this.answer = answer
+  }
+
+  static fail(
+    run: CallRun,
+    answer: StillRunning["answer"],
+    fiber: Fiber.Fiber<unknown, unknown>
+  ): Effect.Effect<never, StillRunning> {
+    run.goesOn(fiber)
+    return Effect.fail(new StillRunning(answer))
   }
 }
 
@@ -112,7 +121,7 @@ export class StreamedAnswer {
         () => this.#late(startedAt),
         {
           untilLate: () => (this.isAnswering ? Infinity : lateness.left(this.#run.awake() - startedAt)),
-          orLate: (running) => Effect.fail(new StillRunning(running))
+          orLate: (running, fiber) => StillRunning.fail(this.#run, running, fiber)
         }
       )
     })

@@ -346,7 +346,7 @@ const watchedRequest = (
       () => overTotal(run, attempt, reportsHeaders(attempt)),
       {
         untilLate: () => lateness.left(waited()),
-        orLate: (running) => Effect.fail(new StillRunning(running))
+        orLate: (running, fiber) => StillRunning.fail(run, running, fiber)
       }
     )
   })

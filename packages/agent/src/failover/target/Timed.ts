@@ -32,9 +32,9 @@ export const limited = <A, E, R, E2>(
 ): Effect.Effect<A, E | E2, R> => within(effect, { first: left, again: left, orElse })
 
 /**
- * As {@link limited}, with a first limit that leaves `effect` running. `untilLate` returns the milliseconds until it. Then
- * the result is that of `orLate`, whose argument waits for `effect` under the other limit, and interrupts it when it is
- * interrupted itself. It must be run.
+ * As {@link limited}, with a first limit that leaves `effect` running in a fiber. `untilLate` returns the milliseconds
+ * until it. Then the result is that of `orLate`, which owns the fiber from there on. Its argument `running` waits for the
+ * fiber under the other limit, and interrupts it when it is interrupted itself.
  */
 export const watched = <A, E, R, E2, E3>(
   effect: Effect.Effect<A, E, R>,
@@ -45,7 +45,10 @@ export const watched = <A, E, R, E2, E3>(
 
 interface Late<A, E, E2> {
   readonly untilLate: () => number
-  readonly orLate: (running: Effect.Effect<A, E>) => Effect.Effect<A, E2>
+  readonly orLate: (
+    running: Effect.Effect<A, E>,
+    fiber: Fiber.Fiber<unknown, unknown>
+  ) => Effect.Effect<A, E2>
 }
 
 interface Limit<A, E> {
@@ -99,7 +102,7 @@ const watch = <A, E, E2, E3>(
       const running = Effect.callback<A, E | E2>((resume) =>
         watch(context, fiber, { ...limit, first: limit.again }, resume)
       )
-      resume(late.orLate(running))
+      resume(late.orLate(running, fiber))
     }
   }
   fiber.addObserver((exit) => {
