@@ -29,6 +29,7 @@ import type { CallFailed } from "../failure/reasons/CallFailed.ts"
 import { fromFailure } from "../failure/reasons/CallFailed.ts"
 import type { ChainError, Services, Specs } from "./chain/Chain.ts"
 import * as Chain from "./chain/Chain.ts"
+import { HedgeShare } from "./chain/HedgeShare.ts"
 import * as CallLimiter from "../limiter/CallLimiter.ts"
 import { Priority } from "../limiter/Priority.ts"
 import type { ChainStore } from "./chain/ChainStore.ts"
@@ -165,8 +166,11 @@ const makeContext = <const S extends Specs, Class extends string>(
         chain.map(({ model }) => model)
       )
     }
-    // A call in the background differs in its policy alone.
-    const unhurried = background === undefined ? undefined : { ...built, policy: background }
+    // A call in the background differs in its policy alone, and in the share of hedges that it allows.
+    const unhurried =
+      background === undefined
+        ? undefined
+        : { ...built, policy: background, hedges: HedgeShare.of(background) }
     const chainOf = (priority: Priority): Chain.Chain =>
       priority === "background" ? (unhurried ?? built) : built
     const boundary = makeBoundary()

@@ -8,9 +8,11 @@ import { failureOf, targetOf } from "./chainSupport.ts"
 const [a, b, c] = [targetOf("one", "a"), targetOf("one", "b"), targetOf("two", "c")]
 const spent = { elapsed: 0, cost: 0, tokens: 0 }
 const at = (made: Log.CallLog, target: typeof a) => Log.triesAt({ made }, target)
+const ended = (made: Log.CallLog, target: typeof a, delay: number): Log.CallLog =>
+  Log.ended(made, { target, delay, isSweep: Log.isSweep({ made }, target) }, spent)
 const failureAt = (target: typeof a) => new ProviderFailure({ ...failureOf("ServerError"), target })
 const failed = (before: Log.CallLog, target: typeof a, failure = failureAt(target)) =>
-  Log.failed(before, Log.ended(before, target, 0, spent), target, {
+  Log.failed(before, ended(before, target, 0), target, {
     failure,
     class: failure.reason._tag,
     now: 0,
@@ -22,24 +24,24 @@ const failed = (before: Log.CallLog, target: typeof a, failure = failureAt(targe
 
 describe("the log of a call", () => {
   it("has the delay of the last repeat at each target, and the attempts before the first one there", () => {
-    const once = Log.ended(Log.empty, a, 5, spent)
+    const once = ended(Log.empty, a, 5)
     assert.deepInclude(at(once, a), { count: 1, before: 0, delay: undefined })
-    const twice = Log.ended(once, a, 7, spent)
+    const twice = ended(once, a, 7)
     assert.deepInclude(at(twice, a), { count: 2, before: 0, delay: 7 })
-    const elsewhere = Log.ended(twice, b, 9, spent)
+    const elsewhere = ended(twice, b, 9)
     assert.deepInclude(at(elsewhere, b), { count: 1, before: 2, delay: undefined })
     assert.deepInclude(at(elsewhere, c), { count: 0, failure: undefined })
   })
 
   it("counts a first attempt behind a refusal: by the rate limit, for the key, or for money", () => {
     const sweeps = (reason: "RateLimit" | "Auth" | "Billing" | "ServerError", next = b) =>
-      Log.ended(failed(Log.empty, a, failureOf(reason)), next, 0, spent).sweeps
+      ended(failed(Log.empty, a, failureOf(reason)), next, 0).sweeps
     assert.deepStrictEqual(
       (["RateLimit", "Auth", "Billing", "ServerError"] as const).map((reason) => sweeps(reason)),
       [1, 1, 1, 0]
     )
     assert.strictEqual(sweeps("RateLimit", a), 0)
-    assert.strictEqual(Log.ended(Log.empty, a, 0, spent).sweeps, 0)
+    assert.strictEqual(ended(Log.empty, a, 0).sweeps, 0)
   })
 
   it("knows the last failure at the target that was asked last for the first time", () => {
@@ -60,7 +62,7 @@ describe("the log of a call", () => {
   })
 
   it("knows no failure of a target that was cut, or of none", () => {
-    const made = failed(Log.ended(Log.empty, a, 0, spent), b, failureOf("ServerError"))
+    const made = failed(ended(Log.empty, a, 0), b, failureOf("ServerError"))
     assert.isUndefined(Log.lastFailureOf(made, () => true))
   })
 

@@ -12,7 +12,7 @@ const failure = failureOf("ServerError")
 
 describe("the logs of a chain", () => {
   it("show the failures since the last answer, and its exact time", () => {
-    const memory = new ChainMemory(one, false, interactive)
+    const memory = new ChainMemory(one, false, interactive.pacing)
     assert.isFalse(memory.streaks.has(one.id) || memory.answeredAt.has(one.id))
     fails(memory, one, failure, 5)
     fails(memory, one, failureOf("Cancelled"), 7)
@@ -26,7 +26,7 @@ describe("the logs of a chain", () => {
   })
 
   it("show the attempts in flight of all targets, each until it ends", () => {
-    const memory = new ChainMemory(one, false, interactive)
+    const memory = new ChainMemory(one, false, interactive.pacing)
     const flights = [one, two, two, one].map((target, i) => flightOf(target, i, { call: i }))
     for (const flight of flights) memory.began(flight)
     const shown = () => Array.from(memory.flying.values(), ({ startedAt }) => startedAt).toSorted()
@@ -48,7 +48,7 @@ describe("the logs of a chain", () => {
   })
 
   it("show a success before a call that waits for one is let go", () => {
-    const memory = new ChainMemory(one, false, interactive)
+    const memory = new ChainMemory(one, false, interactive.pacing)
     memory.open({ scope: "key", target: one, until: 100, failure }, 0)
     const seen: Array<unknown> = []
     const mayGo = () => {
@@ -64,7 +64,7 @@ describe("the logs of a chain", () => {
     const targets = Array.from({ length: 1_000 }, (_, i) =>
       targetOf(`m${i % 10}`, `KEY_${i}`, `vendor${i % 3}`)
     )
-    const memory = new ChainMemory(one, false, interactive)
+    const memory = new ChainMemory(one, false, interactive.pacing)
     const { cooldown } = interactive.rows.ServerError
     assert.strictEqual(cooldown?.proof, "several-calls")
     const flying: Array<Flight> = []

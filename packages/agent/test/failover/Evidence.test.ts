@@ -85,7 +85,7 @@ const rules = { model: ruleOf("model"), endpoint: ruleOf("endpoint") }
 
 /** A chain whose attempts begin, fail and succeed at will. */
 const chain = () => {
-  const memory = new ChainMemory(a, false, interactive)
+  const memory = new ChainMemory(a, false, interactive.pacing)
   return {
     memory,
     begin: (at: TargetRef, call: number, startedAt: number): Flight => {

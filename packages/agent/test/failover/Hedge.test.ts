@@ -1,10 +1,11 @@
 /** A second attempt for a call whose first token is late. Time is virtual. */
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Exit, Fiber, Result, Schema, Stream } from "effect"
+import { Clock, Duration, Effect, Exit, Fiber, Redacted, Result, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
-import { Failover, FailoverReason, Outlast, RecoveryPolicy, Targets } from "@outlast/agent"
+import { Failover, FailoverReason, KeySource, Outlast, RecoveryPolicy, Targets } from "@outlast/agent"
+import { Deadline } from "@outlast/resilience"
 import type { ModelInfo } from "@outlast/agent"
 import * as Sweeps from "../../../../test/sweeps.ts"
 import type { Chain, Part, Played } from "../support.ts"
@@ -12,6 +13,7 @@ import {
   failure,
   finish,
   inTime,
+  keepAlive,
   played,
   recording,
   say,
@@ -80,7 +82,7 @@ describe("a stream whose first token is late", () => {
         events.map((event) => [event._tag, "attempt" in event ? event.attempt : undefined]),
         [
           ["AttemptStarted", 1],
-          ["CallHedged", 2],
+          ["CallHedged", 1],
           ["AttemptStarted", 2],
           ["AttemptOvertaken", 1],
           ["CooldownOpened", undefined],
@@ -176,6 +178,145 @@ describe("a stream whose first token is late", () => {
       }).pipe(over(chain), Effect.provide(layer))
       assert.deepStrictEqual([late.count.open, other.count.open], [0, 0])
       assert.strictEqual(tags().at(-1), "CallAbandoned")
+    })
+  )
+
+  it.effect("does not take a refusal or nothing at all for an answer of the other model", () =>
+    Effect.gen(function* () {
+      for (const none of [say(500, finish("content-filter")), say(500, finish("stop", 0)), say(500)]) {
+        const second = played({ model: "quick", streams: [none] })
+        const { layer, of } = recording()
+        const { took, value } = yield* inTime(
+          timed(read).pipe(over([slow(12_000), second]), Effect.provide(layer))
+        )
+        assert.deepStrictEqual([textOf(value), took], ["slow slow", 13_000])
+        assert.lengthOf(of("AttemptFailed"), 1)
+      }
+    })
+  )
+
+  it.effect("has its time limits whatever keep-alives come, before, in and behind a race", () =>
+    Effect.gen(function* () {
+      const alive = Stream.forever(say(7_000, keepAlive))
+      const limits = { ...policy.limits, firstToken: Duration.seconds(30) }
+      for (const [seconds, changes] of [
+        [30, { hedge: false }],
+        [30, { hedge: { ...hedge, reserve: 0 } }],
+        [40, {}]
+      ] as const) {
+        const chain: Chain = [
+          played({ model: "one", streams: [alive] }),
+          played({ model: "two", streams: [alive] })
+        ]
+        const rest = { limits, maxAttempts: "hedge" in changes ? 1 : 2, ...changes }
+        const { took, value } = yield* inTime(timed(Effect.exit(read)).pipe(over(chain, rest)))
+        assert.isTrue(Exit.isFailure(value))
+        assert.strictEqual(took, seconds * 1_000)
+      }
+    })
+  )
+
+  it.effect("gets its other attempt although keep-alives come during a health check", () =>
+    Effect.gen(function* () {
+      const first = played({
+        model: "slow",
+        streams: [Stream.merge(Stream.forever(say(1_000, keepAlive)), speaks("slow", 30_000))]
+      })
+      const isHealthy = ({ model }: { readonly model: string }) =>
+        model === "quick" ? Effect.delay(Effect.succeed(true), "1500 millis") : Effect.succeed(true)
+      const layer = Failover.layer([first, quick()], { policy, isHealthy })
+      const { took, value } = yield* inTime(timed(read).pipe(Effect.provide(layer)))
+      assert.deepStrictEqual([textOf(value), took], ["quick quick", 13_000])
+    })
+  )
+
+  it.effect("asks a third model when the second one is refused, and takes the share once", () =>
+    Effect.gen(function* () {
+      const third = { ...quick(), model: "third" }
+      const isHealthy = ({ model }: { readonly model: string }) => Effect.succeed(model !== "two")
+      const layer = Failover.layer([slow(20_000), played({ model: "two" }), third], {
+        policy: { ...policy, hedge: { ...hedge, reserve: 1, atMost: 0 } },
+        isHealthy
+      })
+      const { took, value } = yield* inTime(timed(read).pipe(Effect.provide(layer)))
+      assert.deepStrictEqual([textOf(value), took], ["quick quick", 11_500])
+    })
+  )
+
+  it.effect("leaves the share to the next call when its hedge is not sent", () =>
+    Effect.gen(function* () {
+      let isHealthyNow = false
+      const isHealthy = ({ model }: { readonly model: string }) =>
+        Effect.sync(() => model === "slow" || isHealthyNow)
+      const layer = Failover.layer([slow(20_000), quick()], {
+        policy: { ...policy, hedge: { ...hedge, reserve: 1, atMost: 0 } },
+        isHealthy
+      })
+      const taken = yield* inTime(
+        Effect.gen(function* () {
+          const one = yield* timed(read)
+          isHealthyNow = true
+          // The first answer took 20 s, which is usual from now on: only a longer wait is late.
+          return [one, yield* timed(read)]
+        }).pipe(Effect.provide(layer))
+      )
+      assert.deepStrictEqual(
+        taken.map(({ took }) => took),
+        [21_000, 21_000]
+      )
+    })
+  )
+
+  it.effect("renews a refused key of either attempt, if the other one fails, too", () =>
+    Effect.gen(function* () {
+      const unauthorized = Effect.fail(failure(new FailoverReason.Auth({ permanent: false })))
+      let n = 0
+      const keys = [
+        KeySource.refreshing("key", {
+          load: Effect.sync(() => ({ value: Redacted.make(`token-${++n}-abcdefgh`) }))
+        })
+      ]
+      const refused = Stream.fromEffect(Effect.delay(unauthorized, 12_000))
+      const first = played({ model: "one", streams: [refused, speaks("one", 500)], keys })
+      const second = played({
+        model: "two",
+        streams: [Stream.fromEffect(Effect.delay(Effect.fail(serverError), 3_000))]
+      })
+      const { took, value } = yield* inTime(timed(read).pipe(over([first, second])))
+      assert.deepStrictEqual([textOf(value), took], ["one one", 14_500])
+    })
+  )
+
+  it.effect("ends at the deadline of the program when both attempts are silent", () =>
+    Effect.gen(function* () {
+      const silent = (model: string) => played({ model, streams: [Stream.never] })
+      const { took } = yield* inTime(
+        Effect.flatMap(
+          Effect.clockWith((clock) => Effect.sync(() => clock.monotonicTimeNanosUnsafe())),
+          (now) =>
+            timed(Effect.exit(read)).pipe(
+              Effect.provideService(Deadline.Deadline, now + 12_000_000_000n),
+              over([silent("one"), silent("two")])
+            )
+        )
+      )
+      assert.strictEqual(took, 60_000)
+    })
+  )
+
+  it.effect("does not put out a target that an operator has brought back meanwhile", () =>
+    Effect.gen(function* () {
+      const { layer, of } = recording()
+      yield* inTime(
+        Effect.gen(function* () {
+          const targets = yield* Targets.Targets
+          const fiber = yield* Effect.forkChild(read)
+          yield* Effect.sleep("5 seconds")
+          yield* targets.reset()
+          yield* Fiber.join(fiber)
+        }).pipe(over([slow(20_000), quick()]), Effect.provide(layer))
+      )
+      assert.lengthOf(of("CooldownOpened"), 0)
     })
   )
 

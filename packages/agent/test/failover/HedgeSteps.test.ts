@@ -4,7 +4,7 @@ import { Duration } from "effect"
 import * as fc from "fast-check"
 import { FailoverReason, RecoveryPolicy } from "@outlast/agent"
 import * as Sweeps from "../../../../test/sweeps.ts"
-import { failure } from "../support.ts"
+import { failure, limited } from "../support.ts"
 import { viewsOf } from "./callWorld.ts"
 import * as CallState from "#agent/failover/decide/CallState"
 import * as Cooldown from "#agent/failover/decide/Cooldown"
@@ -73,8 +73,9 @@ describe("a call whose first token is late", () => {
       waited: true,
       byCircuit: false
     }
-    for (const event of [refused, { _tag: "TakenAway" } as const]) {
-      const { action, state } = after(started, late(), event)
+    // A third target is asked where the second one refuses.
+    for (const events of [[refused, refused], [{ _tag: "TakenAway" } as const]]) {
+      const { action, state } = after(started, late(), ...events)
       assert.strictEqual(action?._tag, "Await")
       assert.deepStrictEqual(state.doing, after(started).state.doing)
       assert.strictEqual(CallState.attemptsOf(state), 1)
@@ -146,6 +147,7 @@ describe("for every race", () => {
   const turn = fc.record({
     late: fc.boolean(),
     mayHedge: fc.boolean(),
+    failure: fc.constantFrom(timeout, limited(1), failure(new FailoverReason.ContentPolicy())),
     end: fc.constantFrom("late fails", "hedge fails", "late wins", "hedge wins"),
     elapsed: fc.integer({ min: 1, max: 30_000 }),
     cost: fc.integer({ min: 0, max: 3 }),
@@ -164,6 +166,7 @@ describe("for every race", () => {
           const priced = views.map((view) => ({ ...view, info: { price } }))
           let [state, now, sent, cost] = [CallState.initial, 0, 0, 0]
           let event: CallState.Event = started
+          let stopped = false
           for (let n = 0; state.doing._tag !== "Done"; n++) {
             assert.isBelow(n, 500)
             const { draw, elapsed, end, late, mayHedge, ...turn } = turns[n % turns.length] ?? assert.fail()
@@ -173,6 +176,7 @@ describe("for every race", () => {
             state = next
             const flight = CallState.flightOf(state)
             if (isSending(action)) {
+              assert.isFalse(stopped)
               sent++
               now += action.delay
               if (action.hedges !== undefined) {
@@ -204,7 +208,8 @@ describe("for every race", () => {
             event =
               flight.late !== undefined && end.endsWith("wins")
                 ? { _tag: "Overtaken", isLate, isProven: false, ...made }
-                : { _tag: "Failed", failure: timeout, commit: "nothing", isLate, overlap: 0, ...made }
+                : { _tag: "Failed", failure: turn.failure, commit: "nothing", isLate, overlap: 0, ...made }
+            stopped ||= event._tag === "Failed" && event.failure.reason._tag === "ContentPolicy"
           }
           assert.strictEqual(state.made.attempts, sent)
           assert.strictEqual(state.made.cost, cost)

@@ -11,7 +11,7 @@ const other = targetOf("gpt", "KEY", "other")
 const targets = [one, two, other]
 const failure = failureOf("ServerError", "upstream connect error")
 
-const fresh = () => new ChainMemory(one, false, interactive)
+const fresh = () => new ChainMemory(one, false, interactive.pacing)
 const all = (
   memory: ChainMemory,
   cooldowns: Cooldown.Cooldowns = Cooldown.empty,

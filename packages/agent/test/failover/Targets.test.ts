@@ -20,7 +20,7 @@ const unbuilt = targetOf("gemini", "MISSING", "third")
 const failureFor = (until: number) => failureOf(until === Infinity ? "Auth" : "RateLimit", "slow down")
 
 const chain = Effect.gen(function* () {
-  const memory = new ChainMemory(a, false, policy)
+  const memory = new ChainMemory(a, false, policy.pacing)
   answers(memory, b, 990_000)
   const targets = Targets.make({
     targets: [
@@ -254,7 +254,7 @@ describe("a reset", () => {
     Effect.gen(function* () {
       const store = watched(ChainStore.memory())
       const one = yield* start(store)
-      const memory = new ChainMemory(a, false, policy)
+      const memory = new ChainMemory(a, false, policy.pacing)
       const second = yield* start(store, { cooldowns: memory.cooldowns })
       memory.sync = second.sync
       one.fail(a, Infinity)

@@ -274,7 +274,7 @@ export const hedges = counter(
 
 export const hedgesWon = counter(
   "outlast_hedges_won_total",
-  "Hedged calls that the second attempt has answered"
+  "Hedged calls whose second attempt sent content first"
 )
 
 export const waits = counter("outlast_waits_total", "Waits on our side that have begun")

@@ -219,13 +219,14 @@ export class CallOutcome {
     { isLate, inputTokens }: Pick<Overtaken, "isLate"> & { readonly inputTokens: number }
   ): Overtaken {
     const { chain } = this.#context
-    const probedAt = this.#probe?.at
-    this.#probe = undefined
     const flight = this.#landed(false)
     this.#admission.giveBack()
     let isProven = false
-    if (flight !== undefined && isLate) isProven = chain.memory.overtaken(flight, probedAt)
-    else if (flight !== undefined) chain.memory.interrupted(flight)
+    if (flight !== undefined && isLate) {
+      isProven = chain.memory.overtaken(flight, this.#probe?.at)
+      this.#probe = undefined
+    } else if (flight !== undefined) chain.memory.interrupted(flight)
+    this.endProbe()
     const elapsed = this.#context.now() - startedAt
     const cost = costOfInput(target.info, inputTokens)
     return { _tag: "Overtaken", isLate, isProven, elapsed, cost, tokens: inputTokens }

@@ -134,7 +134,8 @@ export class CallReport {
   }
 
   #hedged({ hedges, target }: Sending): ResilienceEvents.NoTime<CallEvent> | undefined {
-    return hedges && { _tag: "CallHedged", ...this.#numbers(), target: hedges, by: target }
+    const { attempt, call } = this.#numbers()
+    return hedges && { _tag: "CallHedged", call, attempt: attempt - 1, target: hedges, by: target }
   }
 
   #started({ target }: Sending): Told {

@@ -58,7 +58,7 @@ export class CallRun {
   readonly #report: CallReport
   readonly #trace: CallTrace | undefined
   readonly #started: Extract<Event, { readonly _tag: "Started" }>
-  /** The attempt that was begun last, or the next one. */
+  /** The attempt in flight, the hedge where there are two, or the next one. */
   #lane: Lane
   /** The late attempt, while `#lane` hedges it. */
   #late: Lane | undefined
@@ -67,6 +67,8 @@ export class CallRun {
   #cooldowns: Cooldowns = Cool.empty
   /** Start of the last attempt, or of the last wait, in monotonic milliseconds. News since then may end a wait. */
   #since = 0
+  /** Versions of the keys of the last attempt at each target, by its id. */
+  readonly #keyVersions = new Map<string, number>()
   #ended = false
   /** Fibers of attempts that outlived the wait for their first token. At most one for each attempt. */
   readonly #fibers: Array<Fiber.Fiber<unknown, unknown>> = []
@@ -126,7 +128,7 @@ export class CallRun {
 
   /** Milliseconds without content after which the attempt that was begun last is late, at the earliest. */
   lateAfter({ target }: Pick<Attempt, "target">): number {
-    return this.chain.memory.hedges === undefined || this.chain.targets.length === 1
+    return this.chain.hedges === undefined || this.chain.targets.length === 1
       ? Infinity
       : Call.lateAfter(this.chain.policy, this.#state, target.info)
   }
@@ -193,7 +195,7 @@ export class CallRun {
       this.#trace?.failed(attempt, failure)
       const { lane, ...beside } = this.#landed(attempt)
       const event = lane.outcome.failed(attempt, failure, commit, usage, { silent, ...beside })
-      return after(this.#report.failed(attempt, event), this.#fed(event))
+      return after(this.#report.failed(attempt, event), this.#fed(event, attempt.startedAt))
     })
   }
 
@@ -204,12 +206,10 @@ export class CallRun {
   late(): Next {
     return Effect.suspend(() => {
       const inputTokens = Conversation.estimate(this.#request.prompt)
-      const mayHedge = this.chain.memory.hedges?.isLeft === true
+      const mayHedge = this.chain.hedges?.isLeft === true
       const hedge = this.#advance({ _tag: "Late", inputTokens, mayHedge })
       return Effect.onInterrupt(hedge, () =>
-        Effect.sync(() => {
-          if (this.#late !== undefined) this.#decide({ _tag: "TakenAway" }, this.now())
-        })
+        Effect.suspend(() => (this.#late === undefined ? Effect.void : this.#told({ _tag: "TakenAway" })))
       )
     })
   }
@@ -221,9 +221,10 @@ export class CallRun {
       const { lane, isLate = false } = this.#landed(attempt)
       const event = lane.outcome.overtaken(attempt, { isLate, inputTokens })
       this.#trace?.overtaken(attempt)
-      const { action, opened } = this.#decide(event, this.now())
-      const told = this.#report.overtaken(attempt, this.#lane.target, event)
-      return after(told, this.#report.decided(this.#state, event, action, opened, this.now()) ?? Effect.void)
+      return after(
+        this.#report.overtaken(attempt, this.#lane.target, event),
+        this.#told(event, attempt.startedAt)
+      )
     })
   }
 
@@ -315,22 +316,31 @@ export class CallRun {
   #hedge(isCounted: boolean | undefined): void {
     this.#late = this.#lane
     this.#lane = new Lane(this.#context, this.#report.waits)
-    if (isCounted === true) this.chain.memory.hedges?.take()
+    if (isCounted !== true) return
+    this.#lane.isCounted = true
+    this.chain.hedges?.take()
   }
 
   // ---------------------------------------------------------------------------
   // The machine
   // ---------------------------------------------------------------------------
 
+  /** Feeds the machine at once with an event behind which the call goes on as it is. The Effect tells of it. */
+  #told(event: Event, since?: number): Effect.Effect<void> {
+    const now = this.now()
+    const { action, opened } = this.#decide(event, now, since)
+    return this.#report.decided(this.#state, event, action, opened, now) ?? Effect.void
+  }
+
   /** Feeds the machine when the Effect runs. */
-  #fed(event: Event): Next {
-    return Effect.suspend(() => this.#advance(event))
+  #fed(event: Event, since?: number): Next {
+    return Effect.suspend(() => this.#advance(event, since))
   }
 
   /** Feeds the machine and carries out its actions up to the next attempt. */
-  #advance(event: Event): Next {
+  #advance(event: Event, since?: number): Next {
     const now = this.now()
-    const { action, opened } = this.#decide(event, now)
+    const { action, opened } = this.#decide(event, now, since)
     const told = this.#report.decided(this.#state, event, action, opened, now)
     return after(told, this.#carryOut(action))
   }
@@ -339,7 +349,11 @@ export class CallRun {
    * One step of the machine on the chain as it is now. Synchronous, so that no other call comes between.
    * `opened` is the cooldown that it opened.
    */
-  #decide(event: Event, now: number): { readonly action: Action; readonly opened: Cooldown | undefined } {
+  #decide(
+    event: Event,
+    now: number,
+    since = this.#since
+  ): { readonly action: Action; readonly opened: Cooldown | undefined } {
     const { policy, memory } = this.chain
     if (event._tag === "PermitRefused" || event._tag === "TakenAway") this.#notSent()
     // An expired key is no failure of its provider: asking again with a new one is no retry.
@@ -358,11 +372,11 @@ export class CallRun {
     }
     const { cooldown } = action
     // A failure of an attempt that an operator's reset overtook says nothing about the target since.
-    const isStale = cooldown !== undefined && this.#resetSince(this.#since).has(cooldown.target.id)
+    const isStale = cooldown !== undefined && this.#resetSince(since).has(cooldown.target.id)
     const opened = isStale ? undefined : cooldown
     if (opened !== undefined) memory.open(opened, now)
     this.#cooldowns = MutableRef.get(memory.cooldowns)
-    if (event._tag !== "Failed" && event._tag !== "Cut") this.#since = now
+    if (!isOfAttempt(event)) this.#since = now
     return { action, opened }
   }
 
@@ -372,6 +386,7 @@ export class CallRun {
     // Another call may look.
     if (late === undefined) return this.#lane.outcome.endProbe()
     this.#lane.outcome.abandoned()
+    if (this.#lane.isCounted) this.chain.hedges?.giveBack()
     this.#lane = late
     this.#late = undefined
   }
@@ -504,7 +519,7 @@ export class CallRun {
     const { key } = this.#context.targetOf(target)
     if (key?.renew === undefined) return Effect.succeed(false)
     const wait = { reason: "key", target, by: key.name } as const
-    return this.#report.waits.unlessReady(wait, key.renew(this.#lane.keyVersion))
+    return this.#report.waits.unlessReady(wait, key.renew(this.#keyVersions.get(target.id) ?? 0))
   }
 
   // ---------------------------------------------------------------------------
@@ -575,16 +590,20 @@ export class CallRun {
     const now = this.now()
     this.#since = now
     const isFirst = Call.attemptsOf(this.#state) === 1
-    if (isFirst) this.chain.memory.hedges?.pay()
+    if (isFirst) this.chain.hedges?.pay()
     this.#lane.target = target.ref
     this.#lane.startedAt = now
-    this.#lane.keyVersion = target.key?.version ?? 0
+    if (target.key !== undefined) this.#keyVersions.set(target.ref.id, target.key.version)
     this.#lane.outcome.begin(target.ref, isFirst, now)
     return attemptOf(action, target, this.#state, { isAsHad: this.#request.isAsHad, now, raised, range })
   }
 }
 
 const isRunByProvider = (tool: Tool.Any): boolean => Tool.isProviderDefined(tool) && !tool.requiresHandler
+
+/** True for an event while an attempt is in flight, or at its end. No wait begins with it. */
+const isOfAttempt = ({ _tag }: Event): boolean =>
+  _tag === "Failed" || _tag === "Cut" || _tag === "Late" || _tag === "Overtaken"
 
 /** Backoffs and refusals are not ended by answers to other calls. */
 const none: ReadonlyMap<string, number> = new Map()

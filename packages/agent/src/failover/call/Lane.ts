@@ -13,8 +13,8 @@ export class Lane {
   target: TargetRef | undefined
   /** Monotonic milliseconds. */
   startedAt = 0
-  /** Version of the key that the attempt was sent with. */
-  keyVersion = 0
+  /** True when the attempt has taken one of the share of hedges. */
+  isCounted = false
 
   constructor(context: CallContext, waits: Waits) {
     this.admission = new CallAdmission(context, waits)

@@ -87,7 +87,7 @@ export class Silence {
   /** Begins a wait at `now`, by `CallRun.awake`. Many waits have one alarm, which is set anew when it rings too early. */
   wait(now: number): void {
     this.#since ??= now
-    if (this.#callOff === undefined) this.#arm(this.#before)
+    if (this.#callOff === undefined) this.#arm(this.millis)
   }
 
   /** Told that the first token is late, the call makes no other attempt now: tells it again later. */
@@ -97,11 +97,12 @@ export class Silence {
     this.#arm(this.millis)
   }
 
-  /** Parts have come, after a wait since `since`, by `CallRun.awake`; `isAlive`: with content. */
-  heard(since: number, isAlive: boolean): void {
+  /** Parts have come; `isAlive`: with content. */
+  heard(isAlive: boolean): void {
+    const { millis } = this
     this.#since = undefined
     if (!isAlive) {
-      this.#before += this.#run.awake() - since
+      this.#before = millis
       return
     }
     // The limit between tokens may be the shorter one.

@@ -149,7 +149,7 @@ const read = (
   const { isAlive } = answer.shown
   if (hasBegun) pace?.read(parts, run.awake() - waitedFrom)
   if (isAlive) run.progressed(attempt, hasBegun ? since : run.now())
-  silence.heard(waitedFrom, isAlive)
+  silence.heard(isAlive)
   return out
 }
 

@@ -203,21 +203,19 @@ class StreamCall<E> {
 
   /** The first token of the attempt is late: another attempt may begin beside it. */
   get late(): PullOf<E> {
-    const late = this.#opened
-    // What comes before the other attempt has begun makes that unnecessary.
+    const late = Race.runner(this.#opened)
+    // Content that comes before the other attempt has begun makes that unnecessary.
     const hedge = Effect.raceFirst(this.#run.late(), Effect.as(Race.heard(late), undefined))
     return Effect.matchEffect(hedge, {
       onFailure: (failure) => Effect.fail(this.#consumer.toError(failure)),
-      onSuccess: (next) =>
-        next === undefined ? this.#alone({ opened: late, parts: [] }) : this.#race(late, next)
+      onSuccess: (next) => (next === undefined ? this.#alone(late) : this.#race(late, next))
     })
   }
 
-  #race(late: StreamAttempt, next: Attempt): PullOf<E> {
-    return Effect.flatMap(this.#open(next), (hedge) => {
-      hedge.silence.wait(this.#run.awake())
-      return Effect.flatMap(Race.run(late, hedge), (outcome) => this.#raced(outcome))
-    })
+  #race(late: Race.Runner, next: Attempt): PullOf<E> {
+    return Effect.flatMap(this.#open(next), (hedge) =>
+      Effect.flatMap(Race.run(late, Race.runner(hedge)), (outcome) => this.#raced(outcome))
+    )
   }
 
   #raced(outcome: Race.Outcome): PullOf<E> {
@@ -243,12 +241,11 @@ class StreamCall<E> {
       this.#opened = opened
       Attempts.begin(opened)
     }
-    if (parts.length === 0) {
-      opened.silence.waitOn()
-      return this.pull
-    }
     const now = this.#run.now()
-    return Attempts.take(opened, parts, now, this.#run.awake(now), this)
+    const next =
+      parts.length === 0 ? this.pull : Attempts.take(opened, parts, now, this.#run.awake(now), this)
+    if (!opened.silence.hasBegun) opened.silence.waitOn()
+    return next
   }
 
   #shownOr(out: Out): PullOf<E> {

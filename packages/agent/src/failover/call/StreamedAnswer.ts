@@ -29,7 +29,7 @@ import { watched } from "../target/Timed.ts"
 type Parts = Array<Response.PartEncoded>
 type Asked<E> = Effect.Effect<Parts, E | ProviderFailure, IdGenerator.IdGenerator>
 
-/** An answer is late, and still under way. `answer` waits for it. The call interrupts it when it ends without it. */
+/** An answer is late, and still under way: `answer` waits for it. A call that ends before it interrupts it. */
 export class StillRunning {
   readonly answer: Effect.Effect<Parts, ProviderFailure, IdGenerator.IdGenerator>
 

@@ -161,34 +161,57 @@ class TextCall {
 
   /** The attempt that goes on alone, and how it has ended. */
   #raced(late: Runner, scope: Scope.Scope): Effect.Effect<Result, CallFailure, IdGenerator.IdGenerator> {
-    const alone = (runner: Runner): Effect.Effect<Result> =>
-      Effect.map(Fiber.await(runner.fiber), (exit) => ({ asked: runner.asked, exit }))
     const hedge = Effect.raceFirst(this.#run.late(), Effect.as(heard(late), undefined))
     return Effect.flatMap(hedge, (next) => {
-      if (next === undefined) {
-        const after = Effect.as(Effect.sleep(this.#run.lateAfter(late.asked.attempt)), true)
-        const isLater = Effect.raceFirst(Effect.as(heard(late), false), after)
-        return Effect.flatMap(isLater, (isLater) => (isLater ? this.#raced(late, scope) : alone(late)))
-      }
+      if (next === undefined) return this.#waitOn(late, scope)
       const asked = this.#ask(next)
       return Effect.flatMap(Effect.forkIn(asked.answer, scope, { startImmediately: true }), (fiber) => {
         const other: Runner = { asked, fiber }
         return Effect.flatMap(Effect.raceFirst(heard(late), heard(other)), () => {
           const [runner, rival] = isHeard(late) ? [late, other] : [other, late]
-          const failure = failureOf(runner.fiber.pollUnsafe())
-          if (failure === undefined) {
-            const { attempt } = rival.asked
-            return Effect.andThen(
-              Effect.andThen(Fiber.interrupt(rival.fiber), this.#run.overtaken(attempt)),
-              alone(runner)
-            )
-          }
-          const { attempt, request } = runner.asked
-          const located = AttemptRequest.failureAt(attempt.target, request, failure)
-          return Effect.andThen(this.#ended.failed(attempt, located, "nothing"), alone(rival))
+          return Effect.flatMap(this.#problem(runner), (failure) => {
+            if (failure === undefined) {
+              const isOver = Effect.andThen(
+                Fiber.interrupt(rival.fiber),
+                this.#run.overtaken(rival.asked.attempt)
+              )
+              return Effect.andThen(isOver, ended(runner))
+            }
+            const { attempt, request } = runner.asked
+            const located = AttemptRequest.failureAt(attempt.target, request, failure)
+            const failed = this.#ended.failed(attempt, located, "nothing")
+            return Effect.andThen(failed, rival === late ? this.#waitOn(late, scope) : ended(rival))
+          })
         })
       })
     })
+  }
+
+  /** The late attempt goes on alone. Asks for another one again after the same time. */
+  #waitOn(late: Runner, scope: Scope.Scope): Effect.Effect<Result, CallFailure, IdGenerator.IdGenerator> {
+    const after = Effect.as(Effect.sleep(this.#run.lateAfter(late.asked.attempt)), true)
+    const isLater = Effect.raceFirst(Effect.as(heard(late), false), after)
+    return Effect.flatMap(isLater, (isLater) => (isLater ? this.#raced(late, scope) : ended(late)))
+  }
+
+  /** Why the attempt does not answer, once it is heard: it has failed, or its answer is none. */
+  #problem({ asked: { attempt, streamed }, fiber }: Runner): Effect.Effect<ProviderFailure | undefined> {
+    const exit = fiber.pollUnsafe()
+    if (streamed?.isAnswering === true || exit === undefined) return Effect.undefined
+    if (Exit.isFailure(exit)) {
+      const failure = Option.getOrUndefined(Exit.findErrorOption(exit))
+      return Effect.succeed(failure instanceof StillRunning ? undefined : failure)
+    }
+    const finish = exit.value.findLast((part) => part.type === "finish")
+    if (finish === undefined) return Effect.undefined
+    const end = this.#endOf(attempt, exit.value, finish, streamed?.lacksCall ?? false)
+    return end._tag === "Failed" ? End.failureOf(end, attempt.target.ref, "answer") : Effect.undefined
+  }
+
+  #endOf(attempt: Attempt, parts: Parts, finish: Finish, lacksCall: boolean): End.AttemptEnd {
+    const judge = this.#run.judge(attempt)
+    for (const part of parts) judge.saw(part)
+    return End.of(finish, { judge, hasCall: parts.some(isCallOfProgram), lacksCall })
   }
 
   #failed(attempt: Attempt, failure: ProviderFailure, commit: Commit, usage: Usage | undefined): Called {
@@ -208,9 +231,7 @@ class TextCall {
     const finish = parts.findLast((part) => part.type === "finish")
     if (finish === undefined)
       return failed(local("answer/no-finish", new Format({ side: "response" }), ref), commit)
-    const judge = this.#run.judge(attempt)
-    for (const part of parts) judge.saw(part)
-    const end = End.of(finish, { judge, hasCall: parts.some(isCallOfProgram), lacksCall })
+    const end = this.#endOf(attempt, parts, finish, lacksCall)
     if (end._tag === "Cut") return this.#keep(attempt, parts, end, commit)
     if (end._tag === "Failed") {
       this.#refused = { attempt, parts, finish }
@@ -308,14 +329,9 @@ const heard = ({ asked, fiber }: Runner): Effect.Effect<unknown> =>
 const isHeard = ({ asked, fiber }: Runner): boolean =>
   asked.streamed?.isAnswering === true || fiber.pollUnsafe() !== undefined
 
-/** The failure of an attempt that has failed before it answered. */
-const failureOf = (
-  exit: Exit.Exit<Parts, ProviderFailure | StillRunning> | undefined
-): ProviderFailure | undefined => {
-  if (exit === undefined || Exit.isSuccess(exit)) return undefined
-  const failure = Option.getOrUndefined(Exit.findErrorOption(exit))
-  return failure instanceof StillRunning ? undefined : failure
-}
+/** How the attempt ends. */
+const ended = ({ asked, fiber }: Runner): Effect.Effect<Result> =>
+  Effect.map(Fiber.await(fiber), (exit) => ({ asked, exit }))
 
 const streamsWhole = (run: CallRun, { ref, info }: Target, override: WholeAnswers | undefined): boolean =>
   (override ?? info.wholeAnswers) === "stream" && !run.chain.memory.refusesStreams.has(ref.id)

@@ -33,6 +33,7 @@ import type * as CallLimiter from "../../limiter/CallLimiter.ts"
 import type { ChainStore } from "./ChainStore.ts"
 import * as ChainSync from "./ChainSync.ts"
 import * as KeySource from "../target/KeySource.ts"
+import { HedgeShare } from "./HedgeShare.ts"
 import * as LiveKey from "../target/LiveKey.ts"
 import * as Kind from "../../options/Kind.ts"
 import type { Order } from "../decide/Order.ts"
@@ -70,6 +71,8 @@ export interface Chain extends Settings {
   readonly targets: readonly [Target, ...Array<Target>]
   readonly dead: ReadonlyArray<TargetOut>
   readonly memory: ChainMemory
+  /** The share of calls that may be hedged; `undefined` when the policy hedges none. */
+  readonly hedges: HedgeShare | undefined
   /** Number of calls begun so far. */
   readonly calls: MutableRef.MutableRef<number>
 }
@@ -144,14 +147,15 @@ export const build = <E, R>(
     const [first, ...rest] = built.flatMap((result) => ("live" in result ? [result.live] : []))
     if (first === undefined) return yield* ErrorText.brief(new ChainError({ targets: dead }), "targets")
     yield* warn(built)
-    const memory = new ChainMemory(first.ref, wantsFacts(settings.order), settings.policy)
+    const memory = new ChainMemory(first.ref, wantsFacts(settings.order), settings.policy.pacing)
     const { store } = settings
     if (store !== undefined) {
       const { cooldowns } = memory
       const targets = [first, ...rest].map(({ ref, key }) => ({ ref, key: key?.current }))
       memory.sync = yield* ChainSync.make({ store, cooldowns, targets })
     }
-    return { ...settings, targets: [first, ...rest], dead, memory, calls: MutableRef.make(0) }
+    const hedges = HedgeShare.of(settings.policy)
+    return { ...settings, targets: [first, ...rest], dead, memory, hedges, calls: MutableRef.make(0) }
   })
 
 /**

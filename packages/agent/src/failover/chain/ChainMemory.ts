@@ -21,8 +21,7 @@ import { Resets } from "./Resets.ts"
 import { RetryQueue } from "./RetryQueue.ts"
 import { Omissions } from "./Omissions.ts"
 import { tooLate } from "../decide/Hedge.ts"
-import { HedgeShare } from "./HedgeShare.ts"
-import type { CooldownRule, Pacing, RecoveryPolicy } from "../decide/RecoveryPolicy.ts"
+import type { CooldownRule, Pacing } from "../decide/RecoveryPolicy.ts"
 import type { Sending } from "../decide/Sending.ts"
 import type { Flight } from "./TargetLog.ts"
 import { TargetLog } from "./TargetLog.ts"
@@ -67,18 +66,11 @@ export class ChainMemory {
   servingSince = -Infinity
 
   readonly pacing: Pacing
-  /** `undefined` when the policy hedges no calls. */
-  readonly hedges: HedgeShare | undefined
 
   /** `wantsFacts`: true when the order of the chain needs latencies or affinity. */
-  constructor(
-    first: TargetRef,
-    wantsFacts: boolean,
-    { hedge, pacing }: Pick<RecoveryPolicy<string>, "hedge" | "pacing">
-  ) {
+  constructor(first: TargetRef, wantsFacts: boolean, pacing: Pacing) {
     this.serving = first
     this.pacing = pacing
-    this.hedges = hedge === false ? undefined : new HedgeShare(hedge)
     this.retries = new RetryQueue(pacing)
     this.facts = wantsFacts ? Facts.empty : undefined
   }

@@ -16,17 +16,19 @@ const ofMedian = 2
 /** Prompts of up to so many tokens have one size. The last size has no bound. */
 const sizes: ReadonlyArray<number> = [4_000, 16_000, 64_000, 256_000, Infinity]
 
+interface Times {
+  readonly kept: Array<number>
+  added: number
+}
+
 export class FirstTokens {
-  readonly #bySize: ReadonlyArray<Array<number>> = sizes.map(() => [])
-  #added = 0
+  readonly #bySize: ReadonlyArray<Times> = sizes.map(() => ({ kept: [], added: 0 }))
 
   /** Adds an answer. `inputTokens` is the size of its prompt; `undefined`: a small one. */
   add(inputTokens: number | undefined, millis: number): void {
     const times = this.#bySize[sizeOf(inputTokens ?? 0)]
-    if (times === undefined) return
-    // Replaces the oldest, or one of the oldest where several sizes are in use.
-    times[times.length < kept ? times.length : this.#added % kept] = millis
-    this.#added++
+    // Replaces the oldest.
+    if (times !== undefined) times.kept[times.added++ % kept] = millis
   }
 
   /**
@@ -37,7 +39,7 @@ export class FirstTokens {
     const size = sizeOf(inputTokens)
     const smaller = this.#bySize.slice(0, size + 1).findLast(isUsed)
     const times = smaller ?? this.#bySize.slice(size + 1).find(isUsed)
-    const sorted = times?.toSorted((a, b) => a - b) ?? []
+    const sorted = times?.kept.toSorted((a, b) => a - b) ?? []
     const median = sorted[Math.floor(sorted.length / 2)]
     return median === undefined ? undefined : ofMedian * median
   }
@@ -45,4 +47,4 @@ export class FirstTokens {
 
 const sizeOf = (tokens: number): number => sizes.findIndex((most) => tokens <= most)
 
-const isUsed = (times: ReadonlyArray<number>): boolean => times.length > 0
+const isUsed = ({ added }: Times): boolean => added > 0

@@ -1,12 +1,17 @@
 /**
  * The share of the calls of a chain that may be hedged. Each call pays for `atMost` of a hedge. At most `reserve` hedges are
- * saved up, so a long quiet time pays for no burst.
+ * saved up, or one, so a long quiet time pays for no burst.
  */
-import type { Hedge } from "../decide/RecoveryPolicy.ts"
+import type { Hedge, RecoveryPolicy } from "../decide/RecoveryPolicy.ts"
 
 export class HedgeShare {
   readonly #rule: Pick<Hedge, "atMost" | "reserve">
   #saved: number
+
+  /** `undefined` for a policy that hedges no calls. */
+  static of({ hedge }: Pick<RecoveryPolicy<string>, "hedge">): HedgeShare | undefined {
+    return hedge === false ? undefined : new HedgeShare(hedge)
+  }
 
   constructor(rule: Pick<Hedge, "atMost" | "reserve">) {
     this.#rule = rule
@@ -21,11 +26,17 @@ export class HedgeShare {
 
   /** A call begins. */
   pay(): void {
-    this.#saved = Math.min(this.#rule.reserve, this.#saved + this.#rule.atMost)
+    const { atMost, reserve } = this.#rule
+    this.#saved = Math.min(Math.max(reserve, 1), this.#saved + atMost)
   }
 
   /** A call is hedged. */
   take(): void {
     this.#saved -= 1
+  }
+
+  /** The hedge was not sent. */
+  giveBack(): void {
+    this.#saved += 1
   }
 }

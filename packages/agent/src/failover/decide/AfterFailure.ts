@@ -9,8 +9,8 @@ import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import * as Answer from "./AnswerSoFar.ts"
 import {
+  hasNoTime,
   isAffordable,
-  isLate,
   isPatient,
   mayAskAnother,
   mayRepeat,
@@ -45,11 +45,12 @@ type Policy = RecoveryPolicy<string>
 export const record = (
   policy: Policy,
   state: CallState,
-  { target, delay, isReleased }: Flight,
+  flight: Flight,
   event: Failed,
   snapshot: Snapshot,
   draw: number
 ): CallState => {
+  const { target, isReleased } = flight
   const { failure, keptText } = event
   const { now } = snapshot
   const row = rowOf(policy, failure)
@@ -59,7 +60,7 @@ export const record = (
   const restarts =
     (!isKept || isRefusedText(event)) && midStreamAfter(policy, row, state, event) === "restart"
   const named = Delays.isNamed(failure) ? failure.retryAfter : undefined
-  const made = Log.failed(state.made, Log.ended(state.made, target, delay, event), target, {
+  const made = Log.failed(state.made, Log.ended(state.made, flight, event), target, {
     failure,
     class: policy.classOf(failure),
     now,
@@ -112,7 +113,7 @@ export const onFailure = (
   const stops = row.then === "stop"
   if (stops && leavable(failure.reason).length === 0) return giveUp(state, failure, undefined)
   const leaving = cooldownFor(policy, row, event, here, snapshot)
-  const late = isLate(policy, state, snapshot)
+  const late = hasNoTime(policy, state, snapshot)
   if (
     commit === "tool" ||
     (Answer.isSeen(state.answer) && midStreamAfter(policy, row, state, event) === "fail") ||
@@ -204,7 +205,7 @@ const others = (
   leaving: Cooldown | undefined,
   snapshot: Snapshot
 ): Openings.Find => {
-  const isLateCall = isLate(policy, state, snapshot)
+  const isLateCall = hasNoTime(policy, state, snapshot)
   const at = (cooldown: Cooldown | undefined): Openings.Find =>
     Openings.among(
       Openings.ready(policy, state, snapshot, opened(snapshot, cooldown)),

@@ -33,7 +33,8 @@ export const timeLeft = (
   return Math.min(Duration.toMillis(policy.deadline) - spent, deadline - now)
 }
 
-export const isLate = (policy: Policy, state: CallState, snapshot: Snapshot): boolean =>
+/** True when waits and failed attempts have used up the deadline. */
+export const hasNoTime = (policy: Policy, state: CallState, snapshot: Snapshot): boolean =>
   timeLeft(policy, state, snapshot) <= 0
 
 /** True while failures have not used up the time before the call prefers another model. */

@@ -152,15 +152,22 @@ export const lastFailureOf = (
 // Writing
 // -----------------------------------------------------------------------------
 
+/** An attempt, as it was sent. */
+interface Sent {
+  readonly target: TargetRef
+  readonly delay: number
+  readonly isSweep: boolean
+}
+
 /** Counts an attempt that has ended, however it ended. */
-export const ended = (made: CallLog, target: TargetRef, delay: number, { cost, tokens }: Spent): CallLog => {
+export const ended = (made: CallLog, { delay, isSweep, target }: Sent, { cost, tokens }: Spent): CallLog => {
   const { left } = made
   const own = triesAt({ made }, target)
   const isFirst = own.count === 0
   return {
     ...made,
     attempts: made.attempts + 1,
-    sweeps: made.sweeps + (isSweep({ made }, target) ? 1 : 0),
+    sweeps: made.sweeps + (isSweep ? 1 : 0),
     switches: made.switches + (left === undefined || left.id === target.id ? 0 : 1),
     spent: made.spent + delay,
     cost: made.cost + cost,

@@ -32,7 +32,7 @@ import { Format, Timeout } from "../../failure/reasons/FailoverReason.ts"
 import { local } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import { onFailure, record } from "./AfterFailure.ts"
-import { isAffordable, isLate, isOver, mayRepeat } from "./CallLimits.ts"
+import { hasNoTime, isAffordable, isOver, mayRepeat } from "./CallLimits.ts"
 import * as Log from "./CallLog.ts"
 import type { Event, Failed, Reset, Snapshot } from "./CallModel.ts"
 import type { CallState, Flight, Step } from "./State.ts"
@@ -90,14 +90,7 @@ export const step = <Class extends string>(
       if (doing._tag === "Attempt" && doing.late !== undefined)
         return Hedge.onFailure(policy, state, { ...doing, late: doing.late }, event, snapshot, draw)
       return doing._tag === "Attempt"
-        ? onFailure(
-            policy,
-            record(policy, state, doing, event, snapshot, draw),
-            event,
-            doing.target,
-            snapshot,
-            draw
-          )
+        ? onEnd(policy, state, doing, event, snapshot, draw)
         : giveUp(state, event.failure, undefined)
     case "Cut":
       return doing._tag === "Attempt"
@@ -113,11 +106,25 @@ export const step = <Class extends string>(
 /** Failure for events in an order that no shell produces. */
 const nowhere = local("call/out-of-order", new Format({ side: "request" }), undefined)
 
-const tooLate = local("limit/deadline", new Timeout({ phase: "total", local: true }), undefined)
+const noTime = local("limit/deadline", new Timeout({ phase: "total", local: true }), undefined)
 
 // -----------------------------------------------------------------------------
 // Events
 // -----------------------------------------------------------------------------
+
+/** The only attempt in flight has failed. */
+const onEnd = (
+  policy: Policy,
+  state: CallState,
+  flight: Flight,
+  event: Failed,
+  snapshot: Snapshot,
+  draw: number
+): Step => {
+  const recorded = record(policy, state, flight, event, snapshot, draw)
+  const { failed, target } = flight.decides ?? { failed: event, target: flight.target }
+  return onFailure(policy, recorded, failed, target, snapshot, draw)
+}
 
 /** The state behind a wait. Gives back the time that was reserved for the wait and not used. */
 const awake = (
@@ -139,18 +146,19 @@ const unsent = (state: CallState, waited: number): CallState => ({
 const onRefusal = (
   policy: Policy,
   state: CallState,
-  { target, delay, lastResort, late }: Flight,
+  flight: Flight,
   event: Extract<Event, { readonly _tag: "PermitRefused" }>,
   snapshot: Snapshot,
   draw: number
 ): Step => {
+  const { target, delay, lastResort, late } = flight
   const { failure, waited, took = 0, byCircuit } = event
   // Every refusal takes at least 1 ms, so a call that is always refused reaches its deadline.
   const until = Math.max(event.until, snapshot.now + 1)
   const refused = { until, failure, mayResort: byCircuit && !lastResort, byCircuit }
   const back = unsent(state, (waited ? delay : 0) + took)
   const made = Log.setRefused(back.made, target, refused)
-  if (late !== undefined) return Hedge.notSent({ ...state, made }, late)
+  if (late !== undefined) return Hedge.onRefusal(policy, { ...state, made }, { ...flight, late }, snapshot)
   return choose(policy, { ...back, made }, snapshot, draw, { isUnsent: true })
 }
 
@@ -209,11 +217,11 @@ const choose = (
   { to, isUnsent = false }: { readonly to?: TargetRef | undefined; readonly isUnsent?: boolean } = {}
 ): Step => {
   const last = state.made.failure
-  if (isOver(snapshot)) return giveUp(state, last ?? tooLate, undefined)
-  const hasNoTime = isLate(policy, state, snapshot)
-  if (state.doing._tag === "Queue" && hasNoTime) return giveUp(state, last ?? tooLate, undefined)
+  if (isOver(snapshot)) return giveUp(state, last ?? noTime, undefined)
+  const isOutOfTime = hasNoTime(policy, state, snapshot)
+  if (state.doing._tag === "Queue" && isOutOfTime) return giveUp(state, last ?? noTime, undefined)
   // An attempt that was not sent frees no time for a repeat on a target that the call has tried.
-  const late = isUnsent && hasNoTime
+  const late = isUnsent && isOutOfTime
   const ready = Openings.among(
     Openings.ready(policy, state, snapshot),
     (target) =>

@@ -34,15 +34,16 @@ type Cutting = CallState & { readonly answer: CutAnswer }
 export const onCut = (
   policy: Policy,
   { call, made, answer, mended }: CallState,
-  { target, delay }: Flight,
+  flight: Flight,
   event: Cut,
   snapshot: Snapshot
 ): Step => {
+  const { target } = flight
   const { rungs } = mended
   const gains = rungs.continuations > 0 ? [...rungs.gains, event.gain] : rungs.gains
   const state: Cutting = {
     call,
-    made: { ...Log.ended(made, target, delay, event), inARow: undefined },
+    made: { ...Log.ended(made, flight, event), inARow: undefined },
     answer: Answer.cut(answer, event),
     mended: { ...mended, rungs: { ...rungs, gains } },
     doing: choosing

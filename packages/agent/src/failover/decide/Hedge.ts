@@ -13,7 +13,7 @@ import { Timeout } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { local } from "../../failure/reasons/ProviderFailure.ts"
 import { record } from "./AfterFailure.ts"
-import { isLate, isOver } from "./CallLimits.ts"
+import { hasNoTime, isOver } from "./CallLimits.ts"
 import * as Log from "./CallLog.ts"
 import type { Event, Failed, Overtaken, Snapshot, TargetView } from "./CallModel.ts"
 import * as Cool from "./Cooldown.ts"
@@ -21,6 +21,8 @@ import { cooldownFor } from "./NextCooldown.ts"
 import * as Openings from "./Openings.ts"
 import type { RecoveryPolicy } from "./RecoveryPolicy.ts"
 import { isHedged, rowOf } from "./RecoveryPolicy.ts"
+import { giveUp } from "./CutAnswer.ts"
+import * as Remedy from "./Remedy.ts"
 import { send } from "./Sending.ts"
 import type { CallState, Flight, Step } from "./State.ts"
 import { attemptsOf } from "./State.ts"
@@ -56,15 +58,20 @@ export const onLate = (
   const isCounted = !flight.looks && Cool.outOf(cooldowns, flight.target, now) === undefined
   const isAllowed =
     flight.late === undefined &&
+    flight.decides === undefined &&
     (mayHedge || !isCounted) &&
     attemptsOf(state) - state.made.sweeps < policy.maxAttempts &&
     !isOver(snapshot) &&
-    !isLate(policy, state, snapshot)
+    !hasNoTime(policy, state, snapshot)
   if (!isAllowed) return wait
   const late = costOfInput(Openings.viewOf(snapshot, flight.target.id)?.info, inputTokens)
   const isMeant = (target: TargetView): boolean =>
     isElsewhere(target.ref, flight.target) &&
+    // A failed target is asked again only as the row of its failure says.
+    !Log.hasTried(state, target.ref) &&
+    // No probe: an attempt that is aborted shows nothing.
     !Cool.isLookedAt(cooldowns, target.ref) &&
+    Cool.outOf(cooldowns, target.ref, now) === undefined &&
     state.made.cost + late + costOfInput(target.info, inputTokens) < (policy.maxCost ?? Infinity) &&
     Openings.mayGoTo(policy, state, target, snapshot)
   const ready = Openings.among(Openings.ready(policy, state, snapshot), isMeant)
@@ -72,7 +79,7 @@ export const onLate = (
   if (target === undefined) return wait
   const [action, next] = send(policy, state, target.ref, 0, undefined, snapshot)
   // The machine has just set the flight.
-  const doing = { ...(next.doing as Flight), late: flight }
+  const doing = { ...(next.doing as Flight), late: flight, inputTokens }
   return [
     { ...action, isFree: true, hedges: flight.target, isCounted },
     { ...next, doing }
@@ -86,13 +93,25 @@ const isElsewhere = (target: TargetRef, late: TargetRef): boolean =>
 export const costOfInput = (info: ModelInfo | undefined, inputTokens: number): number =>
   costOf(info?.price, { ...unknown, inputTokens: { ...unknown.inputTokens, total: inputTokens } }) ?? 0
 
+/** A target refused the hedge: another one is asked, where there is one. */
+export const onRefusal = (
+  policy: Policy,
+  state: CallState,
+  { inputTokens = 0, late }: Hedge,
+  snapshot: Snapshot
+): Step =>
+  onLate(policy, { ...state, doing: late }, late, { _tag: "Late", inputTokens, mayHedge: true }, snapshot)
+
 /** The hedge was not sent: the late attempt goes on alone. */
 export const notSent = (state: CallState, late: Flight): Step => [
   { _tag: "Await", cooldown: undefined },
   { ...state, doing: late }
 ]
 
-/** One of the two attempts has failed: the failure is recorded, and the call goes on with the other one. */
+/**
+ * One of the two attempts has failed: the failure is recorded, and the call goes on with the other one. A failure that ends
+ * the call, or that has a remedy, decides if the other attempt fails, too. No cooldown opens before its remedy is tried.
+ */
 export const onFailure = (
   policy: Policy,
   state: CallState,
@@ -102,11 +121,17 @@ export const onFailure = (
   draw: number
 ): Step => {
   const [failed, other] = pair(hedge, event.isLate === true)
+  const { target } = failed
   const recorded = record(policy, state, failed, event, snapshot, draw)
-  const cooldown = cooldownFor(policy, rowOf(policy, event.failure), event, failed.target, snapshot)
+  if (isOver(snapshot)) return giveUp(recorded, event.failure, undefined)
+  const row = rowOf(policy, event.failure)
+  const isMendable = Remedy.mend(policy, row, recorded, event, target, snapshot) !== undefined
+  const own = isMendable || row.then === "stop" ? { target, failed: event } : undefined
+  const decides = own ?? failed.decides ?? other.decides
+  const cooldown = isMendable ? undefined : cooldownFor(policy, row, event, target, snapshot)
   return [
     { _tag: "Await", cooldown },
-    { ...recorded, doing: other }
+    { ...recorded, doing: decides === undefined ? other : { ...other, decides } }
   ]
 }
 
@@ -122,7 +147,7 @@ export const onOvertaken = (
   snapshot: Snapshot
 ): Step => {
   const [aborted, other] = pair(hedge, event.isLate)
-  const { target, delay } = aborted
+  const { target } = aborted
   const failure = tooLate(target)
   const cooldown = event.isLate
     ? cooldownFor(
@@ -135,7 +160,7 @@ export const onOvertaken = (
     : undefined
   return [
     { _tag: "Await", cooldown },
-    { ...state, made: Log.ended(state.made, target, delay, event), doing: other }
+    { ...state, made: Log.ended(state.made, aborted, event), doing: other }
   ]
 }
 
@@ -145,6 +170,6 @@ export const tooLate = (target: TargetRef): ProviderFailure =>
 
 /** The attempt that has ended, and the one that goes on. */
 const pair = (hedge: Hedge, isLate: boolean): readonly [Flight, Flight] => {
-  const { late, ...alone } = hedge
+  const { late, inputTokens: _, ...alone } = hedge
   return isLate ? [late, alone] : [alone, late]
 }

@@ -7,6 +7,7 @@ import type { TargetRef } from "../../conversation/TargetRef.ts"
 import * as Nudge from "../../recovery/Nudge.ts"
 import { isContinuing, isSeen } from "./AnswerSoFar.ts"
 import { isFree } from "./CallLimits.ts"
+import { isSweep } from "./CallLog.ts"
 import type { Action, Sent, Snapshot } from "./CallModel.ts"
 import type { CallState, Step } from "./State.ts"
 import { wasCut } from "./State.ts"
@@ -30,7 +31,15 @@ export const sent = (
   { lastResort = false, looks = false }: { readonly lastResort?: boolean; readonly looks?: boolean } = {}
 ): CallState => ({
   ...state,
-  doing: { _tag: "Attempt", target, delay, isReleased: state.doing._tag === "Queue", lastResort, looks }
+  doing: {
+    _tag: "Attempt",
+    target,
+    delay,
+    isReleased: state.doing._tag === "Queue",
+    lastResort,
+    looks,
+    isSweep: isSweep(state, target)
+  }
 })
 
 /** One more attempt at once where the call is. */

@@ -25,6 +25,18 @@ export interface Flight {
   readonly looks: boolean
   /** The attempt that this one hedges. Its first token is late, and it is still in flight. */
   readonly late?: Flight | undefined
+  /** Estimated tokens of the prompt, for a hedge. */
+  readonly inputTokens?: number | undefined
+  /** The other one of two attempts, whose failure decides how the call goes on when this one fails, too. */
+  readonly decides?: Ended | undefined
+  /** See `CallLog.isSweep`. */
+  readonly isSweep: boolean
+}
+
+/** A failed attempt at `target`. */
+interface Ended {
+  readonly target: TargetRef
+  readonly failed: Failed
 }
 
 /** What the call does now. */
@@ -32,8 +44,8 @@ export type Doing =
   /** Nothing: an attempt has ended, or the call begins. */
   | { readonly _tag: "Choose" }
   | Flight
-  /** A remedy is tried at `target` before the next attempt there, for example a compaction. `failed` is its reason. */
-  | { readonly _tag: "Mend"; readonly target: TargetRef; readonly failed: Failed }
+  /** A remedy is tried before the next attempt at the target, for example a compaction. */
+  | (Ended & { readonly _tag: "Mend" })
   /** All targets are out: it waits for one of them. */
   | { readonly _tag: "Wait" }
   /**
