@@ -80,10 +80,10 @@ const { truncation, probe } = RecoveryPolicy.interactive
 
 /** Document, name of the record, its fields. */
 const documented: ReadonlyArray<readonly [string, string, ReadonlyArray<string>]> = [
-  ["lookup/failures.md", "a policy", Object.keys(RecoveryPolicy.interactive)],
-  ["lookup/failures.md", "a row", Object.keys(RecoveryPolicy.base)],
-  ["lookup/failures.md", "a cooldown", Object.keys(RecoveryPolicy.steady("key", "1 second"))],
-  ["lookup/failures.md", "the ladder and probes", Object.keys({ ...truncation, ...probe })],
+  ["lookup/policy.md", "a policy", Object.keys(RecoveryPolicy.interactive)],
+  ["lookup/policy.md", "a row", Object.keys(RecoveryPolicy.base)],
+  ["lookup/policy.md", "a cooldown", Object.keys(RecoveryPolicy.steady("key", "1 second"))],
+  ["lookup/policy.md", "the ladder and probes", Object.keys({ ...truncation, ...probe })],
   ["do/testing.md", "an answer", Object.keys(FaultPlan.Answer.fields)],
   ["do/testing.md", "a step", Object.keys({ ...FaultPlan.Step.fields, ...FaultPlan.When.fields })],
   [

@@ -1,6 +1,6 @@
 /**
- * The examples of docs/understand/breaker.md: they type-check and run here, and the document quotes them line by line. The tables
- * of the document come from here, too: `UPDATE_DOCS=1 npx vitest run test/comparison` writes them.
+ * The behaviour that docs/understand/breaker.md shows, and the tables of the comparison with Effect's own breaker.
+ * `UPDATE_DOCS=1 npx vitest run test/comparison` writes the tables.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
@@ -171,15 +171,8 @@ describe("docs/understand/breaker.md", () => {
     })
   )
 
-  const file = fileURLToPath(new URL("../../docs/understand/breaker.md", import.meta.url))
-  const own = linesOf(readFileSync(new URL(import.meta.url), "utf8"))
-
-  it("has the examples of this file", () => {
-    const text = readFileSync(file, "utf8")
-    const blocks = [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map((match) => linesOf(match[1] ?? ""))
-    assert.lengthOf(blocks, 10)
-    for (const block of blocks) assert.include(own, block)
-  })
+  const page = fileURLToPath(new URL("../../docs/understand/breaker.md", import.meta.url))
+  const decision = fileURLToPath(new URL("../../docs/internals/decisions/own-breaker.md", import.meta.url))
 
   it("has the defaults of the code", () => {
     const { consecutive, rate, halfOpen, open, restart, maxRetryAfter, maxCircuits, idleAfter } =
@@ -234,6 +227,7 @@ describe("docs/understand/breaker.md", () => {
       ["idleAfter", idleAfter, "a circuit is idle after this time without a call"]
     ]
     says(
+      page,
       "options",
       ["option", "default", "meaning"],
       rows.map(([option, ...rest]) => [`\`${option}\``, ...rest])
@@ -243,13 +237,20 @@ describe("docs/understand/breaker.md", () => {
   for (const [name, { heads, rows }] of Object.entries(tables)) {
     it(`has the comparison "${name}"`, () => {
       const cells = rows.map(({ behaviour, ours, theirs }) => [behaviour, ours.text, theirs.text])
-      const cost = ["What it adds to a call", "[measured](#cost)", "[measured](#cost)"]
-      says(name, ["", ...heads], name === "breaker" ? [...cells, cost] : cells)
+      const measured = "[measured](../internals/decisions/own-breaker.md#cost)"
+      const cost = ["What it adds to a call", measured, measured]
+      says(
+        name === "breaker" ? page : decision,
+        name,
+        ["", ...heads],
+        name === "breaker" ? [...cells, cost] : cells
+      )
     })
   }
 
   /** Asserts that the document has this table at its mark. With `UPDATE_DOCS=1`, writes the table instead. */
   const says = (
+    file: string,
     name: string,
     heads: ReadonlyArray<string>,
     rows: ReadonlyArray<ReadonlyArray<string | number>>
@@ -268,13 +269,4 @@ describe("docs/understand/breaker.md", () => {
 /** Removes the padding that the formatter adds to tables. */
 function plain(markdown: string): string {
   return markdown.replace(/ +/g, " ").replace(/-{2,}/g, "-")
-}
-
-/** The lines of a source without indentation and without empty lines. */
-function linesOf(source: string): string {
-  return source
-    .split("\n")
-    .map((line) => line.trim())
-    .filter((line) => line !== "")
-    .join("\n")
 }

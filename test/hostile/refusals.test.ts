@@ -7,7 +7,7 @@ import { asked, policy, reasonOf, vendors, ways } from "./Asked.ts"
 import * as RawServer from "./RawServer.ts"
 import * as Replies from "./Replies.ts"
 
-/** The example of docs/lookup/failures.md: refused content goes to one model that may take it. */
+/** The example of docs/lookup/policy.md: refused content goes to one model that may take it. */
 const fallback: RecoveryPolicy.RecoveryPolicy = {
   ...policy,
   rows: {

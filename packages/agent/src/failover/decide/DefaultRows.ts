@@ -101,7 +101,7 @@ const stop: Row = { ...base, then: "stop" }
 /** A timed-out attempt has used its whole limit already. An equivalent target is asked before a repeat. */
 const timeout: Row = { ...base, attempts: 5, repeatsBeforeEquivalent: 0, worthWaiting: true }
 
-/** The reaction of the default policies to each class. `docs/do/failover.md` shows it as a table. */
+/** The reaction of the default policies to each class. `docs/lookup/failures.md` shows it as a table. */
 export const rows: { readonly [C in DefaultClass]: Row } = {
   RateLimit: {
     ...base,
