@@ -275,7 +275,7 @@ describe("the labelled traces", () => {
     return TraceScore.ofTraces(await Promise.all(pairs))
   }
 
-  it("are judged as docs/do/guard.md states, with tools of any name", async () => {
+  it("are judged as docs/internals/decisions/strict-loop-rules.md states, with tools of any name", async () => {
     const score = await scoreOf()
     assert.approximately(score.loops / score.traces, 0.5, 0.05)
     assert.isAtLeast(score.precision, 0.84)
