@@ -13,7 +13,6 @@ export class Lateness {
   readonly #run: CallRun
   readonly #attempt: Attempt
   readonly #of: keyof TargetLog["times"]
-  readonly #after: number
   #at: number
 
   /** For the attempt that was begun last. `of`: what is waited for. */
@@ -21,8 +20,7 @@ export class Lateness {
     this.#run = run
     this.#attempt = attempt
     this.#of = of
-    this.#after = run.lateAfter(attempt)
-    this.#at = this.#after
+    this.#at = run.lateAfter(attempt)
   }
 
   /** Time left after `waited` until the attempt is late; 0 or less when it is. */
@@ -38,6 +36,6 @@ export class Lateness {
 
   /** No other attempt is made now: asks again after the same time. */
   again(waited: number): void {
-    this.#at = waited + this.#after
+    this.#at = waited + this.#run.lateAfter(this.#attempt)
   }
 }

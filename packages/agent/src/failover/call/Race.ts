@@ -1,107 +1,64 @@
 /**
- * Reads the streams of one or two attempts of a call until one of them has content or has ended.
+ * Two attempts of one call at the same time: one whose first content is late, and one that hedges it.
  *
- * Nothing of either is shown meanwhile: the parts that have come are kept ({@link Runner.parts}). They are few, because
- * they have no content, and the limit for the first token ends both. The late attempt wins where both have content at the
- * same time: its target stands first.
+ * The first attempt with content goes on, and the other one is aborted. An attempt that ends without content leaves the
+ * other one alone. Where both have content, the late one goes on: its target stands first. Nothing of either is shown
+ * before. Streams (`StreamRunner`) and whole answers (`WholeRunner`) race by the same rules.
  */
-import type { Cause } from "effect"
-import { Effect, Exit, Queue } from "effect"
-import type { Response } from "effect/ai"
+import { Effect } from "effect"
+import type { Usage } from "../../conversation/Usage.ts"
+import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
-import * as End from "./AttemptEnd.ts"
-import type { StreamPart } from "./PartKind.ts"
-import { isProgress } from "./PartKind.ts"
-import type { StreamAttempt } from "./StreamAttempt.ts"
-import * as Attempts from "./StreamAttempt.ts"
+import type { Attempt } from "./Attempt.ts"
+import type { CallRun } from "./CallRun.ts"
+import type { EndedAttempts } from "./EndedAttempts.ts"
 
-/** An attempt, its parts that were read here, and how its stream has ended. */
+/** An attempt under way. */
 export interface Runner {
-  readonly opened: StreamAttempt
-  readonly parts: Array<StreamPart>
-  end: Effect.Effect<never, ProviderFailure | Cause.Done> | undefined
+  readonly attempt: Attempt
+  /** True once content has come, or the attempt has ended. Reads what has come. */
+  readonly isHeard: boolean
+  /** Completes when {@link isHeard} is true. */
+  readonly heard: Effect.Effect<void>
+  /** Why the attempt does not answer, once it is heard; `undefined` when it does. */
+  readonly problem: Effect.Effect<Problem | undefined>
+  /** Aborts the request. */
+  readonly close: Effect.Effect<void>
 }
 
-export type Outcome =
-  | { readonly _tag: "Answers"; readonly runner: Runner; readonly other: Runner }
-  | {
-      readonly _tag: "Failed"
-      readonly runner: Runner
-      readonly failure: ProviderFailure
-      readonly other: Runner
+export interface Problem {
+  readonly failure: ProviderFailure
+  /** What the attempt has taken, where its finish came. */
+  readonly usage?: Usage | undefined
+}
+
+/** The call that makes the attempts. */
+interface Caller<R, S> {
+  readonly run: CallRun
+  readonly ended: EndedAttempts
+  /** Sends an attempt. */
+  readonly open: (attempt: Attempt) => Effect.Effect<R, never, S>
+}
+
+/** The attempt that goes on: the late one where no other one is made. */
+export const race = <R extends Runner, S>(
+  late: R,
+  { ended, open, run }: Caller<R, S>
+): Effect.Effect<R, CallFailure, S> =>
+  Effect.gen(function* () {
+    // Content that comes before the other attempt has begun makes that unnecessary.
+    const next = yield* Effect.raceFirst(run.late(), Effect.as(late.heard, undefined))
+    if (next === undefined) return late
+    const hedge = yield* open(next)
+    yield* Effect.raceFirst(late.heard, hedge.heard)
+    const [runner, other] = late.isHeard ? [late, hedge] : [hedge, late]
+    const problem = yield* runner.problem
+    if (problem === undefined) {
+      yield* other.close
+      yield* run.overtaken(other.attempt)
+      return runner
     }
-
-export const runner = (opened: StreamAttempt): Runner => ({ opened, parts: [], end: undefined })
-
-/** Reads the attempt until it has content or has ended. */
-export const heard = (runner: Runner): Effect.Effect<void> =>
-  Effect.flatMap(come(runner), () => {
-    read(runner)
-    return runner.end !== undefined || runner.parts.some(isEnough) ? Effect.void : heard(runner)
+    yield* runner.close
+    yield* ended.failed(runner.attempt, problem.failure, "nothing", problem.usage)
+    return other
   })
-
-/** Runs until one of the two attempts answers or fails. */
-export const run = (late: Runner, hedge: Runner): Effect.Effect<Outcome> =>
-  Effect.flatMap(
-    Effect.raceFirst(come(late), come(hedge)),
-    () => decided(late, hedge) ?? decided(hedge, late) ?? run(late, hedge)
-  )
-
-/** Completes when something has come of the attempt, or it has ended. */
-const come = ({ opened: { ready, run, silence } }: Runner): Effect.Effect<unknown> =>
-  Effect.suspend(() => {
-    // What was read without content has not ended the wait.
-    silence.wait(run.awake())
-    return Effect.exit(Queue.peek(ready))
-  })
-
-/** Content, or the end of the answer. */
-const isEnough = (part: StreamPart): boolean => isProgress(part) || part.type === "error"
-
-/** Reads what has come. */
-const read = (runner: Runner): void => {
-  const { opened, parts } = runner
-  for (;;) {
-    const next = Queue.takeUnsafe(opened.ready)
-    if (next === undefined) return
-    if (Exit.isFailure(next)) {
-      runner.end = Effect.failCause(next.cause)
-      return
-    }
-    if (next.value !== Attempts.late) parts.push(...next.value)
-  }
-}
-
-/** Reads what has come. Returns the outcome that it decides. */
-const decided = (runner: Runner, other: Runner): Effect.Effect<Outcome> | undefined => {
-  read(runner)
-  const { opened, parts } = runner
-  const { ref } = opened.attempt.target
-  const failed = (failure: ProviderFailure): Outcome => ({ _tag: "Failed", runner, failure, other })
-  const answers: Outcome = { _tag: "Answers", runner, other }
-  for (const part of parts) {
-    // An answer without content may be a failed one, for example a refusal.
-    const end = part.type === "finish" ? endOf(opened, parts, part) : undefined
-    if (end?._tag === "Failed") return Effect.map(End.failureOf(end, ref, "stream"), failed)
-    if (isProgress(part)) return Effect.succeed(answers)
-    if (part.type === "error") {
-      const end = { _tag: "Failed", part, problem: undefined } as const
-      return Effect.map(End.failureOf(end, ref, "stream"), failed)
-    }
-  }
-  return (
-    runner.end &&
-    Effect.catch(runner.end, (failure) => Effect.succeed(failed(Attempts.endOf(opened, failure))))
-  )
-}
-
-/** How an answer without content has ended. */
-const endOf = (
-  { attempt, run }: StreamAttempt,
-  parts: ReadonlyArray<StreamPart>,
-  finish: Response.FinishPartEncoded
-): End.AttemptEnd => {
-  const judge = run.judge(attempt)
-  for (const part of parts) judge.saw(part)
-  return End.of(finish, { judge, hasCall: false, lacksCall: false })
-}

@@ -20,9 +20,10 @@ import { EndedAttempts } from "./EndedAttempts.ts"
 import type { ObjectFormat } from "./ObjectAnswer.ts"
 import * as ObjectAnswer from "./ObjectAnswer.ts"
 import type { StreamPart } from "./PartKind.ts"
-import * as Race from "./Race.ts"
+import { race } from "./Race.ts"
 import type { Parts, PullOf, StreamAttempt } from "./StreamAttempt.ts"
 import * as Attempts from "./StreamAttempt.ts"
+import { StreamRunner } from "./StreamRunner.ts"
 import * as StrictCalls from "./StrictCalls.ts"
 import * as Surface from "./Surface.ts"
 
@@ -203,40 +204,16 @@ class StreamCall<E> {
 
   /** The first token of the attempt is late: another attempt may begin beside it. */
   get late(): PullOf<E> {
-    const late = Race.runner(this.#opened)
-    // Content that comes before the other attempt has begun makes that unnecessary.
-    const hedge = Effect.raceFirst(this.#run.late(), Effect.as(Race.heard(late), undefined))
-    return Effect.matchEffect(hedge, {
+    const open = (attempt: Attempt) => Effect.map(this.#open(attempt), (opened) => new StreamRunner(opened))
+    const caller = { run: this.#run, ended: this.#ended, open }
+    return Effect.matchEffect(race(new StreamRunner(this.#opened), caller), {
       onFailure: (failure) => Effect.fail(this.#consumer.toError(failure)),
-      onSuccess: (next) => (next === undefined ? this.#alone(late) : this.#race(late, next))
+      onSuccess: (runner) => this.#alone(runner)
     })
   }
 
-  #race(late: Race.Runner, next: Attempt): PullOf<E> {
-    return Effect.flatMap(this.#open(next), (hedge) =>
-      Effect.flatMap(Race.run(late, Race.runner(hedge)), (outcome) => this.#raced(outcome))
-    )
-  }
-
-  #raced(outcome: Race.Outcome): PullOf<E> {
-    const { other, runner } = outcome
-    if (outcome._tag === "Answers") {
-      return Attempts.close(other.opened).pipe(
-        Effect.andThen(this.#run.overtaken(other.opened.attempt)),
-        Effect.flatMap(() => this.#alone(runner))
-      )
-    }
-    const { attempt } = runner.opened
-    const located = Attempts.located(runner.opened, outcome.failure)
-    return Attempts.close(runner.opened).pipe(
-      Effect.andThen(this.#ended.failed(attempt, located, "nothing")),
-      Effect.mapError((failure) => this.#consumer.toError(failure)),
-      Effect.flatMap(() => this.#alone(other))
-    )
-  }
-
   /** Goes on with one attempt. */
-  #alone({ opened, parts }: Race.Runner): PullOf<E> {
+  #alone({ opened, parts }: StreamRunner): PullOf<E> {
     if (opened !== this.#opened) {
       this.#opened = opened
       Attempts.begin(opened)

@@ -8,8 +8,7 @@
  * and those that are to be an object, go through `Answer`, as the parts of a stream do. An answer that is not the object
  * that was asked for is a failed attempt (`ObjectAnswer`), and so is one that the provider refused (`AnswerEnd`).
  */
-import { Duration, Effect, Exit, Fiber, Option } from "effect"
-import type { Scope } from "effect"
+import { Duration, Effect } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
 import type { WholeAnswers } from "../../conversation/ModelInfo.ts"
 import * as Provenance from "../../conversation/Provenance.ts"
@@ -32,12 +31,14 @@ import { Lateness } from "./Lateness.ts"
 import { EndedAttempts } from "./EndedAttempts.ts"
 import { Fold, unfolded } from "./Fold.ts"
 import * as ObjectAnswer from "./ObjectAnswer.ts"
-import { isCallOfProgram, isProviders } from "./PartKind.ts"
+import { isProviders } from "./PartKind.ts"
 import type { StreamPart } from "./PartKind.ts"
 import { Override, overTotal, StillRunning, StreamedAnswer } from "./StreamedAnswer.ts"
+import { race } from "./Race.ts"
 import { closed } from "./Surface.ts"
+import { endOf, WholeRunner } from "./WholeRunner.ts"
+import type { Asked, Parts } from "./WholeRunner.ts"
 
-type Parts = Array<Response.PartEncoded>
 type Finish = Response.FinishPartEncoded
 type Called = Effect.Effect<Parts, CallFailure, IdGenerator.IdGenerator>
 
@@ -63,15 +64,6 @@ export const generateText = <E>(
       return refused === undefined ? Effect.fail(toError(failure, call.wrong)) : Effect.succeed(refused)
     })
   })
-
-/** An attempt for a whole answer. */
-interface Asked {
-  readonly attempt: Attempt
-  readonly request: AttemptRequest.AttemptRequest
-  /** `undefined`: the answer is requested whole. */
-  readonly streamed: StreamedAnswer | undefined
-  readonly answer: Effect.Effect<Parts, ProviderFailure | StillRunning, IdGenerator.IdGenerator>
-}
 
 /** An answer, the attempt that wrote last in it, and its parts so far, without those that `Answer` holds. */
 interface Written {
@@ -141,7 +133,7 @@ class TextCall {
         failure instanceof StillRunning
           ? this.#late(asked, failure.answer)
           : failed(failure, streamed?.commit ?? "nothing"),
-      (parts) => this.#answered(attempt, parts, streamed ?? requestedAs(parts), failed)
+      (parts) => this.#answered(asked, parts, failed)
     )
   }
 
@@ -151,67 +143,33 @@ class TextCall {
 
   /** The answer of the attempt is late: another attempt may begin beside it. */
   #late(asked: Asked, answer: StillRunning["answer"]): Called {
-    const raced = Effect.scopedWith((scope) =>
-      Effect.flatMap(Effect.forkIn(answer, scope, { startImmediately: true }), (fiber) =>
-        this.#raced({ asked, fiber }, scope)
-      )
-    )
-    return Effect.flatMap(raced, ({ asked, exit }) => this.#settled(asked, exit))
-  }
-
-  /** The attempt that goes on alone, and how it has ended. */
-  #raced(late: Runner, scope: Scope.Scope): Effect.Effect<Result, CallFailure, IdGenerator.IdGenerator> {
-    const hedge = Effect.raceFirst(this.#run.late(), Effect.as(heard(late), undefined))
-    return Effect.flatMap(hedge, (next) => {
-      if (next === undefined) return this.#waitOn(late, scope)
-      const asked = this.#ask(next)
-      return Effect.flatMap(Effect.forkIn(asked.answer, scope, { startImmediately: true }), (fiber) => {
-        const other: Runner = { asked, fiber }
-        return Effect.flatMap(Effect.raceFirst(heard(late), heard(other)), () => {
-          const [runner, rival] = isHeard(late) ? [late, other] : [other, late]
-          return Effect.flatMap(this.#problem(runner), (failure) => {
-            if (failure === undefined) {
-              const isOver = Effect.andThen(
-                Fiber.interrupt(rival.fiber),
-                this.#run.overtaken(rival.asked.attempt)
-              )
-              return Effect.andThen(isOver, ended(runner))
-            }
-            const { attempt, request } = runner.asked
-            const located = AttemptRequest.failureAt(attempt.target, request, failure)
-            const failed = this.#ended.failed(attempt, located, "nothing")
-            return Effect.andThen(failed, rival === late ? this.#waitOn(late, scope) : ended(rival))
-          })
+    const raced = Effect.scopedWith((scope) => {
+      const begun = (asked: Asked, answer: Asked["answer"]) =>
+        Effect.map(
+          Effect.forkIn(answer, scope, { startImmediately: true }),
+          (fiber) => new WholeRunner(this.#run, asked, fiber)
+        )
+      const open = (attempt: Attempt) => {
+        const asked = this.#ask(attempt)
+        return begun(asked, asked.answer)
+      }
+      const caller = { run: this.#run, ended: this.#ended, open }
+      const rest = (runner: WholeRunner): Effect.Effect<WholeRunner, CallFailure, IdGenerator.IdGenerator> =>
+        Effect.flatMap(race(runner, caller), (runner) => {
+          const after = this.#run.lateAfter(runner.attempt)
+          // No other one was made, or it has failed: asks for one again after the same time.
+          if (runner.isHeard || after === Infinity) return Effect.succeed(runner)
+          const isHeard = Effect.as(runner.heard, true)
+          return Effect.flatMap(Effect.raceFirst(isHeard, Effect.as(Effect.sleep(after), false)), (isHeard) =>
+            isHeard ? Effect.succeed(runner) : rest(runner)
+          )
         })
-      })
+      return begun(asked, answer).pipe(
+        Effect.flatMap(rest),
+        Effect.flatMap(({ asked, exit }) => Effect.map(exit, (exit) => ({ asked, exit })))
+      )
     })
-  }
-
-  /** The late attempt goes on alone. Asks for another one again after the same time. */
-  #waitOn(late: Runner, scope: Scope.Scope): Effect.Effect<Result, CallFailure, IdGenerator.IdGenerator> {
-    const after = Effect.as(Effect.sleep(this.#run.lateAfter(late.asked.attempt)), true)
-    const isLater = Effect.raceFirst(Effect.as(heard(late), false), after)
-    return Effect.flatMap(isLater, (isLater) => (isLater ? this.#raced(late, scope) : ended(late)))
-  }
-
-  /** Why the attempt does not answer, once it is heard: it has failed, or its answer is none. */
-  #problem({ asked: { attempt, streamed }, fiber }: Runner): Effect.Effect<ProviderFailure | undefined> {
-    const exit = fiber.pollUnsafe()
-    if (streamed?.isAnswering === true || exit === undefined) return Effect.undefined
-    if (Exit.isFailure(exit)) {
-      const failure = Option.getOrUndefined(Exit.findErrorOption(exit))
-      return Effect.succeed(failure instanceof StillRunning ? undefined : failure)
-    }
-    const finish = exit.value.findLast((part) => part.type === "finish")
-    if (finish === undefined) return Effect.undefined
-    const end = this.#endOf(attempt, exit.value, finish, streamed?.lacksCall ?? false)
-    return end._tag === "Failed" ? End.failureOf(end, attempt.target.ref, "answer") : Effect.undefined
-  }
-
-  #endOf(attempt: Attempt, parts: Parts, finish: Finish, lacksCall: boolean): End.AttemptEnd {
-    const judge = this.#run.judge(attempt)
-    for (const part of parts) judge.saw(part)
-    return End.of(finish, { judge, hasCall: parts.some(isCallOfProgram), lacksCall })
+    return Effect.flatMap(raced, ({ asked, exit }) => this.#settled(asked, exit))
   }
 
   #failed(attempt: Attempt, failure: ProviderFailure, commit: Commit, usage: Usage | undefined): Called {
@@ -222,16 +180,17 @@ class TextCall {
   }
 
   #answered(
-    attempt: Attempt,
+    asked: Asked,
     parts: Parts,
-    { commit, lacksCall }: Pick<StreamedAnswer, "commit" | "lacksCall">,
     failed: (failure: ProviderFailure, commit: Commit, usage?: Usage) => Called
   ): Called {
+    const { attempt } = asked
     const { ref } = attempt.target
+    const commit = asked.streamed?.commit ?? (parts.some(isProviders) ? "tool" : "nothing")
     const finish = parts.findLast((part) => part.type === "finish")
     if (finish === undefined)
       return failed(local("answer/no-finish", new Format({ side: "response" }), ref), commit)
-    const end = this.#endOf(attempt, parts, finish, lacksCall)
+    const end = endOf(this.#run, asked, parts, finish)
     if (end._tag === "Cut") return this.#keep(attempt, parts, end, commit)
     if (end._tag === "Failed") {
       this.#refused = { attempt, parts, finish }
@@ -301,37 +260,6 @@ class TextCall {
     return seam === undefined ? Effect.void : this.#run.joined(attempt, seam)
   }
 }
-
-/** As `StreamedAnswer` has it, of an answer to a request, whose calls are whole. */
-const requestedAs = (parts: Parts): Pick<StreamedAnswer, "commit" | "lacksCall"> => ({
-  commit: parts.some(isProviders) ? "tool" : "nothing",
-  lacksCall: false
-})
-
-/** An attempt whose answer is under way. */
-interface Runner {
-  readonly asked: Asked
-  readonly fiber: Fiber.Fiber<Parts, ProviderFailure | StillRunning>
-}
-
-/** How an attempt has ended. */
-interface Result {
-  readonly asked: Asked
-  readonly exit: Exit.Exit<Parts, ProviderFailure | StillRunning>
-}
-
-/** Completes when the attempt answers or has ended. */
-const heard = ({ asked, fiber }: Runner): Effect.Effect<unknown> =>
-  asked.streamed === undefined
-    ? Fiber.await(fiber)
-    : Effect.raceFirst(Fiber.await(fiber), asked.streamed.answers)
-
-const isHeard = ({ asked, fiber }: Runner): boolean =>
-  asked.streamed?.isAnswering === true || fiber.pollUnsafe() !== undefined
-
-/** How the attempt ends. */
-const ended = ({ asked, fiber }: Runner): Effect.Effect<Result> =>
-  Effect.map(Fiber.await(fiber), (exit) => ({ asked, exit }))
 
 const streamsWhole = (run: CallRun, { ref, info }: Target, override: WholeAnswers | undefined): boolean =>
   (override ?? info.wholeAnswers) === "stream" && !run.chain.memory.refusesStreams.has(ref.id)
