@@ -31,15 +31,13 @@ export class StreamRunner implements Runner {
     return this.#end !== undefined || this.parts.some(isEnough)
   }
 
-  get heard(): Effect.Effect<void> {
+  readonly heard: Effect.Effect<void> = Effect.suspend(() => {
+    if (this.isHeard) return Effect.void
     const { ready, run, silence } = this.opened
-    return Effect.suspend(() => {
-      if (this.isHeard) return Effect.void
-      // What was read without content has not ended the wait.
-      silence.wait(run.awake())
-      return Effect.andThen(Effect.exit(Queue.peek(ready)), this.heard)
-    })
-  }
+    // What was read without content has not ended the wait.
+    silence.wait(run.awake())
+    return Effect.andThen(Effect.exit(Queue.peek(ready)), this.heard)
+  })
 
   get problem(): Effect.Effect<Problem | undefined> {
     const part = this.parts.find(isEnough)
