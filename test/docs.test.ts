@@ -138,7 +138,7 @@ it("docs/do/host.md has the files of examples/host, and the limits of the code",
 })
 
 const root = fileURLToPath(new URL("..", import.meta.url))
-const pages = globSync(["*.md", "docs/**/*.md", "packages/*/README.md"], { cwd: root })
+const pages = globSync(["*.md", "llms.txt", "docs/**/*.md", "packages/*/README.md"], { cwd: root })
 
 /** Paths, from the root, that a page links to. Links to the web and inside the page are left out. */
 const linksOf = (page: string): ReadonlyArray<string> =>
@@ -164,6 +164,12 @@ it("the index links every page", () => {
       !linked.includes(page) &&
       !linked.includes(dirname(page))
   )
+  assert.deepStrictEqual(missing, [])
+})
+
+it("llms.txt lists every page of the index", () => {
+  const listed = linksOf("llms.txt")
+  const missing = linksOf("docs/README.md").filter((path) => !listed.includes(path))
   assert.deepStrictEqual(missing, [])
 })
 
