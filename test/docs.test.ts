@@ -167,10 +167,27 @@ it("the index links every page", () => {
   assert.deepStrictEqual(missing, [])
 })
 
-it("llms.txt lists every page of the index", () => {
-  const listed = linksOf("llms.txt")
-  const missing = linksOf("docs/README.md").filter((path) => !listed.includes(path))
-  assert.deepStrictEqual(missing, [])
+/** The shelves of the index, without the sentences between the lists, and with paths from the root. */
+const shelves = (): string => {
+  const index = readFileSync(join(root, "docs/README.md"), "utf8")
+  return index
+    .slice(index.indexOf("\n## Learn"))
+    .split("\n")
+    .flatMap((line) => {
+      if (line.startsWith("## ")) return ["", line, ""]
+      const [, link = "", path, rest = ""] = /^(?:-|\d\.) (\[.+?\])\((.+?)\)(.*)$/.exec(line) ?? []
+      return path === undefined ? [] : [`- ${link}(${join("docs", path)})${rest}`]
+    })
+    .join("\n")
+}
+
+it("llms.txt has the shelves of the index (UPDATE_DOCS=1 writes them)", () => {
+  const file = join(root, "llms.txt")
+  const text = readFileSync(file, "utf8")
+  assert.include(text, "\n\n## Learn")
+  const wanted = `${text.slice(0, text.indexOf("\n\n## Learn") + 1)}${shelves()}\n`
+  if (process.env["UPDATE_DOCS"] === "1") writeFileSync(file, wanted)
+  else assert.strictEqual(text, wanted)
 })
 
 /** Removes the padding that the formatter adds to tables. */
