@@ -1,8 +1,6 @@
 /** The success metrics of DECISION_037, in the load simulation. */
 import { assert, describe, it } from "vitest"
-import { Effect } from "effect"
-import { Classifier, Presets } from "@outlast/agent"
-import { Vocabulary } from "@outlast/agent/presets"
+import { Presets } from "@outlast/agent"
 import { recoveryOf } from "../load/Recovery.ts"
 import { logOf } from "../load/Simulation.ts"
 import { worlds } from "../load/Worlds.ts"
@@ -48,20 +46,5 @@ describe("under failures of a network", () => {
       seeds.length
     )
     assert.isBelow(sum(({ falsePositives }) => falsePositives) / sum(({ openings }) => openings), 0.05)
-  })
-
-  it("001-M-accuracy: at least 95 % of the failures of this world have their class", () => {
-    const kinds: ReadonlyArray<readonly [unknown, string]> = [
-      [{ message: "terminated", cause: { code: "UND_ERR_SOCKET" } }, "NetworkTransient"],
-      [{ statusCode: 502 }, "NetworkTransient"],
-      [{ statusCode: 503 }, "NetworkTransient"],
-      [{ statusCode: 504 }, "NetworkTransient"],
-      [{ statusCode: 429 }, "ProviderRateLimit"]
-    ]
-    const right = kinds.filter(
-      ([error, expected]) =>
-        Vocabulary.decision037(Effect.runSync(Classifier.failure(error)).reason) === expected
-    )
-    assert.isAtLeast(right.length / kinds.length, 0.95)
   })
 })

@@ -2,6 +2,7 @@
 import type { Seed } from "../Promises.ts"
 import { outOfScope, tests, works } from "../Promises.ts"
 
+const accuracyAt = tests("packages/cli/test/accuracy.test.ts")
 const alertsAt = tests("packages/resilience/test/telemetry/Alerts.test.ts")
 const askingAt = tests("packages/resilience/test/health/Asking.test.ts")
 const backoffAt = tests("packages/resilience/test/Backoff.test.ts")
@@ -325,10 +326,11 @@ export const decision037: Seed = {
     works("001-FB-queue-full", "if the restart queue is full, fail immediately"),
     works("001-FB-no-config", "if the resilience configuration is missing, legacy behaviour"),
     // Success metrics
-    works(
+    outOfScope(
       "001-M-accuracy",
       "network error classification accuracy 95 % or more",
-      corpusAt("gives an acceptable label to at least 99 % of the errors")
+      "holds for the errors that the rules were written with (100 %), and not for unseen ones: 93 % of blind-7 and 83 % of blind-6 get their class of DECISION_037",
+      accuracyAt("gives less than 95 % of the unseen errors their class of DECISION_037")
     ),
     works("001-M-recovery", "network failure recovery rate 80 % or more, by tracking of retry success"),
     works("001-M-retries", "average retries before success 3, by metrics"),
