@@ -12,6 +12,7 @@ import { Presets, RecoveryPolicy } from "@outlast/agent"
 import { Host } from "@outlast/node"
 import { Registry } from "@outlast/providers"
 import { FaultPlan } from "@outlast/testing"
+import { sections } from "../scripts/figures/page.ts"
 
 const backoffOf = ({ then, attempts, backoff }: RecoveryPolicy.Row): string =>
   then === "retry" && attempts > 1 && backoff._tag === "Exponential"
@@ -148,6 +149,19 @@ const linksOf = (page: string): ReadonlyArray<string> =>
   [...readFileSync(join(root, page), "utf8").matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)].map(([, path = ""]) =>
     join(dirname(page), path)
   )
+
+it("docs/internals/figures.md gives each command a date, a time and a script that exists", () => {
+  const { scripts }: { readonly scripts: Readonly<Record<string, string>> } = JSON.parse(
+    readFileSync(new URL("../package.json", import.meta.url), "utf8")
+  )
+  const found = sections()
+  assert.isNotEmpty(found)
+  for (const { name, measured, minutes, command } of found) {
+    assert.match(measured, /^Measured \d{4}-\d\d-\d\d/, name)
+    assert.isAbove(minutes, 0, name)
+    assert.property(scripts, command[1] ?? "", name)
+  }
+})
 
 it("every link of a page leads to a file", () => {
   const broken = pages.flatMap((page) =>
