@@ -237,14 +237,8 @@ describe("docs/understand/breaker.md", () => {
   for (const [name, { heads, rows }] of Object.entries(tables)) {
     it(`has the comparison "${name}"`, () => {
       const cells = rows.map(({ behaviour, ours, theirs }) => [behaviour, ours.text, theirs.text])
-      const measured = "[measured](../internals/decisions/own-breaker.md#cost)"
-      const cost = ["What it adds to a call", measured, measured]
-      says(
-        name === "breaker" ? page : decision,
-        name,
-        ["", ...heads],
-        name === "breaker" ? [...cells, cost] : cells
-      )
+      const cost = ["What it adds to a call", "[measured](#cost)", "[measured](#cost)"]
+      says(decision, name, ["", ...heads], name === "breaker" ? [...cells, cost] : cells)
     })
   }
 

@@ -1,4 +1,4 @@
-/** The comparison of docs/understand/breaker.md: each of its cells, run against the `effect` that is installed. */
+/** The comparison of docs/internals/decisions/own-breaker.md: each of its cells, run against the `effect` that is installed. */
 import { describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { tables } from "./tables.ts"

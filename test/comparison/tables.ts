@@ -1,4 +1,4 @@
-/** The tables that compare: in docs/understand/breaker.md, and in docs/internals/decisions/own-breaker.md. */
+/** The tables of docs/internals/decisions/own-breaker.md that compare. */
 import { even, rows as breaker } from "./breaker.ts"
 import { rows as plan } from "./plan.ts"
 import type { Row } from "./Row.ts"
