@@ -172,6 +172,20 @@ it("every link of a page leads to a file", () => {
   assert.deepStrictEqual(broken, [])
 })
 
+it("every path in code of a page of the internals leads to a file", () => {
+  const missing = globSync("docs/internals/**/*.md", { cwd: root }).flatMap((page) =>
+    [
+      ...readFileSync(join(root, page), "utf8").matchAll(
+        /`((?:packages|test|scripts|examples|bench)\/[\w/.-]+)`/g
+      )
+    ]
+      .map(([, path = ""]) => path)
+      .filter((path) => !existsSync(join(root, path)))
+      .map((path) => `${page}: ${path}`)
+  )
+  assert.deepStrictEqual(missing, [])
+})
+
 it("the index links every page", () => {
   const linked = linksOf("docs/README.md")
   const missing = pages.filter(
