@@ -20,7 +20,7 @@
  * // throws InvalidOption: RetryBudget: "ratios" is not an option. Did you mean ratio? Options: ratio
  * ```
  */
-import { Duration, Effect, Formatter, Layer, Option } from "effect"
+import { Duration, Effect, Formatter, Layer, Option, Redacted } from "effect"
 import * as ErrorText from "./ErrorText.ts"
 
 /** An option that has a value outside its range, or that the module does not know. */
@@ -131,6 +131,23 @@ export const returned = <E>(module: string, field: string, value: E, noun: strin
   if (Effect.isEffect(value)) return value
   throw wrongReturn(module, field, value, noun)
 }
+
+/**
+ * Returns a `Redacted` that this copy of effect made. The value of one that a second copy made cannot be read: throws an
+ * {@link InvalidOption} that says so.
+ */
+export const redacted = <A>(
+  module: string,
+  field: string,
+  value: Redacted.Redacted<A>
+): Redacted.Redacted<A> => {
+  if (Object.getPrototypeOf(value) === Object.getPrototypeOf(anyRedacted)) return value
+  const allowed = "a Redacted of the same copy of effect"
+  const message = `${module}: ${field} comes from a second copy of effect, so its value cannot be read. Run \`npm ls effect\`, keep one version of it, and install again (\`npm dedupe\`).`
+  throw new InvalidOption(module, field, undefined, allowed, message)
+}
+
+const anyRedacted = Redacted.make("")
 
 /** A range of durations. Both ends are inclusive. */
 export interface DurationRange {
@@ -320,14 +337,65 @@ const unknownField = (module: string, field: string, known: ReadonlyArray<string
   )
 }
 
-/** The option that was probably meant: the same in another case, or one that shares its stem (`apiKey`, `keys`). */
 const meant = (field: string, known: ReadonlyArray<string>): string => {
-  const stem = (name: string): string => name.toLowerCase().replace(/s$/, "")
-  const own = stem(field)
-  const near =
-    known.find((name) => stem(name) === own) ??
-    known.find((name) => name.length > 3 && (own.endsWith(stem(name)) || stem(name).endsWith(own)))
-  return near === undefined || own.length < 3 ? "" : ` Did you mean ${near}?`
+  const near = mayBeKey(field) ? undefined : nearest(field.slice(field.lastIndexOf(".") + 1), known)
+  return near === undefined ? "" : ` Did you mean ${near}?`
+}
+
+/** Names that other libraries use for one thing. */
+const synonyms: ReadonlyArray<ReadonlySet<string>> = [new Set(["baseurl", "endpoint", "url"])]
+
+/**
+ * Returns the known name that was probably meant: the same in another case or with other separators (`base_url`), one
+ * that shares its stem (`apiKey` and `keys`), or one that a few typing errors lead to. `undefined` if none is near.
+ */
+export const nearest = (name: string, known: ReadonlyArray<string>): string | undefined => {
+  const stem = (name: string): string =>
+    name
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9]/g, "")
+      .replace(/s$/, "")
+  const own = stem(name)
+  if (own.length < 3 || own.length > maxName) return undefined
+  const stems = known.map((name) => [name, stem(name)] as const)
+  const found =
+    stems.find(([, other]) => other === own) ??
+    stems.find(([, other]) => synonyms.some((names) => names.has(own) && names.has(other))) ??
+    stems.find(([, other]) => other.length > 2 && (own.endsWith(other) || other.endsWith(own)))
+  if (found !== undefined) return found[0]
+  const allowed = Math.max(1, Math.floor(own.length / 4))
+  const typed = stems
+    .filter(([, other]) => other.length <= maxName)
+    .map(([name, other]) => ({ name, errors: typingErrors(own, other) }))
+    .filter(({ errors }) => errors <= allowed)
+    .toSorted((a, b) => a.errors - b.errors)
+  return typed[0]?.name
+}
+
+/** Length of a name that is compared with others, at most. */
+const maxName = 80
+
+/** Number of letters that were left out, added, replaced, or swapped with their neighbour. */
+const typingErrors = (a: string, b: string): number => {
+  const rows: Array<Array<number>> = [Array.from({ length: b.length + 1 }, (_, j) => j)]
+  const at = (i: number, j: number): number => rows[i]?.[j] ?? Infinity
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i]
+    rows.push(row)
+    for (let j = 1; j <= b.length; j++) {
+      const isSame = a[i - 1] === b[j - 1]
+      const isSwap = a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      row.push(
+        Math.min(
+          at(i - 1, j) + 1,
+          at(i, j - 1) + 1,
+          at(i - 1, j - 1) + (isSame ? 0 : 1),
+          isSwap ? at(i - 2, j - 2) + 1 : Infinity
+        )
+      )
+    }
+  }
+  return at(a.length, b.length)
 }
 
 /**

@@ -255,7 +255,7 @@ describe("fields", () => {
     [{ must: "" }, `Thing: must must be a text that is not empty, got ""`],
     [
       { must: "x", sice: 1 },
-      `Thing: "sice" is not an option. Options: size, wait, mode, on, run, effect, service, items, named, nested, some, any, must`
+      `Thing: "sice" is not an option. Did you mean size? Options: size, wait, mode, on, run, effect, service, items, named, nested, some, any, must`
     ],
     [{ must: "x", size: "2" }, `Thing: size must be an integer of at least 1, got "2"`],
     [{ must: "x", wait: "5 secs" }, `Thing: wait must be a duration from 0 to 1m, got "5 secs"`],

@@ -42,16 +42,19 @@ export class StoreError extends Schema.TaggedError<StoreError>("@outlast/resilie
     detail: Schema.optional(Schema.String),
     /** The database's own code, for example `SQLite error 13` or `SQLSTATE 53100`. */
     code: Schema.optional(Schema.String),
+    /** What to do, where the words of the reason do not fit, e.g. for a runtime without the database. */
+    next: Schema.optional(Schema.String),
     cause: Schema.optional(Schema.Defect())
   }
 ) {
   /** True when the same operation may succeed later without anyone acting. */
   get isRetryable(): boolean {
-    return this.reason === "locked" || this.reason === "unavailable"
+    return this.reason === "locked" || (this.reason === "unavailable" && this.next === undefined)
   }
 
   override get message(): string {
-    const { what, next } = words[this.reason]
+    const { what } = words[this.reason]
+    const next = this.next ?? words[this.reason].next
     const where = this.file === undefined ? "" : ` (${this.file})`
     const code = this.code === undefined ? "" : ` (${this.code})`
     return `Store \`${this.store}\`${where} is ${what}: ${this.detail ?? words[this.reason].why}${code}. ${next}`
