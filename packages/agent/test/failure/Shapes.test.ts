@@ -177,16 +177,7 @@ it("gives readable advice without a target", () => {
     ProviderFailure.whatToDo(Classifier.failureOf({ message: "", statusCode }))
   assert.strictEqual(
     advice(404),
-    "Check the name of the model and whether the account of the key may use it."
-  )
-  assert.strictEqual(
-    ProviderFailure.whatToDo(
-      Classifier.failureOf(
-        { message: "", statusCode: 404 },
-        { target: { id: "p/m#KEY", provider: "p", model: "m", key: "KEY", endpoint: "http://gw:8080" } }
-      )
-    ),
-    "Check http://gw:8080, whose path may lack /v1, the name m, and whether the account of KEY may use it."
+    "Check the name of the model and whether the account of the key may use it. If both are right, check the path of the base URL."
   )
   assert.strictEqual(advice(401), "Set the key to a valid one, or add another key.")
 })

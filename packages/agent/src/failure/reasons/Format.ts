@@ -3,8 +3,8 @@
  */
 import { Schema } from "effect"
 import { AiError } from "effect/ai"
-import type { ReasonDefinition } from "./ReasonDefinition.ts"
-import { id, never } from "./ReasonDefinition.ts"
+import type { ReasonDefinition, Seen } from "./ReasonDefinition.ts"
+import { id, lacksVersion, never } from "./ReasonDefinition.ts"
 
 /** Id of the rule for an object that the output limit cut. A partial object is useless. */
 export const cutObject = "answer/cut"
@@ -49,6 +49,12 @@ export class Format extends Schema.TaggedClass<Format>(id("Format"))("Format", {
   model: Schema.optionalKey(Schema.Boolean)
 }) {}
 
+/** Values that the rules match where a server has nothing at the path of the request. */
+const unknownPaths: ReadonlySet<string> = new Set([" (invalid url)", " (unknown_url)"])
+
+const isUnknownPath = ({ status, matched }: Seen<Format>): boolean =>
+  status === " (HTTP 404)" && unknownPaths.has(matched)
+
 const unreadable = "cannot be read"
 
 export const format: ReasonDefinition<Format> = {
@@ -59,7 +65,9 @@ export const format: ReasonDefinition<Format> = {
     new Format({ side: "request", outputLimit: 8_192 })
   ],
   labelled: [new Format({ side: "request" }), new Format({ side: "response" })],
-  happened: ({ reason, rule, status }) => {
+  happened: (seen) => {
+    const { reason, rule, status } = seen
+    if (isUnknownPath(seen)) return `the provider has nothing at the path of the request${status}`
     if (rule === cutObject) return "the output limit cut the object"
     if (reason.outputLimit !== undefined)
       return `the output limit is above that of the model (${reason.outputLimit} tokens)`
@@ -70,7 +78,10 @@ export const format: ReasonDefinition<Format> = {
       ? `the provider rejected the request as malformed${status}`
       : `the provider sent an answer that cannot be understood${status}`
   },
-  advice: ({ reason, rule }) => {
+  advice: (seen) => {
+    const { reason, rule, endpoint } = seen
+    if (isUnknownPath(seen))
+      return `Check the path of ${endpoint}${lacksVersion(endpoint) ? ", which may lack /v1" : ""}.`
     if (rule === cutObject) return "Raise the output limit, or ask for less."
     if (reason.outputLimit !== undefined) return `Set \`OutputLimit\` to ${reason.outputLimit} or less.`
     if (badCalls.has(rule))

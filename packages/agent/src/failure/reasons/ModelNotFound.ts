@@ -4,7 +4,7 @@
 import { Schema } from "effect"
 import { AiError } from "effect/ai"
 import type { ReasonDefinition } from "./ReasonDefinition.ts"
-import { always, id, never } from "./ReasonDefinition.ts"
+import { always, id, lacksVersion, never } from "./ReasonDefinition.ts"
 
 /** Id of the rule for a client that could not be created. `matched` is the error. */
 export const notCreated = "client/create"
@@ -27,9 +27,11 @@ export const modelNotFound: ReasonDefinition<ModelNotFound> = {
       : `the model is not available here${status}`,
   advice: ({ rule, endpoint, key, model }) => {
     if (rule === notCreated) return "Check the function create of the target."
-    return rule === bareStatus && /^https?:\/\/[^/]+$/.test(endpoint)
-      ? `Check ${endpoint}, whose path may lack /v1, ${model}, and whether the account of ${key} may use it.`
-      : `Check ${model} and whether the account of ${key} may use it.`
+    const others = `${model} and whether the account of ${key} may use it`
+    if (rule !== bareStatus) return `Check ${others}.`
+    return lacksVersion(endpoint)
+      ? `Check the base URL ${endpoint}, whose path may lack /v1. If it is right, check ${others}.`
+      : `Check ${others}. If both are right, check the path of the base URL.`
   },
   notice: "is not available",
   nearest: ({ description }) =>

@@ -88,5 +88,9 @@ type Tail<Text extends string> = Text extends `${infer First}${infer Rest}`
 /** Returns the id of a reason's class. Encoded failures contain it, so it never changes. */
 export const id = <const Tag extends string>(tag: Tag) => `@outlast/agent/failure/${tag}` as const
 
+/** True for a base URL without a version in its path, such as `/v1` or `/v1beta`. Most providers need one. */
+export const lacksVersion = (endpoint: string): boolean =>
+  /^https?:/.test(endpoint) && !/\/v\d\w*(?=\/|$)/.test(endpoint)
+
 export const always = (): boolean => true
 export const never = (): boolean => false
