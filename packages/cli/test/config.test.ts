@@ -91,7 +91,10 @@ describe("outlast config check", { timeout: 60_000 }, () => {
     const run = await outlast(["config", "check", file])
     assert.deepStrictEqual([run.exitCode, run.stdout], [1, ""])
     assert.match(run.stderr, /wrong\.yaml has 3 problems\.\n/)
-    assert.match(run.stderr, /\n {2}policy\.maxAttemps: is not a field\. Fields: preset, maxAttempts, /)
+    assert.match(
+      run.stderr,
+      /\n {2}policy\.maxAttemps: is not a field\. Did you mean maxAttempts\? Fields: preset, maxAttempts, /
+    )
     assert.match(run.stderr, /\n {2}policy\.deadline: expected a time such as "30 seconds"/)
     assert.match(run.stderr, /\n {2}guard\.turns: expected a value between 1 and 1000000\n/)
     assert.notInclude(run.stderr, "secret")

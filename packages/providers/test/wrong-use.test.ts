@@ -6,8 +6,8 @@
 import { Effect, Layer } from "effect"
 import { LanguageModel } from "effect/ai"
 import { assert, describe, it } from "vitest"
-import { Failover } from "@outlast/agent"
-import { Warnings } from "@outlast/resilience"
+import { Direct, Failover } from "@outlast/agent"
+import { InvalidOption, Warnings } from "@outlast/resilience"
 import {
   AiSdk,
   Anthropic,
@@ -94,7 +94,7 @@ const rows: ReadonlyArray<readonly [wrong: () => unknown, message: string]> = [
   ],
   [
     () => OpenAi.model("gpt-5.1", { info: untyped({ window: 1 }) }),
-    `OpenAi.model: "info.window" is not an option. Options: contextWindow, maxOutputTokens, price, reasoning, capabilities, dialect, wholeAnswers, provider, model, counting, source`
+    `OpenAi.model: "info.window" is not an option. Did you mean contextWindow? Options: contextWindow, maxOutputTokens, price, reasoning, capabilities, dialect, wholeAnswers, provider, model, counting, source`
   ],
   [
     () => OpenAi.model("gpt-5.1", { info: { capabilities: untyped(["images"]) } }),
@@ -242,6 +242,57 @@ it.each(rows.map(([wrong, message]) => ({ wrong, message })))(
 it("accepts the built-in entries, and one of them as info", () => {
   assert.isNotEmpty(Catalogue.extend(Catalogue.entries.slice()))
   for (const info of Catalogue.entries) OpenAi.model("gpt-5.1", { info })
+})
+
+const given = {
+  specificationVersion: "v4",
+  provider: "acme.chat",
+  modelId: "m",
+  doGenerate: create,
+  doStream: create
+}
+
+const layers: ReadonlyArray<readonly [string, () => Layer.Layer<never, unknown>]> = [
+  ["an entry of a chain", () => Failover.layer([untyped(given)])],
+  ["a target", () => Direct.layer(untyped(given))]
+]
+
+it.each(layers)("a model of the AI SDK as %s is told to use AiSdk.model", async (_name, layer) => {
+  const error = await Effect.runPromise(
+    Effect.catchDefect(Effect.scoped(Layer.build(layer())), Effect.succeed)
+  )
+  assert.instanceOf(error, InvalidOption)
+  assert.include(
+    error.message,
+    "is a model of the AI SDK. Use AiSdk.model({ provider, model, create: () => model }) of @outlast/providers."
+  )
+})
+
+it.each([
+  ["baseURL", "baseUrl"],
+  ["base_url", "baseUrl"],
+  ["endpoint", "baseUrl"],
+  ["apiKey", "keys"],
+  ["header", "headers"],
+  ["providerOption", "providerOptions"],
+  ["fecth", "fetch"]
+])("an option %s is probably %s", (wrong, meant) => {
+  assert.throws(
+    () => Anthropic.model(name, json(`{ "${wrong}": "x" }`)),
+    `"${wrong}" is not an option. Did you mean ${meant}?`
+  )
+})
+
+it("an option baseURL of AiSdk.model is probably endpoint", () => {
+  const options = untyped({ provider: "acme", model: "m", baseURL: "http://x", create })
+  assert.throws(() => AiSdk.model(options), '"baseURL" is not an option. Did you mean endpoint?')
+})
+
+it("no option is proposed for a name that is near to none", () => {
+  assert.throws(
+    () => Anthropic.model(name, json('{ "retries": 3 }')),
+    `"retries" is not an option. ${vendorOptions}`
+  )
 })
 
 describe("a create that returns no model fails without a retry and says why", () => {

@@ -21,7 +21,7 @@
 import { Option, Predicate, Schema } from "effect"
 import type { Effect, Layer, Result } from "effect"
 import { Retry } from "@outlast/resilience"
-import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
+import type { ChainError, NonEmpty, Services, Specs } from "../failover/chain/Chain.ts"
 import * as Failover from "../failover/Failover.ts"
 import { failureOf } from "../failure/reasons/CallFailed.ts"
 import { AllTargetsOut } from "../failure/reasons/CallFailure.ts"
@@ -73,7 +73,7 @@ export interface Options extends Omit<Preset.Options, "settings"> {
 
 /** The chain of an agent: the preset `decision037` with these settings, or one attempt while it is switched off. */
 export const layer = <const S extends Specs>(
-  chain: S,
+  chain: NonEmpty<S>,
   config: NetworkResilienceConfig | undefined,
   { agent, ...options }: Options = {}
 ): Layer.Layer<Failover.Provided, ChainError, Services<S>> =>

@@ -2,6 +2,7 @@
 import { Data, Duration, Predicate, Result, Schema } from "effect"
 import type { SchemaIssue } from "effect"
 import { SchemaIssue as Issue } from "effect"
+import { Options } from "@outlast/resilience"
 
 // -----------------------------------------------------------------------------
 // Fields
@@ -73,14 +74,17 @@ export const decoder = <S extends Schema.ConstraintDecoder<unknown>>(schema: S) 
 
 const formatted = Issue.makeFormatterStandardSchemaV1()
 
-const problemsOf = (
+export const problemsOf = (
   issue: SchemaIssue.Issue,
   document: ReturnType<typeof Schema.toJsonSchemaDocument>
 ): ReadonlyArray<Problem> =>
   formatted(issue).issues.map(({ path = [], message }) => {
     const keys = path.map((part) => String(Predicate.isObject(part) && "key" in part ? part.key : part))
     const known = message.includes("excess") ? fieldsAt(document.schema, keys.slice(0, -1)) : []
-    const problem = known.length === 0 ? lowered(message) : `is not a field. Fields: ${known.join(", ")}`
+    const near = Options.nearest(keys.at(-1) ?? "", known)
+    const meant = near === undefined ? "" : ` Did you mean ${near}?`
+    const problem =
+      known.length === 0 ? lowered(message) : `is not a field.${meant} Fields: ${known.join(", ")}`
     return { path: keys.join("."), problem }
   })
 
@@ -88,6 +92,7 @@ const lowered = (message: string): string =>
   message
     .replace(/^Expected/, "expected")
     .replace("Missing key", "is required")
+    .replace("a string representing a finite number", "a number")
     .replace("a valid Duration string", 'a time such as "30 seconds", or a number of milliseconds')
 
 /** The names of the fields at a path of a JSON Schema. */

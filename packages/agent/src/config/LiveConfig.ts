@@ -32,7 +32,7 @@ import { LanguageModel } from "effect/ai"
 import { CircuitBreaker, RetryBudget } from "@outlast/resilience"
 import * as Compaction from "../compaction/Compaction.ts"
 import * as CompactionPolicy from "../compaction/CompactionPolicy.ts"
-import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
+import type { ChainError, NonEmpty, Services, Specs } from "../failover/chain/Chain.ts"
 import * as ChainStore from "../failover/chain/ChainStore.ts"
 import { Targets } from "../failover/chain/Targets.ts"
 import { bareOf, guardable } from "../failover/CallGuard.ts"
@@ -158,7 +158,7 @@ export type Options = Omit<Failover.Options<string>, "policy" | "retryBudget">
  * A `Failover.layer` that follows the settings. Fails like `Failover.layer` when no target can be built.
  */
 export const layerFailover = <const S extends Specs>(
-  chain: S,
+  chain: NonEmpty<S>,
   live: Service,
   options: Options = {}
 ): Layer.Layer<Failover.Provided, ChainError, Services<S>> =>
@@ -226,7 +226,7 @@ export const layerFailover = <const S extends Specs>(
 
 /** The layer for one version of the settings. */
 const layerOf = <const S extends Specs>(
-  chain: S,
+  chain: NonEmpty<S>,
   config: OutlastConfig,
   options: Options,
   shared: Shared

@@ -17,17 +17,19 @@
  */
 import { Config, ConfigProvider, Duration, Effect, Layer, Result, Schema } from "effect"
 import type { LanguageModel } from "effect/ai"
-import { Backoff, InvalidOption } from "@outlast/resilience"
+import { Backoff, InvalidOption, Warnings } from "@outlast/resilience"
 import type { CompactionPolicy } from "../compaction/CompactionPolicy.ts"
 import * as CompactionPolicies from "../compaction/CompactionPolicy.ts"
-import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
+import type { ChainError, NonEmpty, Services, Specs } from "../failover/chain/Chain.ts"
 import type { RecoveryPolicy, Row } from "../failover/decide/RecoveryPolicy.ts"
 import { background, interactive, validate } from "../failover/decide/RecoveryPolicy.ts"
 import * as Direct from "../failover/Direct.ts"
 import * as Failover from "../failover/Failover.ts"
+import type { TargetSpec } from "../failover/target/ProviderModel.ts"
 import type { Limits } from "../guard/Limits.ts"
 import * as Bounds from "../guard/Limits.ts"
 import * as Presets from "../presets/Presets.ts"
+import * as Environment from "./Environment.ts"
 import type { Problem } from "./Fields.ts"
 import { ConfigInvalid, count, decoder, flag, number, share, time } from "./Fields.ts"
 
@@ -269,12 +271,22 @@ const problemIn = (part: string, check: () => unknown): ReadonlyArray<Problem> =
  */
 export const config: Config.Config<OutlastConfig> = Config.schema(OutlastConfig, "outlast")
 
-/** Reads {@link config} from the surrounding `ConfigProvider`, and checks that the settings fit together. */
+/**
+ * Reads {@link config} from the surrounding `ConfigProvider`, and checks that the settings fit together. A problem
+ * has the name of its variable: `OUTLAST_POLICY_MAX_ATTEMPTS`. Warns about each variable that is probably meant as a
+ * setting and is none, with the nearest one.
+ */
 export const load: Effect.Effect<OutlastConfig, Config.ConfigError | ConfigInvalid> = Effect.gen(
   function* () {
     const provider = yield* ConfigProvider.ConfigProvider
-    const read = yield* config.parse(ConfigProvider.constantCase(provider))
-    return yield* Effect.fromResult(checked(read))
+    const document = Schema.toJsonSchemaDocument(OutlastConfig)
+    for (const text of yield* Environment.mistaken(document, provider)) {
+      yield* Warnings.write({ level: "Warn", text })
+    }
+    const read = yield* config
+      .parse(ConfigProvider.constantCase(provider))
+      .pipe(Effect.mapError(Environment.invalid(document)))
+    return yield* Effect.fromResult(Result.mapError(checked(read), Environment.named))
   }
 )
 
@@ -347,7 +359,7 @@ export const compactionOf = ({ compaction = {} }: OutlastConfig): CompactionPoli
  * call goes once to the first target; `LiveConfig` has a switch that works while the program runs.
  */
 export const layerConfig = <const S extends Specs>(
-  chain: S,
+  chain: NonEmpty<S>,
   options: Omit<Failover.Options<string>, "policy"> = {}
 ): Layer.Layer<Failover.Provided, ChainError | Config.ConfigError | ConfigInvalid, Services<S>> =>
   Layer.unwrap(
@@ -359,7 +371,14 @@ export const layerConfig = <const S extends Specs>(
 
 /** The model of the first target, without recovery. Merged over a chain, it replaces the chain's model. */
 export const unprotected = <const S extends Specs>(
-  chain: S
+  chain: NonEmpty<S>
 ): Layer.Layer<LanguageModel.LanguageModel, ChainError, Services<S>> =>
-  // The first entry needs some of the services of the chain.
-  Direct.layer(chain[0]) as Layer.Layer<LanguageModel.LanguageModel, ChainError, Services<S>>
+  Layer.suspend(() => {
+    const [first] = chain
+    // The first entry needs some of the services of the chain. Without one, `Direct` throws.
+    return Direct.layer(first as TargetSpec) as Layer.Layer<
+      LanguageModel.LanguageModel,
+      ChainError,
+      Services<S>
+    >
+  })

@@ -27,7 +27,7 @@ import type { TargetRef } from "../conversation/TargetRef.ts"
 import { guardable } from "./CallGuard.ts"
 import type { CallFailed } from "../failure/reasons/CallFailed.ts"
 import { fromFailure } from "../failure/reasons/CallFailed.ts"
-import type { ChainError, Services, Specs } from "./chain/Chain.ts"
+import type { ChainError, NonEmpty, Services, Specs } from "./chain/Chain.ts"
 import * as Chain from "./chain/Chain.ts"
 import { HedgeShare } from "./chain/HedgeShare.ts"
 import * as CallLimiter from "../limiter/CallLimiter.ts"
@@ -122,7 +122,7 @@ const checks: Check.Checks<Options<string>> = {
  * is unknown or not allowed.
  */
 export const make = <const S extends Specs, Class extends string = DefaultClass>(
-  chain: S,
+  chain: NonEmpty<S>,
   options: Options<Class> = {}
 ): Effect.Effect<
   Context.Service.Shape<typeof LanguageModel.LanguageModel>,
@@ -140,14 +140,14 @@ export type Provided = LanguageModel.LanguageModel | Targets
  * chain are defects, as in {@link make}.
  */
 export const layer = <const S extends Specs, Class extends string = DefaultClass>(
-  chain: S,
+  chain: NonEmpty<S>,
   options: Options<Class> = {}
 ): Layer.Layer<Provided, ChainError, Services<S>> =>
   // `Layer.effectContext` provides the scope.
   Layer.effectContext(makeContext(chain, options)) as Layer.Layer<Provided, ChainError, Services<S>>
 
 const makeContext = <const S extends Specs, Class extends string>(
-  chain: S,
+  chain: NonEmpty<S>,
   options: Options<Class>
 ): Effect.Effect<Context.Context<Provided>, ChainError, Services<S> | Scope.Scope> =>
   Effect.gen(function* () {

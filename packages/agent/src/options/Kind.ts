@@ -28,6 +28,9 @@ const has = (value: unknown, ...members: ReadonlyArray<string>): boolean =>
 
 const isModel = (value: unknown): boolean => has(value, "generateText", "generateObject", "streamText")
 
+/** True for a model as the provider packages of the AI SDK give it. */
+export const isAiSdkModel = (value: unknown): boolean => has(value, "doGenerate", "doStream")
+
 const isToolkit = (value: unknown): boolean => has(value, "tools", "toLayer")
 
 const isTool = (value: unknown): boolean =>
@@ -44,6 +47,7 @@ const nameOf = (value: unknown): string | undefined => {
   if (Effect.isEffect(value)) return "an Effect"
   if (has(value, "provider", "model", "keys", "build")) return "a target"
   if (has(value, "info", "generateText", "streamText")) return "a ProviderModel"
+  if (isAiSdkModel(value)) return "a model of the AI SDK"
   return undefined
 }
 

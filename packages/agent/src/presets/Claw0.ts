@@ -12,7 +12,7 @@
 import type { Layer } from "effect"
 import { Data, Duration, Effect } from "effect"
 import type { Tool } from "effect/ai"
-import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
+import type { ChainError, NonEmpty, Services, Specs } from "../failover/chain/Chain.ts"
 import type * as Agent from "../loop/Agent.ts"
 import type { Outcome } from "../loop/Outcome.ts"
 import * as RunCap from "../loop/RunCap.ts"
@@ -114,7 +114,7 @@ const exhausted = "all profiles and fallbacks exhausted"
 
 /** The preset over a chain: its policy, compaction, alerts and lines. */
 export const layer = <const S extends Specs>(
-  chain: S,
+  chain: NonEmpty<S>,
   options: Preset.Options<Class> = {}
 ): Layer.Layer<Preset.Provided, ChainError, Services<S>> =>
   Preset.layerOf(chain, { policy, compaction, lines }, options)

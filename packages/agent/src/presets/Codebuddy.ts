@@ -25,7 +25,7 @@
 import type { Layer } from "effect"
 import { Duration, Effect } from "effect"
 import type { Tool } from "effect/ai"
-import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
+import type { ChainError, NonEmpty, Services, Specs } from "../failover/chain/Chain.ts"
 import type * as Agent from "../loop/Agent.ts"
 import type { Outcome } from "../loop/Outcome.ts"
 import * as Preset from "./PresetLayer.ts"
@@ -268,7 +268,7 @@ export interface Options extends Preset.Options<Class> {
 
 /** The preset over a chain: its policy, compaction, alerts and lines. */
 export const layer = <const S extends Specs>(
-  chain: S,
+  chain: NonEmpty<S>,
   options: Options = {}
 ): Layer.Layer<Preset.Provided, ChainError, Services<S>> => {
   const { policy: own = policy, ...rest } = options

@@ -19,7 +19,7 @@ import { Backoff, CircuitBreaker, ConnectionMonitor, ResilienceEvents } from "@o
 import type { Alerts, CircuitEvent } from "@outlast/resilience"
 import * as CompactionPolicy from "../compaction/CompactionPolicy.ts"
 import type { TargetRef } from "../conversation/TargetRef.ts"
-import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
+import type { ChainError, NonEmpty, Services, Specs } from "../failover/chain/Chain.ts"
 import * as Permits from "../failover/chain/Permits.ts"
 import * as Failover from "../failover/Failover.ts"
 import type { FailoverEvent } from "../failover/FailoverEvent.ts"
@@ -290,7 +290,7 @@ export type Provided = Preset.Provided | ConnectionMonitor.ConnectionMonitor
  * attempt first asks the monitor about its endpoint.
  */
 export const layer = <const S extends Specs>(
-  chain: S,
+  chain: NonEmpty<S>,
   options: Options = {}
 ): Layer.Layer<Provided, ChainError, Services<S>> => {
   const { settings = defaults, ping, ...rest } = options
@@ -340,7 +340,7 @@ export const layer = <const S extends Specs>(
  * to switch it on one by one.
  */
 export const layerSettings = <const S extends Specs>(
-  chain: S,
+  chain: NonEmpty<S>,
   configuration: unknown,
   options: Omit<Options, "settings"> = {}
 ): Layer.Layer<Failover.Provided, ChainError | Schema.SchemaError, Services<S>> =>

@@ -19,7 +19,7 @@
 import type { Effect } from "effect"
 import { Duration, Layer } from "effect"
 import type { Tool } from "effect/ai"
-import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
+import type { ChainError, NonEmpty, Services, Specs } from "../failover/chain/Chain.ts"
 import type * as Agent from "../loop/Agent.ts"
 import type { Outcome } from "../loop/Outcome.ts"
 import * as Preset from "./PresetLayer.ts"
@@ -141,7 +141,7 @@ export const policy: RecoveryPolicy<Class> = {
 
 /** The preset over a chain: its policy, with one circuit for each provider, and alerts. Compaction is off. */
 export const layer = <const S extends Specs>(
-  chain: S,
+  chain: NonEmpty<S>,
   options: Options = {}
 ): Layer.Layer<Failover.Provided, ChainError, Services<S>> => {
   const { onAlert, ...failover } = options

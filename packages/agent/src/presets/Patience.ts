@@ -6,7 +6,7 @@
 import type { Layer } from "effect"
 import { Effect } from "effect"
 import type { Tool } from "effect/ai"
-import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
+import type { ChainError, NonEmpty, Services, Specs } from "../failover/chain/Chain.ts"
 import type * as Agent from "../loop/Agent.ts"
 import type { Outcome } from "../loop/Outcome.ts"
 import * as Preset from "./PresetLayer.ts"
@@ -25,7 +25,7 @@ const make = (policy: RecoveryPolicy.RecoveryPolicy, priority: Priority) => ({
   deviations,
   /** The policy over a chain, with compaction and alerts. */
   layer: <const S extends Specs>(
-    chain: S,
+    chain: NonEmpty<S>,
     options: Preset.Options<RecoveryPolicy.DefaultClass> = {}
   ): Layer.Layer<Preset.Provided, ChainError, Services<S>> =>
     Preset.layerOf(

@@ -17,7 +17,7 @@ import type { RecallStore } from "../compaction/RecallStore.ts"
 import type { Options as SummariserOptions } from "../compaction/Summariser.ts"
 import * as Failover from "../failover/Failover.ts"
 import type { FailoverEvent } from "../failover/FailoverEvent.ts"
-import type { ChainError, Compact, Services, Specs } from "../failover/chain/Chain.ts"
+import type { ChainError, Compact, NonEmpty, Services, Specs } from "../failover/chain/Chain.ts"
 import * as Targets from "../failover/chain/Targets.ts"
 import type { RecoveryPolicy } from "../failover/decide/RecoveryPolicy.ts"
 import type { ProviderFailure } from "../failure/reasons/ProviderFailure.ts"
@@ -122,7 +122,7 @@ const limitOf = ({ reason }: ProviderFailure): number | undefined =>
 
 /** Builds the chain and the compaction that shortens its conversations, which may ask the chain for summaries. */
 const build = <const S extends Specs, Class extends string>(
-  chain: S,
+  chain: NonEmpty<S>,
   { policy, circuitsOf, compaction, prepare }: Parts<Class>,
   options: Options<Class>
 ) =>
@@ -151,13 +151,13 @@ const build = <const S extends Specs, Class extends string>(
 
 /** The chain with its compaction, without alerts and lines. */
 export const chainLayer = <const S extends Specs, Class extends string>(
-  chain: S,
+  chain: NonEmpty<S>,
   parts: Parts<Class>,
   options: Options<Class>
 ): Layer.Layer<Provided, ChainError, Services<S>> => Layer.effectContext(build(chain, parts, options))
 
 export const layerOf = <const S extends Specs, Class extends string>(
-  chain: S,
+  chain: NonEmpty<S>,
   parts: Parts<Class>,
   options: Options<Class>
 ): Layer.Layer<Provided, ChainError, Services<S>> =>

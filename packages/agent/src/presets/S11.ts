@@ -20,7 +20,7 @@ import { Config, Duration, Effect, Layer, Option } from "effect"
 import type { Tool } from "effect/ai"
 import type { Warnings } from "@outlast/resilience"
 import { s11 as compactionPolicy } from "../compaction/CompactionPolicy.ts"
-import type { ChainError, Services, Specs } from "../failover/chain/Chain.ts"
+import type { ChainError, NonEmpty, Services, Specs } from "../failover/chain/Chain.ts"
 import type { ReasonTag } from "../failure/reasons/FailoverReason.ts"
 import type * as Agent from "../loop/Agent.ts"
 import type { Outcome } from "../loop/Outcome.ts"
@@ -201,7 +201,7 @@ export interface Options extends Preset.Options<Class> {
 
 /** The preset over a chain: its policy, compaction, alerts and lines. The fallback model comes from FALLBACK_MODEL_ID. */
 export const layer = <const S extends Specs>(
-  chain: S,
+  chain: NonEmpty<S>,
   { policy, ...options }: Options = {}
 ): Layer.Layer<Preset.Provided, ChainError | Config.ConfigError, Services<S>> =>
   Layer.unwrap(

@@ -1,6 +1,17 @@
 /** Settings from data and from the environment: ranges, paths of problems, and the effect of each field. */
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Deferred, Duration, Effect, Fiber, Redacted, Result, Schema, Stream } from "effect"
+import {
+  ConfigProvider,
+  Deferred,
+  Duration,
+  Effect,
+  Fiber,
+  Logger,
+  Redacted,
+  Result,
+  Schema,
+  Stream
+} from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
 import {
@@ -40,11 +51,11 @@ describe("OutlastConfig", () => {
       guard: { tools: { edit: -1 } }
     })
     assert.deepStrictEqual(found, [
-      "polcy: is not a field. Fields: enabled, policy, guard, compaction",
+      "polcy: is not a field. Did you mean policy? Fields: enabled, policy, guard, compaction",
       'policy.preset: expected "interactive" | "background" | "claw0" | "codebuddy" | "decision037" | "nexo" | "s11"',
       "policy.maxAttempts: expected a value between 1 and 1000",
       'policy.deadline: expected a time such as "30 seconds", or a number of milliseconds',
-      "policy.limits.conect: is not a field. Fields: connect, firstToken, firstTokenReasoning, idle, idleReasoning, total",
+      "policy.limits.conect: is not a field. Did you mean connect? Fields: connect, firstToken, firstTokenReasoning, idle, idleReasoning, total",
       'policy.limits.idle: expected a time from 1ms to 1d, such as "30 seconds"',
       "guard.tools.edit: expected a value between 0 and 1000000"
     ])
@@ -227,9 +238,75 @@ describe("OutlastConfig", () => {
         ConfigProvider.fromEnv({ env: { OUTLAST_POLICY_MAX_ATTEMPTS: "0" } })
       )
       const error = yield* Effect.flip(OutlastConfig.load.pipe(Effect.provide(wrong)))
-      assert.include(error.message, "maxAttempts")
+      assert.include(error.message, "OUTLAST_POLICY_MAX_ATTEMPTS: expected a value between 1 and 1000")
     })
   )
+
+  describe("in the environment", () => {
+    const loaded = (env: Record<string, string>) =>
+      Effect.provide(OutlastConfig.load, ConfigProvider.layer(ConfigProvider.fromEnv({ env })))
+
+    it.effect("a problem names the variable", () =>
+      Effect.gen(function* () {
+        const wrong: ReadonlyArray<readonly [env: Record<string, string>, problem: string]> = [
+          [{ OUTLAST_POLICY_MAX_ATTEMPTS: "many" }, "OUTLAST_POLICY_MAX_ATTEMPTS: expected a number"],
+          [{ OUTLAST_POLICY_LIMITS_CONNECT: "soon" }, "OUTLAST_POLICY_LIMITS_CONNECT: expected a time"],
+          [{ OUTLAST_POLICY_PRESET: "nope" }, 'OUTLAST_POLICY_PRESET: expected "interactive" | '],
+          // Values that contradict each other.
+          [{ OUTLAST_COMPACTION_ACT: "0.4" }, "OUTLAST_COMPACTION_DOWN_TO: must be at most act (0.4)"]
+        ]
+        for (const [env, problem] of wrong) {
+          const error = yield* Effect.flip(loaded(env))
+          assert.strictEqual(error._tag, "ConfigInvalid")
+          assert.include(error.message, problem)
+          assert.notInclude(error.message, '"outlast"')
+        }
+      })
+    )
+
+    it.effect("warns about a variable that is no setting, and names the nearest one", () =>
+      Effect.gen(function* () {
+        const warned = (env: Record<string, string>) =>
+          Effect.gen(function* () {
+            const lines: Array<unknown> = []
+            const logger = Logger.make(({ message }) => void lines.push(message))
+            yield* loaded(env).pipe(Effect.provide(Logger.layer([logger])))
+            return lines.flat()
+          })
+        const isNone = "is not a setting, and has no effect."
+        assert.deepStrictEqual(
+          yield* warned({ OUTLAST_POLICY_MAX_ATEMPTS: "3", OUTLAST_GUARD_TOOLCALLS: "7" }),
+          [
+            `The variable OUTLAST_GUARD_TOOLCALLS ${isNone} Did you mean OUTLAST_GUARD_TOOL_CALLS?`,
+            `The variable OUTLAST_POLICY_MAX_ATEMPTS ${isNone} Did you mean OUTLAST_POLICY_MAX_ATTEMPTS?`
+          ]
+        )
+        assert.deepStrictEqual(yield* warned({ OUTLAST_POLCY_PRESET: "background" }), [
+          `The variable OUTLAST_POLCY_PRESET ${isNone} Did you mean OUTLAST_POLICY_PRESET?`
+        ])
+        assert.deepStrictEqual(yield* warned({ OUTLAST_POLICY_COLOUR_OF_THE_SKY: "blue" }), [
+          `The variable OUTLAST_POLICY_COLOUR_OF_THE_SKY ${isNone}`
+        ])
+        // Settings, names of tools, and variables of commands and programs.
+        const others = {
+          OUTLAST_ENABLED: "true",
+          OUTLAST_POLICY_MAX_ATTEMPTS: "3",
+          OUTLAST_GUARD_TOOLS_BASH: "3",
+          OUTLAST_STORE: "a.db",
+          OUTLAST_OPS_TOKEN: "x",
+          MY_POLICY: "x"
+        }
+        assert.deepStrictEqual(yield* warned(others), [])
+      })
+    )
+
+    it("a field of a file that is misspelt is told the nearest one", () => {
+      assert.deepStrictEqual(
+        problems({ policy: { maxAtempts: 3 } }).map((problem) => problem.slice(0, 64)),
+        ["policy.maxAtempts: is not a field. Did you mean maxAttempts? Fie"]
+      )
+    })
+  })
 
   it.effect("layerConfig gives a chain the policy of the environment", () =>
     Effect.gen(function* () {

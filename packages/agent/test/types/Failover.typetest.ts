@@ -3,8 +3,10 @@ import type { Config, Layer, Stream } from "effect"
 import { Context, Effect, Schema } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { AiError } from "effect/ai"
-import { Agent, Failover, Outlast, RecoveryPolicy } from "@outlast/agent"
-import type { AgentFailed, CallFailure, Chain, Outcome, ProviderModel } from "@outlast/agent"
+import { Agent, Chain, Failover, Outlast, RecoveryPolicy } from "@outlast/agent"
+import type { AgentFailed, CallFailure, Outcome, ProviderModel } from "@outlast/agent"
+import { OutlastConfig } from "@outlast/agent/config"
+import { Presets } from "@outlast/agent/presets"
 
 class Http extends Context.Service<Http, { readonly x: 1 }>()("Http") {}
 class Vault extends Context.Service<Vault, { readonly y: 1 }>()("Vault") {}
@@ -26,9 +28,27 @@ export const forgotten: Layer.Layer<LanguageModel.LanguageModel, Chain.ChainErro
   fromVault
 ])
 
+// A list of unknown length compiles. It is refused when it is built, if it is empty.
+const listed = [overHttp, fromVault]
+export const fromList: Layer.Layer<LanguageModel.LanguageModel, Chain.ChainError, Http | Vault> =
+  Failover.layer(listed)
+export const configured: Layer.Layer<LanguageModel.LanguageModel, unknown, Http | Vault> =
+  OutlastConfig.layerConfig(listed)
+export const preset: Layer.Layer<LanguageModel.LanguageModel, unknown, Http | Vault> =
+  Presets.nexo.layer(listed)
+export const usable: Effect.Effect<readonly [(typeof listed)[number], ...typeof listed], Chain.ChainError> =
+  Chain.detect(listed)
+
 // An empty chain does not compile.
 // @ts-expect-error: there is no first target
 Failover.layer([])
+const empty = [] as const
+// @ts-expect-error: there is no first target
+Failover.layer(empty)
+// @ts-expect-error: there is no first target
+Presets.nexo.layer([])
+// @ts-expect-error: there is no first target
+Chain.detect([])
 
 // A policy has a row for every class.
 declare const policy: RecoveryPolicy.RecoveryPolicy

@@ -94,8 +94,11 @@ export class ChainError extends Schema.TaggedError<ChainError>("@outlast/agent/f
 
 ErrorText.printedOnce(ChainError)
 
-/** The entries of a chain: at least one. */
-export type Specs<E = unknown, R = unknown> = readonly [TargetSpec<E, R>, ...Array<TargetSpec<E, R>>]
+/** The entries of a chain, in order: at least one. {@link NonEmpty} refuses the literal `[]`, and {@link build} the rest. */
+export type Specs<E = unknown, R = unknown> = ReadonlyArray<TargetSpec<E, R>>
+
+/** The entries of a chain, where a literal `[]` does not compile. A list of unknown length does: `const chain = [a, b]`. */
+export type NonEmpty<S extends Specs> = S extends readonly [] ? readonly [TargetSpec] : S
 
 /** Services that the entries of a chain need to be built. */
 export type Services<S extends Specs> = S[number] extends infer Spec
@@ -106,6 +109,10 @@ export type Services<S extends Specs> = S[number] extends infer Spec
 
 /** Throws an `InvalidOption` (a `RangeError`) unless the value is a target. */
 export const isTarget: Check.Check = (module, field, value) => {
+  if (Kind.isAiSdkModel(value)) {
+    const message = `${module}: ${field} is a model of the AI SDK. Use ${fromAiSdk} of @outlast/providers.`
+    throw new InvalidOption(module, field, undefined, fromAiSdk, message)
+  }
   const hasParts = (value: unknown): boolean =>
     Kind.isObject(value) && "provider" in value && "build" in value && "keys" in value
   Kind.where(hasParts, targetNoun)(module, field, value)
@@ -117,6 +124,8 @@ export const isTarget: Check.Check = (module, field, value) => {
   Kind.list(source, "a list of KeySources")(module, `${field}.keys`, keys)
   Check.is.effect(module, `${field}.build`, build)
 }
+
+const fromAiSdk = "AiSdk.model({ provider, model, create: () => model })"
 
 const targetNoun = 'a target, for example Anthropic.model("…")'
 
@@ -175,12 +184,12 @@ export const build = <E, R>(
  * )
  * ```
  */
-export const detect = <S extends TargetSpec<unknown, unknown>>(
-  offered: readonly [S, ...Array<S>]
-): Effect.Effect<readonly [S, ...Array<S>], ChainError> =>
+export const detect = <const S extends Specs>(
+  offered: NonEmpty<S>
+): Effect.Effect<readonly [S[number], ...Array<S[number]>], ChainError> =>
   Effect.gen(function* () {
     validate("Chain.detect", "offered", offered)
-    const found: Array<S> = []
+    const found: Array<S[number]> = []
     for (const spec of offered) if (yield* hasKey(spec)) found.push(spec)
     const [first, ...rest] = found
     if (first !== undefined) return [first, ...rest] as const

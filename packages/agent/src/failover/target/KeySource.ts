@@ -113,7 +113,7 @@ export const env = (name: string): KeySource => {
 export const config = (name: string, key: Config.Config<Redacted.Redacted>): KeySource => {
   const known = label("KeySource.config", "name", name)
   if (!Config.isConfig(key)) throw refused("KeySource.config", "key", "a Config", 'Config.Redacted("NAME")')
-  return { name: known, load: key }
+  return { name: known, load: Effect.map(key, (value) => Options.redacted("KeySource.config", known, value)) }
 }
 
 /** A key that the program has already. Default name: `key`. */
@@ -124,6 +124,7 @@ export const value: {
   const [name, key] = args.length === 1 ? [defaults.name, args[0]] : args
   if (!Redacted.isRedacted(key)) throw refused("KeySource.value", "key", "a Redacted", "Redacted.make(key)")
   const known = label("KeySource.value", "name", name)
+  Options.redacted("KeySource.value", "key", key)
   // The value may be missing, for example from an unset variable. Such a key loads as empty.
   return { name: known, load: Effect.succeed(textOf(key) === undefined ? Redacted.make("") : key) }
 }
@@ -174,6 +175,7 @@ export const refreshing = (name: string, options: RefreshingOptions): KeySource 
     onFailure: (cause) => Effect.fail(new KeyError({ key: name, why: "failed", ...errorOf(cause) })),
     onSuccess: (token) => {
       const value: unknown = property(token, "value")
+      if (Redacted.isRedacted(value)) Options.redacted("KeySource.refreshing", name, value)
       const text = Redacted.isRedacted(value) ? textOf(value) : undefined
       if (text === undefined)
         return Effect.fail(new KeyError({ key: name, why: "failed", error: "its value is not a Redacted" }))
