@@ -87,7 +87,7 @@ export const checks: Check.Checks<Options<unknown>> = {
       ...listen,
       token: (module, field, value) =>
         Check.check(
-          Redacted.isRedacted(value) && isToken(String(Redacted.value(value))),
+          Redacted.isRedacted(value) && isToken(String(Redacted.value(Check.redacted(module, field, value)))),
           module,
           field,
           // The value is a secret.

@@ -149,6 +149,15 @@ const makeChecked = (
   Effect.gen(function* () {
     const { opening, where } = settings
     const isMemory = opening.filename === ":memory:"
+    const unsupported = Thread.unsupported()
+    if (unsupported !== undefined) {
+      // The file is not at fault.
+      return yield* new StoreError.StoreError({
+        reason: "unavailable",
+        store: where.store,
+        ...unsupported
+      })
+    }
     let thread: SqliteThread | undefined
     let isClosed = false
     yield* Effect.addFinalizer(() =>

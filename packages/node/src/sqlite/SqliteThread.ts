@@ -5,6 +5,7 @@
  * every waiting fiber fails with {@link ThreadEnded}. An idle thread does not keep the process running.
  */
 import { Data, Effect } from "effect"
+import { existsSync } from "node:fs"
 import { Worker } from "node:worker_threads"
 import type { Opening, Reply, Request } from "./SqliteProtocol.ts"
 
@@ -23,13 +24,50 @@ export interface SqliteThread {
   readonly close: Effect.Effect<void>
 }
 
-// The worker is TypeScript in `src`, whose types Node strips, and JavaScript in `dist`. This module is in `src/sqlite` or
-// in a file of `dist/chunks`.
-const extension = import.meta.url.endsWith(".ts") ? "ts" : "js"
-const file = new URL(`../sqlite/SqliteWorker.${extension}`, import.meta.url)
+/** The reason why no thread can start in this program, and what to do. */
+export interface Unsupported {
+  readonly detail: string
+  readonly next: string
+}
+
+/**
+ * The module of the thread: TypeScript in `src`, whose types Node strips, and JavaScript in `dist`. This module is in
+ * `src/sqlite` or in a file of `dist/chunks`. In a bundle of the caller it is somewhere else, or has no URL at all.
+ */
+const moduleFile = (): URL | undefined => {
+  const own: unknown = import.meta.url
+  if (typeof own !== "string") return undefined
+  const file = new URL(`../sqlite/SqliteWorker.${own.endsWith(".ts") ? "ts" : "js"}`, own)
+  return file.protocol === "file:" && existsSync(file) ? file : undefined
+}
+
+/** `DatabaseSync` has `timeout` and `isTransaction` from 22.16 and from 24.0 on. */
+const hasSqlite = (version: string): boolean => {
+  const [major = 0, minor = 0] = version.split(".").map(Number)
+  return major >= 24 || (major === 22 && minor >= 16)
+}
+
+/** Returns why this program cannot have a thread, or `undefined`. */
+export const unsupported = (): Unsupported | undefined => {
+  const { node } = process.versions
+  if (!hasSqlite(node)) {
+    return {
+      detail: `SQLite needs Node 22.16 or newer, and this is Node ${node}`,
+      next: "Use Node 22.16, or Node 24 or newer (Node 23 has no such SQLite)."
+    }
+  }
+  return moduleFile() === undefined
+    ? {
+        detail: "the file of its worker thread (SqliteWorker.js) is missing, as in a bundle",
+        next: "Keep @outlast/node out of the bundle: mark it as external, and install it where the program runs."
+      }
+    : undefined
+}
 
 export const start = (opening: Opening): Effect.Effect<SqliteThread> =>
   Effect.sync(() => {
+    const file = moduleFile()
+    if (file === undefined) throw new Error("SqliteThread.start needs a check with `unsupported` before it.")
     // The thread gets no flags and no environment of the process, which may hold secrets or an entry point.
     const worker = new Worker(file, { workerData: opening, name: "outlast-sqlite", execArgv: [], env: {} })
     worker.unref()
