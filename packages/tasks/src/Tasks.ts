@@ -167,17 +167,37 @@ export interface SqliteOptions extends WorkerOptions, SqlOptions {
   readonly lock: Effect.Effect<unknown, StoreError.StoreError, Scope.Scope>
 }
 
-/** Tasks in a SQLite file, for one process. */
-export const layerSqlite = ({
-  lock,
-  ...options
-}: SqliteOptions): Layer.Layer<Tasks | Workers, Fails, SqlClient.SqlClient> => {
-  Options.fields<WorkerOptions & SqlOptions>("Tasks", options, { ...workerChecks, ...SqlStore.checks })
+const isLock: Options.Check = (module, field, value) => {
+  const noun = 'the Effect that locks the store, for example StoreLock.acquire("tasks.lock") of @outlast/node'
+  Options.check(Effect.isEffect(value), module, field, value, noun)
+}
+
+/**
+ * Tasks in a SQLite file, for one process. Throws an `InvalidOption` (a `RangeError`) for a missing lock and for an option
+ * that is unknown or not allowed.
+ */
+export const layerSqlite = (
+  options: SqliteOptions
+): Layer.Layer<Tasks | Workers, Fails, SqlClient.SqlClient> => {
+  // A missing lock is told like a wrong one: with the way to get it.
+  Options.check(
+    typeof options === "object" && options !== null,
+    "Tasks.layerSqlite",
+    "options",
+    options,
+    "an object with a lock"
+  )
+  isLock("Tasks.layerSqlite", "lock", options.lock)
+  Options.fields<SqliteOptions>("Tasks.layerSqlite", options, {
+    ...workerChecks,
+    ...SqlStore.checks,
+    lock: isLock
+  })
   return layerEngine(options).pipe(
     Layer.provide(SingleEngine.layer),
     Layer.provide(layerStore(options)),
     // The lock first: nothing touches the file without it.
-    Layer.provide(Layer.effectDiscard(lock))
+    Layer.provide(Layer.effectDiscard(options.lock))
   )
 }
 

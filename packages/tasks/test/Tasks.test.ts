@@ -90,3 +90,13 @@ onEach(({ layer }) => {
     60_000
   )
 })
+
+it("layerSqlite without a lock says how to get one", () => {
+  const untyped = Tasks.layerSqlite as (options?: unknown) => unknown
+  const noun = 'must be the Effect that locks the store, for example StoreLock.acquire("tasks.lock")'
+  assert.throws(() => untyped({}), `Tasks.layerSqlite: lock ${noun} of @outlast/node, got undefined`)
+  assert.throws(() => untyped({ lock: "tasks.lock" }), `Tasks.layerSqlite: lock ${noun}`)
+  for (const options of [undefined, null])
+    assert.throws(() => untyped(options), "Tasks.layerSqlite: options must be an object with a lock")
+  assert.throws(() => untyped({ lock: Effect.void, queu: 1 }), '"queu" is not an option. Did you mean queue?')
+})
