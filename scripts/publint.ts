@@ -1,5 +1,5 @@
 /**
- * Checks the packages as published: publint's rules, that each tarball holds only dist and src, and that the source maps
+ * Checks the packages as published: publint's rules, their metadata (`metadata.ts`), that each tarball holds only dist and src, and that the source maps
  * of the chunks lead to published sources. Needs built packages; run it by `npm run publint`.
  */
 import { execFileSync } from "node:child_process"
@@ -7,6 +7,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { publint } from "publint"
 import { formatMessage } from "publint/utils"
+import * as Metadata from "./metadata.ts"
 
 const root = join(import.meta.dirname, "..", "packages")
 const allowed =
@@ -36,6 +37,7 @@ for (const name of readdirSync(root).toSorted()) {
   }
   const { messages } = await publint({ pkgDir, strict: true })
   const found = [
+    ...Metadata.problemsOf(`packages/${name}`),
     ...messages.map((message) => formatMessage(message, pkg, { color: false }) ?? message.code),
     ...files.filter((file) => !allowed.test(file)).map((file) => `${file} must not be published.`),
     ...chunks.filter((file) => !isMapped(file)).map((file) => `${file} has no map to published sources.`),
