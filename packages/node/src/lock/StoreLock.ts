@@ -27,10 +27,11 @@ import type { Scope } from "effect"
 import { statSync } from "node:fs"
 import { hostname } from "node:os"
 import { dirname, resolve } from "node:path"
-import { DatabaseSync } from "node:sqlite"
+import type { DatabaseSync } from "node:sqlite"
 import { InvalidOption, StoreError } from "@outlast/resilience"
 import * as Check from "@outlast/resilience/Options"
 import * as NetworkFileSystem from "../file/NetworkFileSystem.ts"
+import * as NodeSqlite from "../file/NodeSqlite.ts"
 import * as PrivateFile from "../file/PrivateFile.ts"
 import * as PidFile from "./PidFile.ts"
 import * as Identity from "./ProcessIdentity.ts"
@@ -115,6 +116,12 @@ const take = (file: string): Effect.Effect<Held, StoreError.StoreError> =>
   )
 
 const lockNow = (file: string): Held => {
+  const unsupported = NodeSqlite.unsupported()
+  if (unsupported !== undefined)
+    // The file is not at fault.
+    throw new StoreError.StoreError({ reason: "unavailable", store, ...unsupported })
+  // Loaded here, so that an old Node can import the package.
+  const { DatabaseSync } = process.getBuiltinModule("node:sqlite")
   PrivateFile.create(file)
   const stat = statSync(file)
   if (!stat.isFile()) throw problem(file, "unavailable", "its path is not a regular file")

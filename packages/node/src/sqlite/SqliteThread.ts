@@ -7,6 +7,7 @@
 import { Data, Effect } from "effect"
 import { existsSync } from "node:fs"
 import { Worker } from "node:worker_threads"
+import * as NodeSqlite from "../file/NodeSqlite.ts"
 import type { Opening, Reply, Request } from "./SqliteProtocol.ts"
 
 export class ThreadEnded extends Data.TaggedError("ThreadEnded")<{
@@ -24,12 +25,6 @@ export interface SqliteThread {
   readonly close: Effect.Effect<void>
 }
 
-/** The reason why no thread can start in this program, and what to do. */
-export interface Unsupported {
-  readonly detail: string
-  readonly next: string
-}
-
 /**
  * The module of the thread: TypeScript in `src`, whose types Node strips, and JavaScript in `dist`. This module is in
  * `src/sqlite` or in a file of `dist/chunks`. In a bundle of the caller it is somewhere else, or has no URL at all.
@@ -41,21 +36,10 @@ const moduleFile = (): URL | undefined => {
   return file.protocol === "file:" && existsSync(file) ? file : undefined
 }
 
-/** `DatabaseSync` has `timeout` and `isTransaction` from 22.16 and from 24.0 on. */
-const hasSqlite = (version: string): boolean => {
-  const [major = 0, minor = 0] = version.split(".").map(Number)
-  return major >= 24 || (major === 22 && minor >= 16)
-}
-
 /** Returns why this program cannot have a thread, or `undefined`. */
-export const unsupported = (): Unsupported | undefined => {
-  const { node } = process.versions
-  if (!hasSqlite(node)) {
-    return {
-      detail: `SQLite needs Node 22.16 or newer, and this is Node ${node}`,
-      next: "Use Node 22.16, or Node 24 or newer (Node 23 has no such SQLite)."
-    }
-  }
+export const unsupported = (): NodeSqlite.Unsupported | undefined => {
+  const noSqlite = NodeSqlite.unsupported()
+  if (noSqlite !== undefined) return noSqlite
   return moduleFile() === undefined
     ? {
         detail: "the file of its worker thread (SqliteWorker.js) is missing, as in a bundle",

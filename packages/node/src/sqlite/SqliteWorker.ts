@@ -8,6 +8,7 @@ import { accessSync, constants, statSync } from "node:fs"
 import { dirname } from "node:path"
 import type { StatementSync } from "node:sqlite"
 import { DatabaseSync } from "node:sqlite"
+import type { MessagePort } from "node:worker_threads"
 import { parentPort, workerData } from "node:worker_threads"
 import * as NetworkFileSystem from "../file/NetworkFileSystem.ts"
 import * as PrivateFile from "../file/PrivateFile.ts"
@@ -186,7 +187,9 @@ const close = (): void => {
   for (const cursor of cursors.keys()) dropCursor(cursor)
   database?.close()
   database = undefined
-  // With the port closed, nothing keeps the thread alive.
+  // With the port closed, nothing keeps the thread alive. Deno's port cannot be closed.
+  const port: Partial<MessagePort> | null = parentPort
+  if (port?.close === undefined) process.exit(0)
   parentPort?.close()
 }
 

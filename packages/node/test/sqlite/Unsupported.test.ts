@@ -5,6 +5,7 @@ import { execFileSync } from "node:child_process"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { rolldown } from "rolldown"
+import { StoreLock } from "@outlast/node/lock"
 import { SqliteClient } from "@outlast/node/sqlite"
 import * as Folder from "../support/Folder.ts"
 
@@ -31,6 +32,13 @@ it.live.each(["20.20.2", "22.15.1", "23.11.1"])(
         `Store \`sqlite\` is unavailable: SQLite needs Node 22.16 or newer, and this is Node ${version}. Use Node 22.16, or Node 24 or newer (Node 23 has no such SQLite).`
       )
       assert.isFalse(error.isRetryable)
+
+      const locked = yield* Effect.flip(StoreLock.acquire(join(yield* Folder.make, "a.lock")))
+      assert.include(
+        locked.message,
+        `SQLite needs Node 22.16 or newer, and this is Node ${version}. Use Node 22.16,`
+      )
+      assert.notInclude(locked.message, "a.lock")
     })
 )
 
@@ -44,6 +52,7 @@ it.live.each(["22.16.0", "24.0.0", "26.1.0"])("Node %s can run it", (version) =>
 
 const program = `
 import { Effect, Layer } from "effect"
+import { StoreLock } from "@outlast/node/lock"
 import { SqliteClient } from "@outlast/node/sqlite"
 
 Effect.runPromise(Effect.flip(Effect.scoped(Layer.build(SqliteClient.layer({ filename: "a.db" }))))).then((error) =>
