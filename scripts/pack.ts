@@ -12,22 +12,22 @@ export interface Packed {
   readonly exports: Readonly<Record<string, unknown>>
 }
 
-/** Packs all packages into an empty folder. */
-export const packInto = (home: string): ReadonlyArray<Packed> => {
+/** Packs all packages of a checkout into an empty folder. */
+export const packInto = (home: string, checkout: string = root): ReadonlyArray<Packed> => {
   rmSync(home, { recursive: true, force: true })
   mkdirSync(home, { recursive: true })
-  return globSync("*", { cwd: join(root, "packages") })
+  return globSync("*", { cwd: join(checkout, "packages") })
     .toSorted()
     .map((folder) => {
       const [packed]: ReadonlyArray<{ readonly filename: string }> = JSON.parse(
         execFileSync("npm", ["pack", "--json", "--pack-destination", home], {
-          cwd: join(root, "packages", folder),
+          cwd: join(checkout, "packages", folder),
           encoding: "utf8"
         })
       )
       if (packed === undefined) throw new Error(`npm packed nothing for ${folder}.`)
       const pkg: Omit<Packed, "tarball"> = JSON.parse(
-        readFileSync(join(root, "packages", folder, "package.json"), "utf8")
+        readFileSync(join(checkout, "packages", folder, "package.json"), "utf8")
       )
       return { name: pkg.name, exports: pkg.exports, tarball: join(home, packed.filename) }
     })
