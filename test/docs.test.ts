@@ -163,6 +163,21 @@ it("docs/internals/figures.md gives each command a date, a time and a script tha
   }
 })
 
+it("docs/internals/figures.md names rows that the benches have", () => {
+  const tracked: Readonly<Record<string, Readonly<Record<string, number>>>> = JSON.parse(
+    readFileSync(new URL("../bench/figures.json", import.meta.url), "utf8")
+  )
+  const rows = sections().flatMap(({ command, figures }) => {
+    const bench = command.includes("--json") ? tracked[command[3] ?? ""] : undefined
+    return bench === undefined ? [] : figures.map(({ row }) => ({ row, isTracked: row in bench }))
+  })
+  assert.isNotEmpty(rows)
+  assert.deepStrictEqual(
+    rows.filter(({ isTracked }) => !isTracked),
+    []
+  )
+})
+
 it("every link of a page leads to a file", () => {
   const broken = pages.flatMap((page) =>
     linksOf(page)
