@@ -43,7 +43,7 @@ const outputOf = ({ command }: Section): ((figure: Figure) => string | undefined
     return () => `the command ended with ${status}. ${stderr.trim().split("\n").at(-1) ?? ""}`
   }
   if (command.includes("--json")) {
-    // What a bench prints with `--json`.
+    // The output of a bench.
     const { rows }: { readonly rows: ReadonlyArray<Row> } = JSON.parse(stdout)
     return (figure) => {
       const row = rows.find(({ name }) => name === figure.row)

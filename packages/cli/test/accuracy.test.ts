@@ -10,7 +10,7 @@ import { outlast } from "./run.ts"
 const inProject = (path: string) => fileURLToPath(new URL(`../../../${path}`, import.meta.url))
 const file = inProject("docs/internals/classification.md")
 
-/** What `outlast classify --compare` prints about a set: the accuracy by provider, then the comparison with simpler rules. */
+/** Output of `outlast classify --compare` for a set: the accuracy by provider, and the comparison with simpler rules. */
 const compared = async (set: string): Promise<readonly [accuracy: string, comparison: string]> => {
   const run = await outlast(["classify", "--compare", inProject(`test/fixtures/corpus/${set}.jsonl`)])
   assert.strictEqual(run.exitCode, 0, run.stderr)
