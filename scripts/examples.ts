@@ -20,7 +20,7 @@ const root = join(import.meta.dirname, "..")
 const out = join(root, ".cache", "examples")
 
 /** Modules whose names need no import, first match first. A header's own package comes before them. */
-const packages = ["resilience", "agent", "providers", "delivery", "tasks", "node", "testing"]
+const packages = ["resilience", "agent", "providers", "ai-sdk", "delivery", "tasks", "node", "testing"]
 const entries = packages.flatMap((name) => {
   const { exports }: { readonly exports: Readonly<Record<string, unknown>> } = JSON.parse(
     readFileSync(join(root, "packages", name, "package.json"), "utf8")
@@ -107,7 +107,7 @@ const isExported = (file: string, name: string, kinds = "const|class|function|in
 
 /** The import lines for names that the block uses and does not declare. */
 const importsFor = ({ file, code }: Block): string => {
-  const own = /^packages\/(\w+)\//.exec(file)?.[1]
+  const own = /^packages\/([\w-]+)\//.exec(file)?.[1]
   const text = bare(code)
   const used = new Set(text.match(/(?<=^|[^.\w$]|\.\.\.)[A-Za-z_$][\w$]*/gm))
   const declared = new Set(

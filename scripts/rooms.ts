@@ -34,6 +34,7 @@ const orders: Readonly<Record<string, ReadonlyArray<string>>> = {
     "."
   ],
   providers: ["counting", "catalogue", "aisdk/form", "aisdk", "."],
+  "ai-sdk": ["models", "guard", "compaction", "."],
   delivery: [".", "telemetry", "store", "store/sql", "dead", "bus", "outbox", "nats"],
   tasks: [
     "state",

@@ -345,6 +345,11 @@ export class Branch {
     return this.isOpen
   }
 
+  /** Counts the tokens and US dollars of an answer. */
+  spent(tokens: number, costUsd: number): void {
+    for (const guard of this.guards) guard.spent(tokens, costUsd)
+  }
+
   /** Discards the answer so far. */
   unsaid(): void {
     this.#text = LoopDetector.noText
@@ -370,8 +375,7 @@ export class Branch {
       case "finish": {
         const { inputTokens, outputTokens } = part.usage
         const tokens = (inputTokens.total ?? 0) + (outputTokens.total ?? 0)
-        const costUsd = Option.getOrUndefined(answeredBy([part]))?.costUsd ?? 0
-        for (const guard of this.guards) guard.spent(tokens, costUsd)
+        this.spent(tokens, Option.getOrUndefined(answeredBy([part]))?.costUsd ?? 0)
         return true
       }
       default:

@@ -122,7 +122,8 @@ const saying =
     }
   }
 
-const whatHappened = ({ reason, limit = 0, subject = "a tool", detail }: StopFacts): string => {
+/** What happened, as the end of a sentence. */
+export const whatHappened = ({ reason, limit = 0, subject = "a tool", detail }: StopFacts): string => {
   switch (reason) {
     case "max_events":
       return `reached maximum of ${count(limit)} events.`

@@ -8,11 +8,10 @@ import type { JSONSchema7, LanguageModelV4CallOptions, SharedV4Warning } from "@
 import { JsonShape } from "@outlast/agent/conversation"
 import { Schema } from "effect"
 import type { LanguageModel, Prompt, Toolkit } from "effect/ai"
-import { Tool } from "effect/ai"
-import * as Tools from "./SpecTools.ts"
 import { ClientCall } from "./ClientCall.ts"
 import { isCredential } from "./Secrets.ts"
 import * as ServedPrompt from "./ServedPrompt.ts"
+import * as ServedTools from "./ServedTools.ts"
 
 export interface Request {
   readonly client: ClientCall
@@ -57,35 +56,12 @@ export const make = (options: LanguageModelV4CallOptions): Request => {
   }
 }
 
-type AnyTool = NonNullable<LanguageModelV4CallOptions["tools"]>[number]
-
 /** Typed as empty, because calls return unchecked whatever the tools are. */
-const offering = (tools: ReadonlyArray<AnyTool>): Toolkit.WithHandler<{}> => ({
-  tools: Object.fromEntries(tools.map((tool) => [tool.name, offered(tool)])),
+const offering = (tools: ReadonlyArray<ServedTools.AnyTool>): Toolkit.WithHandler<{}> => ({
+  tools: Object.fromEntries(tools.map((tool) => [tool.name, ServedTools.offered(tool)])),
   // The empty type has no names, so this handler cannot be called.
   handle: (name: never) => name
 })
-
-const offered = (tool: AnyTool): Tool.Any => {
-  if (tool.type === "provider") {
-    return Tool.providerDefined({
-      id: tool.id,
-      customName: tool.name,
-      providerName: tool.name,
-      args: Schema.Unknown,
-      parameters: Schema.Unknown,
-      success: Schema.Unknown,
-      failure: Schema.Unknown
-    })(tool.args).annotate(Tools.Original, tool)
-  }
-  const made = Tool.dynamic(tool.name, {
-    description: tool.description,
-    // JSON Schema: two names for the same type.
-    parameters: plain(tool.inputSchema),
-    failure: Schema.Unknown
-  }).annotate(Tools.Original, tool)
-  return tool.strict === undefined ? made : made.annotate(Tool.Strict, tool.strict)
-}
 
 const toolChoice = (choice: LanguageModelV4CallOptions["toolChoice"]): LanguageModel.ToolChoice<never> => {
   if (choice === undefined) return "auto"
@@ -93,15 +69,10 @@ const toolChoice = (choice: LanguageModelV4CallOptions["toolChoice"]): LanguageM
   return choice.type === "tool" ? { tool: choice.toolName as never } : choice.type
 }
 
-/** Strict decoding rejects the keyword `$schema`. */
-const plain = (schema: JSONSchema7): Record<string, unknown> => {
-  const { $schema: _version, ...rest } = schema
-  return rest
-}
-
 /** Accepts values that `JsonShape` accepts for this JSON Schema. The AI SDK applies defaults and transformations. */
 const objectSchema = (schema: JSONSchema7, description: string | undefined): ObjectSchema => {
-  const written = description === undefined ? plain(schema) : { description, ...plain(schema) }
+  const written =
+    description === undefined ? ServedTools.plain(schema) : { description, ...ServedTools.plain(schema) }
   return Schema.Any.check(
     Schema.makeFilter(
       (value) => {

@@ -76,20 +76,36 @@ export const toAiSdk = <E>(
   const isSource = ManagedRuntime.isManagedRuntime(source) || Layer.isLayer(source)
   Check.check(isSource, module, "source", source, sources)
   Check.fields(module, options, checks)
-  const { runtime, dispose } =
-    "disposeEffect" in source ? { runtime: () => source, dispose: async () => {} } : builtFrom(source)
-  return {
-    specificationVersion: "v4",
-    provider: options.provider ?? defaults.provider,
-    modelId: options.modelId ?? defaults.modelId,
-    // Empty: the AI SDK downloads files itself, so that every target can take them.
-    supportedUrls: {},
-    doGenerate: (call) => generate(runtime(), call),
-    doStream: (call) => stream(runtime(), call),
-    dispose,
-    [Symbol.asyncDispose]: dispose
-  }
+  return serving(
+    "disposeEffect" in source ? { runtime: () => source, dispose: async () => {} } : builtFrom(source),
+    options
+  )
 }
+
+/** A model whose calls take a context of effect/ai beside their options. */
+export interface Serving extends ServedModel {
+  readonly doGenerate: (
+    call: LanguageModelV4CallOptions,
+    context?: Context.Context<never>
+  ) => Promise<LanguageModelV4GenerateResult>
+  readonly doStream: (
+    call: LanguageModelV4CallOptions,
+    context?: Context.Context<never>
+  ) => Promise<LanguageModelV4StreamResult>
+}
+
+/** The model over a runtime. */
+export const serving = ({ runtime, dispose }: Built, options: Options = {}): Serving => ({
+  specificationVersion: "v4",
+  provider: options.provider ?? defaults.provider,
+  modelId: options.modelId ?? defaults.modelId,
+  // Empty: the AI SDK downloads files itself, so that every target can take them.
+  supportedUrls: {},
+  doGenerate: (call, context) => generate(runtime(), call, context),
+  doStream: (call, context) => stream(runtime(), call, context),
+  dispose,
+  [Symbol.asyncDispose]: dispose
+})
 
 const module = "toAiSdk"
 const sources = "a Layer or a ManagedRuntime of a LanguageModel, for example Failover.layer([target])"
@@ -98,11 +114,17 @@ const checks: Check.Checks<Options> = { provider: Check.is.text, modelId: Check.
 type Runtime = ManagedRuntime.ManagedRuntime<LanguageModel.LanguageModel, unknown>
 type Parts = ReadonlyArray<Response.AnyPart>
 
+/** A runtime that is built when it is first used. */
+export interface Built<R = LanguageModel.LanguageModel, E = unknown> {
+  readonly runtime: () => ManagedRuntime.ManagedRuntime<R, E>
+  readonly dispose: () => Promise<void>
+}
+
 /** The runtime of a layer. A `ManagedRuntime` caches a failure to build, so a failed one is replaced. */
-const builtFrom = (layer: Layer.Layer<LanguageModel.LanguageModel, unknown>) => {
-  let current: Runtime = ManagedRuntime.make(layer)
+export const builtFrom = <R, E>(layer: Layer.Layer<R, E>): Built<R, E> => {
+  let current = ManagedRuntime.make(layer)
   let state: "new" | "used" | "failed" | "disposed" = "new"
-  const runtime = (): Runtime => {
+  const runtime = (): ManagedRuntime.ManagedRuntime<R, E> => {
     if (state === "failed") {
       void current.dispose()
       current = ManagedRuntime.make(layer)
@@ -126,13 +148,14 @@ const builtFrom = (layer: Layer.Layer<LanguageModel.LanguageModel, unknown>) => 
 
 const generate = async (
   runtime: Runtime,
-  options: LanguageModelV4CallOptions
+  options: LanguageModelV4CallOptions,
+  context: Context.Context<never> | undefined
 ): Promise<LanguageModelV4GenerateResult> => {
   const { abortSignal: signal } = options
   signal?.throwIfAborted()
   const request = ServedRequest.make(options)
   const exit = await runtime.runPromiseExit(
-    served(request, answerOf(request)),
+    served(request, answerOf(request), context),
     signal === undefined ? {} : { signal }
   )
   if (Exit.isSuccess(exit)) return ServedAnswer.whole(exit.value, request.warnings, request.client)
@@ -195,7 +218,8 @@ const noUsage = { inputTokens: {}, outputTokens: {} }
  */
 const stream = async (
   runtime: Runtime,
-  options: LanguageModelV4CallOptions
+  options: LanguageModelV4CallOptions,
+  context: Context.Context<never> | undefined
 ): Promise<LanguageModelV4StreamResult> => {
   const { abortSignal: signal } = options
   signal?.throwIfAborted()
@@ -236,14 +260,17 @@ const stream = async (
         controller.close()
       }
       const fiber = runtime.runFork(
-        streamed(request, (parts) =>
-          Effect.andThen(
-            demand.await,
-            Effect.sync(() => {
-              give(parts)
-              if ((controller.desiredSize ?? 0) <= 0) demand.closeUnsafe()
-            })
-          )
+        streamed(
+          request,
+          (parts) =>
+            Effect.andThen(
+              demand.await,
+              Effect.sync(() => {
+                give(parts)
+                if ((controller.desiredSize ?? 0) <= 0) demand.closeUnsafe()
+              })
+            ),
+          context
         )
       )
       // After a cancel, the result of the call is dropped.
@@ -272,7 +299,8 @@ const stream = async (
 /** Emits the parts of the answer as they arrive. */
 const streamed = (
   request: ServedRequest.Request,
-  give: (parts: ReadonlyArray<LanguageModelV4StreamPart>) => Effect.Effect<void>
+  give: (parts: ReadonlyArray<LanguageModelV4StreamPart>) => Effect.Effect<void>,
+  context: Context.Context<never> | undefined
 ): Effect.Effect<void, unknown, LanguageModel.LanguageModel> =>
   served(
     request,
@@ -290,7 +318,8 @@ const streamed = (
               )
         )
       )
-    })
+    }),
+    context
   )
 
 const streamOf = ({ call, object }: ServedRequest.Request) => {
@@ -300,16 +329,17 @@ const streamOf = ({ call, object }: ServedRequest.Request) => {
   return Surface.offered({ ...Surface.closed, format })(parts)
 }
 
-/** Runs the call with its output limit. Failures become errors of the AI SDK. */
+/** Runs the call with its output limit, in the context `around`. Failures become errors of the AI SDK. */
 const served = <A>(
   { call, client, maxOutputTokens }: ServedRequest.Request,
-  self: Effect.Effect<A, AiError.AiError, LanguageModel.LanguageModel>
+  self: Effect.Effect<A, AiError.AiError, LanguageModel.LanguageModel>,
+  around: Context.Context<never> | undefined
 ): Effect.Effect<A, APICallError, LanguageModel.LanguageModel> => {
   const failing = Effect.catch(self, (error) =>
     Effect.flatMap(ServedError.ofCall(error, call.prompt), (failed) => Effect.fail(failed))
   )
   // One change of the context instead of one for each setting.
-  const context = ClientCall.added(settings, client)
+  const context = ClientCall.added(around === undefined ? settings : Context.merge(settings, around), client)
   return Effect.provideContext(
     failing,
     maxOutputTokens === undefined

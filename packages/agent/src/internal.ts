@@ -1,0 +1,5 @@
+/**
+ * What only other packages of Outlast need. Without promise: it may change in any release.
+ */
+export * as Compacting from "./loop/Compacting.ts"
+export * as LoopGuard from "./guard/LoopGuard.ts"
