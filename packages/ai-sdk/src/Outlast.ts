@@ -19,7 +19,7 @@
  * limits allow them.
  */
 import type { LanguageModelV4 } from "@ai-sdk/provider"
-import { Failover, Targets } from "@outlast/agent"
+import { Targets } from "@outlast/agent"
 import { ToAiSdk } from "@outlast/providers/internal"
 import { Options as Check } from "@outlast/resilience"
 import type {
@@ -31,12 +31,16 @@ import type {
   ToolSet
 } from "ai"
 import { ConfigProvider, Duration, Effect, Layer } from "effect"
+import * as Chain from "./Chain.ts"
+import type { CompactionOptions } from "./compaction/FitSteps.ts"
+import { FitSteps } from "./compaction/FitSteps.ts"
 import type { OutlastEvent } from "./Events.ts"
 import { Events } from "./Events.ts"
 import * as GuardedModel from "./guard/GuardedModel.ts"
 import * as GuardedTools from "./guard/GuardedTools.ts"
 import type { GuardOptions } from "./guard/GuardOptions.ts"
 import * as Guards from "./guard/GuardOptions.ts"
+import type { Fitting } from "./guard/Run.ts"
 import { Run } from "./guard/Run.ts"
 import { Runs } from "./guard/Runs.ts"
 import type { SafetyStop } from "./guard/SafetyStop.ts"
@@ -58,6 +62,12 @@ export interface Options {
   readonly providers?: Providers | undefined
   /** Limits and loop detection of each run. Default: the defaults of `GuardOptions`. */
   readonly guard?: GuardOptions | undefined
+  /**
+   * Keeps conversations within the window of the model, before each step and when a provider refuses one as too long: long
+   * results are cut, then older messages are summarised by a model of the chain. Messages whose provider options have
+   * `outlast: { pinned: true }` stay. Default `false`.
+   */
+  readonly compaction?: boolean | CompactionOptions | undefined
   /** Called with each event, in order. Keep it short. Default: none. */
   readonly onEvent?: ((event: OutlastEvent) => void) | undefined
   /** Writes one line for each change, such as a circuit that opens. Default `console.warn`; `false`: no lines. */
@@ -152,6 +162,7 @@ const checks: Check.Checks<Options> = {
   models: is.required(is.list(undefined, 'a list of models, for example ["openai/gpt-5.1"]')),
   providers: is.anything,
   guard: is.object(Guards.checks),
+  compaction: is.either(is.flag, is.object<CompactionOptions>({ window: is.integer({ min: 1 }) })),
   onEvent: is.fn("(event) => void"),
   log: is.falseOr(is.fn("(line) => void"))
 }
@@ -160,11 +171,12 @@ const checks: Check.Checks<Options> = {
 export const outlast = (options: Options): Agent => {
   Check.fields(module, options, checks)
   const { guard = {}, onEvent, log } = options
+  const compaction = options.compaction === true ? {} : options.compaction || undefined
   const chain = Models.targets(options.models, options.providers)
   const settings = Guards.settingsOf(guard)
   const events = new Events({ onEvent, log })
   const built = ToAiSdk.builtFrom(
-    Layer.unwrap(Effect.map(chain, (targets) => Failover.layer(targets))).pipe(
+    Chain.layer(chain, compaction !== undefined, compaction?.window).pipe(
       Layer.provideMerge(events.layer),
       // The environment of this moment. Effect reads it once in a process, perhaps before the program has set its keys.
       Layer.provideMerge(Layer.suspend(() => ConfigProvider.layer(ConfigProvider.fromEnv())))
@@ -175,7 +187,13 @@ export const outlast = (options: Options): Agent => {
     await built.dispose()
     await events.close()
   }
-  const begin = () => new Run({ settings, onStop: guard.onStop, publish: events.publish })
+  const begin = (tools: ToolSet) =>
+    new Run({
+      settings,
+      onStop: guard.onStop,
+      publish: events.publish,
+      fitting: compaction && fittingOf(new FitSteps(compaction, tools), built.runtime)
+    })
   const targets = async () => {
     const list = Effect.flatMap(Targets.Targets, ({ list }) => list)
     return (await built.runtime().runPromise(list)).map(stateOf)
@@ -195,6 +213,12 @@ export const outlast = (options: Options): Agent => {
   }
 }
 
+/** The compaction of a run, in the runtime of the agent. */
+const fittingOf = (steps: FitSteps, runtime: ToAiSdk.Built<Chain.Services>["runtime"]): Fitting => ({
+  fit: (messages, instructions) => runtime().runPromise(steps.fit(messages, instructions)),
+  answered: (ended) => void runtime().runFork(steps.answered(ended))
+})
+
 const stateOf = (status: Targets.TargetStatus): TargetState => ({
   id: status.target.id,
   provider: status.target.provider,
@@ -213,21 +237,17 @@ const stateOf = (status: Targets.TargetStatus): TargetState => ({
 const never: StopCondition<ToolSet> = () => false
 
 /** The types of tools and settings are stated by {@link Agent.with}. */
-const withGuard = (given: RunSettings<ToolSet>, model: ToAiSdk.Serving, begin: () => Run) => {
+const withGuard = (given: RunSettings<ToolSet>, model: ToAiSdk.Serving, begin: (tools: ToolSet) => Run) => {
   const { tools = {}, stopWhen = never, prepareStep, prepareCall, ...rest } = given
   let last: Run | undefined
   const guardedBy = (runs: Runs) => ({
-    model: GuardedModel.guarded(
-      model,
-      () => runs.last,
-      () => {}
-    ),
+    model: GuardedModel.guarded(model, () => runs.last),
     tools: GuardedTools.guarded(tools, (messages) => runs.ofTool(messages)),
     prepareStep: prepared(runs, model, prepareStep)
   })
   const runs = () =>
     new Runs(() => {
-      last = begin()
+      last = begin(tools)
       return last
     })
   const own = guardedBy(runs())
@@ -260,19 +280,15 @@ const prepared =
   async (step) => {
     const run = runs.ofStep(step.steps, step.initialMessages)
     const chosen = await own?.(step)
-    const messages: Array<ModelMessage> = [...(chosen?.messages ?? step.messages)]
+    const given = [...(chosen?.messages ?? step.messages)]
+    const instructions = chosen?.instructions ?? chosen?.system ?? step.instructions
+    // A list of its own tells the run of its tools.
+    const messages = [...((await run.fitting?.fit(given, instructions)) ?? given)]
     runs.asked(run, messages)
     const base = chosen?.model ?? model
     return {
       ...chosen,
       messages,
-      model:
-        typeof base === "string"
-          ? base
-          : GuardedModel.guarded(
-              base as GuardedModel.Askable,
-              () => run,
-              () => {}
-            )
+      model: typeof base === "string" ? base : GuardedModel.guarded(base as GuardedModel.Askable, () => run)
     }
   }

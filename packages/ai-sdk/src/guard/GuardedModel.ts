@@ -11,11 +11,10 @@ import type {
   LanguageModelV4GenerateResult,
   LanguageModelV4StreamPart,
   LanguageModelV4StreamResult,
-  LanguageModelV4Usage,
-  SharedV4ProviderMetadata
+  LanguageModelV4Usage
 } from "@ai-sdk/provider"
 import type { Context } from "effect"
-import type { Run } from "./Run.ts"
+import type { Ended, Run } from "./Run.ts"
 
 /** A model. Outlast's own takes a context beside the options, through which waits are reported. */
 export interface Askable extends Omit<LanguageModelV4, "doGenerate" | "doStream"> {
@@ -29,28 +28,12 @@ export interface Askable extends Omit<LanguageModelV4, "doGenerate" | "doStream"
   ) => PromiseLike<LanguageModelV4StreamResult>
 }
 
-/** The end of an answer. */
-export interface Ended {
-  readonly usage: LanguageModelV4Usage
-  readonly providerMetadata?: SharedV4ProviderMetadata | undefined
-}
-
 /** The models inside the guarded ones. A `prepareStep` may return the model that it was given. */
 const bare = new WeakMap<object, Askable>()
 
-/** `answered` is called at the end of each answer. */
-export const guarded = (
-  given: Askable,
-  runOf: () => Run,
-  answered: (run: Run, ended: Ended) => void
-): LanguageModelV4 => {
+/** `runOf` finds the run of a call. */
+export const guarded = (given: Askable, runOf: () => Run): LanguageModelV4 => {
   const model = bare.get(given) ?? given
-  const ended = (run: Run, end: Ended): void => {
-    const { inputTokens, outputTokens } = end.usage
-    const cost = end.providerMetadata?.["outlast"]?.["costUsd"]
-    run.guard.spent((inputTokens.total ?? 0) + (outputTokens.total ?? 0), typeof cost === "number" ? cost : 0)
-    answered(run, end)
-  }
   const made: LanguageModelV4 = {
     specificationVersion: model.specificationVersion,
     provider: model.provider,
@@ -76,7 +59,7 @@ export const guarded = (
       const { context, end } = run.guard.asking()
       try {
         const { stream, ...result } = await model.doStream(told(options, run), context)
-        return { ...result, stream: watched(stream, run, (part) => ended(run, part), end) }
+        return { ...result, stream: watched(stream, run, end) }
       } catch (error) {
         end()
         throw error
@@ -87,11 +70,18 @@ export const guarded = (
   return made
 }
 
+/** Counts an answer at its end. */
+const ended = ({ guard, fitting }: Run, end: Ended): void => {
+  const { inputTokens, outputTokens } = end.usage
+  const cost = end.providerMetadata?.["outlast"]?.["costUsd"]
+  guard.spent((inputTokens.total ?? 0) + (outputTokens.total ?? 0), typeof cost === "number" ? cost : 0)
+  fitting?.answered(end)
+}
+
 /** Passes the parts on until the run is stopped. */
 const watched = (
   stream: ReadableStream<LanguageModelV4StreamPart>,
   run: Run,
-  ended: (end: Ended) => void,
   end: () => void
 ): ReadableStream<LanguageModelV4StreamPart> => {
   const reader = stream.getReader()
@@ -108,7 +98,7 @@ const watched = (
         if (part.type === "text-start" || part.type === "reasoning-start") {
           open.set(part.id, { type: part.type === "text-start" ? "text-end" : "reasoning-end", id: part.id })
         } else if (part.type === "text-end" || part.type === "reasoning-end") open.delete(part.id)
-        else if (part.type === "finish") ended(part)
+        else if (part.type === "finish") ended(run, part)
         if (goesOn(run, part)) return controller.enqueue(part)
         end()
         for (const last of [...open.values(), ...stoppedParts(run)]) controller.enqueue(last)
