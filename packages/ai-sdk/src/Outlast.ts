@@ -30,7 +30,7 @@ import type {
   StopCondition,
   ToolSet
 } from "ai"
-import { ConfigProvider, Duration, Effect, Layer } from "effect"
+import { ConfigProvider, Context, Duration, Effect, Layer } from "effect"
 import * as Chain from "./Chain.ts"
 import type { CompactionOptions } from "./compaction/FitSteps.ts"
 import { FitSteps } from "./compaction/FitSteps.ts"
@@ -44,6 +44,8 @@ import type { Fitting } from "./guard/Run.ts"
 import { Run } from "./guard/Run.ts"
 import { Runs } from "./guard/Runs.ts"
 import type { SafetyStop } from "./guard/SafetyStop.ts"
+import type { OtelTracer } from "./Tracing.ts"
+import * as Tracing from "./Tracing.ts"
 import type { Model, Providers } from "./models/Models.ts"
 import * as Models from "./models/Models.ts"
 
@@ -72,6 +74,10 @@ export interface Options {
   readonly onEvent?: ((event: OutlastEvent) => void) | undefined
   /** Writes one line for each change, such as a circuit that opens. Default `console.warn`; `false`: no lines. */
   readonly log?: ((line: string) => void) | false | undefined
+  /**
+   * A tracer of OpenTelemetry: spans of calls and attempts, below those of the AI SDK. Default: no spans.
+   */
+  readonly tracer?: OtelTracer | undefined
 }
 
 /** The state of a model of the chain with one of its keys. Times are milliseconds. */
@@ -164,7 +170,8 @@ const checks: Check.Checks<Options> = {
   guard: is.object(Guards.checks),
   compaction: is.either(is.flag, is.object<CompactionOptions>({ window: is.integer({ min: 1 }) })),
   onEvent: is.fn("(event) => void"),
-  log: is.falseOr(is.fn("(line) => void"))
+  log: is.falseOr(is.fn("(line) => void")),
+  tracer: is.having('a tracer, for example trace.getTracer("my-app")', "startSpan")
 }
 
 /** Makes an agent. Throws an `InvalidOption` (a `RangeError`) for an unknown or wrong option, and for an unknown model. */
@@ -182,7 +189,7 @@ export const outlast = (options: Options): Agent => {
       Layer.provideMerge(Layer.suspend(() => ConfigProvider.layer(ConfigProvider.fromEnv())))
     )
   )
-  const model = ToAiSdk.serving(built, { modelId: "chain" })
+  const model = traced(ToAiSdk.serving(built, { modelId: "chain" }), options.tracer)
   const close = async (): Promise<void> => {
     await built.dispose()
     await events.close()
@@ -210,6 +217,18 @@ export const outlast = (options: Options): Agent => {
     },
     close,
     [Symbol.asyncDispose]: close
+  }
+}
+
+/** The model with the spans of its calls. */
+const traced = (model: ToAiSdk.Serving, tracer: OtelTracer | undefined): ToAiSdk.Serving => {
+  if (tracer === undefined) return model
+  const inside = (context: Context.Context<never> = Context.empty()) =>
+    Context.merge(context, Tracing.here(tracer))
+  return {
+    ...model,
+    doGenerate: (call, context) => model.doGenerate(call, inside(context)),
+    doStream: (call, context) => model.doStream(call, inside(context))
   }
 }
 
