@@ -57,4 +57,4 @@ const complete = (folder: string): void => {
   console.log(`${folder}package-lock.json ${result}`)
 }
 
-for (const folder of ["", "bench/", "tools/"]) complete(folder)
+for (const folder of ["", "bench/", "neighbours/", "tools/"]) complete(folder)

@@ -55,7 +55,7 @@ export const guarded = (given: Askable, runOf: () => Run): LanguageModelV4 => {
     },
     doStream: async (options) => {
       const run = runOf()
-      if (!run.guard.ask()) return { stream: ReadableStream.from(stoppedParts(run)) }
+      if (!run.guard.ask()) return { stream: streamOf(stoppedParts(run)) }
       const { context, end } = run.guard.asking()
       try {
         const { stream, ...result } = await model.doStream(told(options, run), context)
@@ -115,6 +115,16 @@ const watched = (
     }
   })
 }
+
+const streamOf = (
+  parts: ReadonlyArray<LanguageModelV4StreamPart>
+): ReadableStream<LanguageModelV4StreamPart> =>
+  new ReadableStream({
+    start(controller) {
+      for (const part of parts) controller.enqueue(part)
+      controller.close()
+    }
+  })
 
 /** Counts a part of an answer. False when the run is stopped. */
 const goesOn = (run: Run, part: LanguageModelV4Content | LanguageModelV4StreamPart): boolean => {
