@@ -57,6 +57,7 @@ const servers: Readonly<Record<string, (world: World) => Promise<Server>>> = {
   Express: async (world) => {
     const app = express()
     app.use(express.json())
+    // oxlint-disable-next-line oxc/no-async-endpoint-handlers -- Express 5 handles rejected promises.
     app.post("/api/chat", async (request, response) => {
       const controller = new AbortController()
       response.on("close", () => controller.abort())
