@@ -9,7 +9,8 @@
  */
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
 import { Direct, Failover } from "@outlast/agent"
-import { OpenAiCompatible, toAiSdk } from "@outlast/providers"
+import { toAiSdk } from "@outlast/ai-sdk"
+import { OpenAiCompatible } from "@outlast/providers"
 import { UndiciFetch } from "@outlast/providers/undici"
 import { generateText } from "ai"
 import type { LanguageModel as AiSdkModel } from "ai"

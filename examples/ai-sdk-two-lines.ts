@@ -9,7 +9,8 @@
 import { streamText } from "ai"
 import { Redacted } from "effect"
 import { Failover, KeySource } from "@outlast/agent"
-import { Anthropic, toAiSdk } from "@outlast/providers"
+import { toAiSdk } from "@outlast/ai-sdk"
+import { Anthropic } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 
 await using server = await FakeProvider.start({

@@ -9,7 +9,8 @@
 import { generateText, isStepCount, jsonSchema, streamText, tool } from "ai"
 import { Effect, Redacted } from "effect"
 import { Failover, KeySource } from "@outlast/agent"
-import { Anthropic, OpenAi, toAiSdk } from "@outlast/providers"
+import { toAiSdk } from "@outlast/ai-sdk"
+import { Anthropic, OpenAi } from "@outlast/providers"
 import { FakeProvider } from "@outlast/testing"
 
 const river = "The Nile flows north, through eleven countries, to the sea."

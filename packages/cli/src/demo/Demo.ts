@@ -20,7 +20,8 @@ import {
 import type { Duration, PlatformError, Scope } from "effect"
 import { Failover, KeySource } from "@outlast/agent"
 import type { FailoverEvent, ProviderModel } from "@outlast/agent"
-import { Anthropic, OpenAi, Registry, toAiSdk } from "@outlast/providers"
+import { Anthropic, OpenAi, Registry } from "@outlast/providers"
+import { ToAiSdk } from "@outlast/providers/internal"
 import { ResilienceEvents } from "@outlast/resilience"
 import { FakeProvider, FaultPlan } from "@outlast/testing"
 import { unreadable } from "../command/Unreadable.ts"
@@ -207,7 +208,7 @@ const protectedRun = (targets: Targets, timeline: Timeline.Timeline, limit: Dura
     const model = Effect.acquireRelease(
       Effect.sync(() => ManagedRuntime.make(chain)),
       (runtime) => runtime.disposeEffect
-    ).pipe(Effect.map((runtime) => toAiSdk(runtime)))
+    ).pipe(Effect.map((runtime) => ToAiSdk.toAiSdk(runtime)))
     const job = yield* doTheJob(model, timeline, limit)
     return Summary.make(yield* Ref.get(events), job)
   })
