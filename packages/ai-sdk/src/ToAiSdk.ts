@@ -5,7 +5,7 @@
  */
 import { ToAiSdk } from "@outlast/providers/internal"
 
-export type { Options, ServedModel } from "@outlast/providers/internal/ToAiSdk"
+export type { ServedModel } from "@outlast/providers/internal/ToAiSdk"
 
 /** See `ToAiSdk.toAiSdk` of `@outlast/providers/internal`. */
 export const { toAiSdk } = ToAiSdk

@@ -15,7 +15,7 @@ interface ToolCall {
 }
 
 /** An answer: tool calls, or a text. */
-export type Answer = ReadonlyArray<ToolCall> | string
+type Answer = ReadonlyArray<ToolCall> | string
 
 export interface Options {
   /** Answer to the n-th request with tools, from 0. */
@@ -24,7 +24,7 @@ export interface Options {
   readonly window?: number
 }
 
-export const summary = "A summary of what happened."
+const summary = "A summary of what happened."
 
 /** Writes an answer as a body, and as the events of a stream. */
 interface Format {
