@@ -3,6 +3,7 @@
  */
 import { outlast, SafetyStop } from "@outlast/ai-sdk"
 import { assert, describe, it } from "@effect/vitest"
+import type { ModelMessage } from "ai"
 import { generateText, isStepCount, Output, streamText, ToolLoopAgent, jsonSchema, tool } from "ai"
 import { asking, caught, played, search, wires } from "./support.ts"
 
@@ -283,5 +284,104 @@ describe("outputs", () => {
     const { output, steps } = await generateText({ ...run, prompt: "Sum up." })
     assert.deepStrictEqual(output, { sum: 6 })
     assert.deepStrictEqual(steps[0]?.toolResults[0]?.output, { sum: 6 })
+  })
+})
+
+describe("settings of the program", () => {
+  it("compose: a prepareStep that returns its own model is counted once", async () => {
+    await using provider = await played({ answers: asking(2) })
+    await using agent = outlast({ models: [provider.model], guard: { turns: 3 }, ...quiet })
+    const seen: Array<number> = []
+    const run = agent.with({
+      tools: { search: search() },
+      prepareStep: ({ model, stepNumber }) => {
+        seen.push(stepNumber)
+        return { model, activeTools: ["search"] }
+      }
+    })
+    const { text } = await generateText({ ...run, model: run.model, prompt: "Find it." })
+    assert.strictEqual(text, "Done.")
+    assert.deepStrictEqual(seen, [0, 1, 2])
+  })
+
+  it("compose: a prepareCall of the program, in a ToolLoopAgent", async () => {
+    await using provider = await played({ answers: asking(1) })
+    await using agent = outlast({ models: [provider.model], guard: limits, ...quiet })
+    const loop = new ToolLoopAgent(
+      agent.with({
+        tools: { search: search() },
+        prepareCall: (call: object) => ({ ...call, instructions: "Be brief." })
+      })
+    )
+    assert.strictEqual((await loop.generate({ prompt: "Find it." })).text, "Done.")
+    assert.include(JSON.stringify((await provider.server.requests())[0]?.body), "Be brief.")
+  })
+
+  it("hold the limits of overlapping runs even with a prepareStep behind the spread", async () => {
+    await using provider = await played({ answers: asking(25) })
+    await using agent = outlast({ models: [provider.model], guard: limits, ...quiet })
+    const ran: Array<string> = []
+    const run = agent.with({ tools: { search: search(ran) } })
+    const settings = { ...run, prepareStep: () => ({}), stopWhen: isStepCount(25), prompt: "Find it." }
+    await Promise.all([caught(generateText(settings)), caught(generateText(settings))])
+    // Without ours, both count as one run.
+    assert.lengthOf(ran, 5)
+  })
+
+  it("keep the toModelOutput of a tool, and add the nudge to it", async () => {
+    await using provider = await played({ answers: asking(4) })
+    await using agent = outlast({ models: [provider.model], guard: { loops: "tell" }, ...quiet })
+    const own = tool({
+      inputSchema: jsonSchema<{ query: string }>({
+        type: "object",
+        properties: { query: { type: "string" } }
+      }),
+      execute: async () => ({ found: 0 }),
+      toModelOutput: ({ output }) => ({
+        type: "content",
+        value: [{ type: "text", text: `${output.found} hits` }]
+      })
+    })
+    await generateText({ ...agent.with({ tools: { search: own } }), prompt: "Find it." })
+    const last = JSON.stringify((await provider.server.requests()).at(-1)?.body)
+    assert.include(last, "0 hits")
+    assert.include(last, "search was called with the same arguments")
+  })
+
+  it("count approved calls, which run before the first step, in the run that follows them", async () => {
+    await using provider = await played({ answers: asking(3) })
+    await using agent = outlast({ models: [provider.model], guard: { toolCalls: 2, loops: false }, ...quiet })
+    const ran: Array<string> = []
+    const approved = tool({
+      inputSchema: jsonSchema<{ query: string }>({
+        type: "object",
+        properties: { query: { type: "string" } }
+      }),
+      needsApproval: true,
+      execute: async ({ query }) => {
+        ran.push(query)
+        return "Nothing."
+      }
+    })
+    const tools = { search: approved }
+    const run = agent.with({ tools })
+    const first = await generateText({ ...run, prompt: "Find it." })
+    assert.lengthOf(ran, 0)
+    const request = first.content.find((part) => part.type === "tool-approval-request")
+    assert.isDefined(request)
+    const messages: Array<ModelMessage> = [
+      { role: "user", content: "Find it." },
+      ...first.response.messages,
+      {
+        role: "tool",
+        content: [{ type: "tool-approval-response", approvalId: request.approvalId, approved: true }]
+      }
+    ]
+    await generateText({ ...run, messages })
+    assert.lengthOf(ran, 1)
+    // A second one is a run of its own.
+    await generateText({ ...run, messages: [...messages] })
+    assert.lengthOf(ran, 2)
+    assert.isUndefined(run.stopped)
   })
 })
