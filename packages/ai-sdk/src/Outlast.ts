@@ -140,7 +140,10 @@ export interface Agent extends AsyncDisposable {
    * unchanged. Each call that uses the settings is a run of its own.
    */
   readonly with: <TOOLS extends ToolSet = {}, S extends object = {}>(
-    settings?: S & RunSettings<TOOLS>
+    // The types of `RunSettings` alone apply to its fields.
+    settings?: RunSettings<TOOLS> & {
+      readonly [K in keyof S]: K extends keyof RunSettings<TOOLS> ? unknown : S[K]
+    }
   ) => Omit<S, keyof RunSettings<TOOLS>> &
     Guarded<TOOLS> & {
       /** The stop of the run that began last; `undefined` if it was not stopped. Not copied by a spread. */

@@ -79,6 +79,9 @@ agent.with({
   }
 })
 
+const chosen = agent.with({ tools, prepareStep: ({ model }) => ({ model, activeTools: ["add"] }) })
+await generateText({ ...chosen, prompt: "" })
+
 // @ts-expect-error: a tool that does not exist
 agent.with({ tools, prepareStep: () => ({ activeTools: ["subtract"] }) })
 
