@@ -8,7 +8,7 @@ import { Clock, Effect, Exit, Layer, Logger, Scope, Stream } from "effect"
 
 /**
  * An event: plain data without keys and prompts. `_tag` names it, `at` is its time in Unix milliseconds. The page
- * `docs/events.md` lists all events with their fields.
+ * `docs/lookup/events.md` lists all events with their fields.
  */
 export type OutlastEvent = EventLine.Event
 

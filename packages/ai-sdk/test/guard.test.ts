@@ -175,6 +175,36 @@ describe("streams", () => {
   })
 })
 
+describe("an answer that repeats itself", () => {
+  it("is cut in the stream, with its block closed before the error", async () => {
+    const line = "The tests of the parser fail because a token is missing at the end of the file. "
+    await using provider = await played({ answers: [{ text: line.repeat(80) }] })
+    await using agent = outlast({
+      models: [provider.model],
+      guard: { loops: { repetition: "cut" } },
+      ...quiet
+    })
+    const run = agent.with()
+    const types: Array<string> = []
+    let length = 0
+    for await (const part of streamText({ ...run, prompt: "Go on.", onError: () => {} }).stream) {
+      if (part.type === "text-delta") length += part.text.length
+      if (types.at(-1) !== part.type) types.push(part.type)
+    }
+    assert.deepStrictEqual(types.slice(types.indexOf("text-start")), [
+      "text-start",
+      "text-delta",
+      "text-end",
+      "error",
+      "finish-step",
+      "finish"
+    ])
+    assert.isBelow(length, line.length * 80)
+    assert.isAbove(length, line.length)
+    assert.strictEqual(run.stopped?.reason, "no_progress")
+  })
+})
+
 describe("runs", () => {
   it("do not share counts, ten at once with the same settings", async () => {
     const answers = asking(3)
