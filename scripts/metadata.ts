@@ -20,7 +20,11 @@ interface Manifest {
 const read = (folder: string): Manifest =>
   JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8"))
 
-const maxWords = 150
+/** Words of a README at most. That of `ai-sdk` is all that a user of the AI SDK has to read. */
+const maxWordsOf = (folder: string): number => (folder === "packages/ai-sdk" ? 650 : 150)
+
+/** What users install beside a package. */
+const besideOf = (folder: string): string => (folder === "packages/ai-sdk" ? "ai" : "effect")
 
 /** The problems of the package in a folder such as `packages/agent`. */
 export const problemsOf = (folder: string): ReadonlyArray<string> => {
@@ -51,8 +55,8 @@ export const problemsOf = (folder: string): ReadonlyArray<string> => {
   for (const peer of Object.keys(pkg.peerDependencies ?? {})) {
     const isOptional = pkg.peerDependenciesMeta?.[peer]?.optional === true
     need(
-      peer === "effect" || isOptional,
-      `The peer ${peer} must be optional, or a dependency: users install only effect beside a package.`
+      peer === besideOf(folder) || isOptional,
+      `The peer ${peer} must be optional, or a dependency: users install only ${besideOf(folder)} beside it.`
     )
   }
   for (const file of ["README.md", "CHANGELOG.md", "LICENSE"])
@@ -60,6 +64,7 @@ export const problemsOf = (folder: string): ReadonlyArray<string> => {
   if (!existsSync(join(root, folder, "README.md"))) return problems
   const readme = readFileSync(join(root, folder, "README.md"), "utf8")
   const words = readme.split(/\s+/).filter((word) => /\w/.test(word)).length
+  const maxWords = maxWordsOf(folder)
   need(words <= maxWords, `README.md has ${words} words, and ${maxWords} are allowed.`)
   need(readme.startsWith(`# ${pkg.name}\n`), `README.md must begin with # ${pkg.name}.`)
   need(
