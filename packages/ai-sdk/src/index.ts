@@ -3,6 +3,7 @@
  */
 export { outlast } from "./Outlast.ts"
 export type { Agent, Guarded, Options, RunSettings, TargetState } from "./Outlast.ts"
+export { CannotFit, ContextExhausted } from "@outlast/agent/compaction/CompactionError"
 export type { CompactionOptions } from "./compaction/FitSteps.ts"
 export type { OutlastEvent } from "./Events.ts"
 export type { GuardOptions, Time } from "./guard/GuardOptions.ts"

@@ -2,7 +2,7 @@
  * Compaction of runs in the AI SDK's own loop, against servers that refuse what exceeds their window.
  */
 import type { OutlastEvent } from "@outlast/ai-sdk"
-import { outlast } from "@outlast/ai-sdk"
+import { CannotFit, outlast } from "@outlast/ai-sdk"
 import { assert, describe, it } from "@effect/vitest"
 import type { ModelMessage } from "ai"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
@@ -61,6 +61,18 @@ describe("a hundred turns over a window of 32,000 tokens", () => {
 const whole = async <A, B>(result: { readonly text: PromiseLike<A>; readonly steps: PromiseLike<B> }) => ({
   text: await result.text,
   steps: await result.steps
+})
+
+describe("a conversation that cannot be cut enough", () => {
+  it("throws CannotFit, which names its largest part", async () => {
+    await using provider = await rawServer("anthropic", { answer: () => "Done." })
+    await using agent = outlast({ models: [provider.model], compaction: { window: 8_000 }, log: false })
+    const prompt = words.repeat(2_000)
+    const error = await caught(generateText({ ...agent.with(), instructions: prompt, prompt: "Read it." }))
+    assert.instanceOf(error, CannotFit)
+    assert.match(String(error), /must not have more than .*What cannot be cut: /s)
+    assert.lengthOf(provider.seen.bodies, 0)
+  })
 })
 
 describe("compacted messages", () => {
