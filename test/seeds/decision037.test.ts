@@ -12,6 +12,7 @@ import {
   always,
   ask,
   classified,
+  drawing,
   failureOf,
   inTime,
   logged,
@@ -19,7 +20,8 @@ import {
   recorded,
   reset,
   status,
-  timesOf
+  timesOf,
+  waitsOf
 } from "./support.ts"
 
 const { decision037 } = Presets
@@ -339,31 +341,6 @@ describe("the layer", () => {
       assert.lengthOf(yield* timesOf(direct), 2)
     })
   )
-
-  it.effect(
-    "001-A-order: classifies, retries with backoff, asks for health, then the circuit, in one path",
-    () =>
-      Effect.gen(function* () {
-        const { layer, of } = recorded()
-        const target = yield* model("a", "m1", [always(status(429))], { endpoint: "https://a.example" })
-        yield* Effect.gen(function* () {
-          yield* Effect.forkChild(Effect.exit(ask))
-          yield* TestClock.adjust("1 minute")
-        }).pipe(Effect.provide(decision037.layer([target])), Effect.provide(layer))
-        assert.deepStrictEqual(
-          of("AttemptFailed").map(({ reason }) => reason),
-          Array(5).fill("RateLimit")
-        )
-        assert.deepStrictEqual(
-          of("CallWaiting").map(({ reason }) => reason),
-          Array(4).fill("backoff")
-        )
-        assert.deepStrictEqual(
-          of("CircuitTransition").map(({ to }) => to),
-          ["open"]
-        )
-      })
-  )
 })
 
 // -----------------------------------------------------------------------------
@@ -512,24 +489,43 @@ describe("the configuration", () => {
     })
   )
 
-  it.effect("001-C-vis-alert: raises an alert at 10 failures in 5 minutes, or at as many as it says", () =>
-    Effect.gen(function* () {
-      for (const alertThreshold of [10, 3]) {
-        const raised: Array<string> = []
-        const target = yield* model("a", "m1", [{ times: alertThreshold, fault: status(401) }])
-        const own = settings({ visibility: { alertThreshold, logRetries: false } })
-        const onAlert = (alert: { readonly _tag: string }) => Effect.sync(() => void raised.push(alert._tag))
-        yield* Effect.gen(function* () {
-          for (let n = 1; n < alertThreshold; n++) yield* Effect.exit(ask)
-          yield* TestClock.adjust("1 second")
-          assert.deepStrictEqual(raised, [])
-          yield* Effect.exit(ask)
-          yield* TestClock.adjust("1 second")
-        }).pipe(Effect.provide(decision037.layer([target], { settings: own, onAlert })))
-        assert.deepStrictEqual(raised, ["AlertRaised"])
-      }
-    })
-  )
+  describe("of alerts", () => {
+    /** Fails this number of calls before and after a wait, and returns how often an alert was raised behind each. */
+    const raised = (own: Record<string, unknown>, before: number, wait: Duration.Input, after: number) =>
+      Effect.gen(function* () {
+        let alerts = 0
+        const target = yield* model("a", "m1", [always(status(401))])
+        const onAlert = ({ _tag }: { readonly _tag: string }) =>
+          Effect.sync(() => void (alerts += _tag === "AlertRaised" ? 1 : 0))
+        const failing = (times: number) =>
+          Effect.gen(function* () {
+            for (let n = 0; n < times; n++) yield* Effect.exit(ask)
+            yield* TestClock.adjust(0)
+            return alerts
+          })
+        return yield* Effect.gen(function* () {
+          const first = yield* failing(before)
+          yield* TestClock.adjust(wait)
+          return [first, yield* failing(after)]
+        }).pipe(Effect.provide(decision037.layer([target], { settings: settings(own), onAlert })))
+      })
+
+    it.effect("001-C-vis-alert: raises one at 10 failures in 5 minutes by default", () =>
+      Effect.gen(function* () {
+        assert.deepStrictEqual(yield* raised({}, 9, "299999 millis", 1), [0, 1])
+        assert.deepStrictEqual(yield* raised({}, 9, "5 minutes", 1), [0, 0])
+        assert.deepStrictEqual(yield* raised({}, 10, "1 second", 5), [1, 1])
+      })
+    )
+
+    it.effect("001-C-vis-alert: raises one at as many failures as it says", () =>
+      Effect.gen(function* () {
+        const own = { visibility: { alertThreshold: 3 } }
+        assert.deepStrictEqual(yield* raised(own, 2, "299999 millis", 1), [0, 1])
+        assert.deepStrictEqual(yield* raised(own, 2, "5 minutes", 1), [0, 0])
+      })
+    )
+  })
 })
 
 describe("the feature switch", () => {
@@ -640,6 +636,31 @@ describe("the modules, by the index of their package", () => {
       assert.isAbove(Object.keys(module).length, 1)
     }
   })
+})
+
+describe("the backoff", () => {
+  const waits = (draw: number) =>
+    Effect.gen(function* () {
+      const target = yield* model("a", "m1", [always(reset)])
+      const own = settings({ retry: { maxNetworkRetries: 8 } })
+      yield* inTime(Effect.exit(ask).pipe(Effect.provide(decision037.layer([target], { settings: own })))).pipe(
+        drawing(draw)
+      )
+      return yield* waitsOf(target)
+    })
+
+  it.effect(
+    "001-P1-backoff-cap: waits 1, 2, 4, 8 and 16 s, ±20 %, and never more than 30 s, also with the jitter",
+    () =>
+      Effect.gen(function* () {
+        const exact = [1_000, 2_000, 4_000, 8_000, 16_000]
+        const shortest = exact.map((wait) => wait * 0.8)
+        const longest = exact.map((wait) => wait * 1.2)
+        assert.deepStrictEqual(yield* waits(0), [...shortest, 24_000, 24_000, 24_000])
+        assert.deepStrictEqual(yield* waits(0.5), [...exact, 27_000, 27_000, 27_000])
+        assert.deepStrictEqual(yield* waits(1), [...longest, 30_000, 30_000, 30_000])
+      })
+  )
 })
 
 it("001-P1-jitter: leaves an exact policy without jitter", () => {

@@ -7,6 +7,7 @@ import { ScriptedModel } from "@outlast/testing"
 import {
   always,
   ask,
+  drawing,
   failed,
   failureOf,
   inTime,
@@ -15,7 +16,8 @@ import {
   recorded,
   reset,
   status,
-  timesOf
+  timesOf,
+  waitsOf
 } from "./support.ts"
 
 const { policy } = Presets.s11
@@ -116,6 +118,39 @@ describe("the log", () => {
       assert.lengthOf(yield* timesOf(target), 2)
       assert.include(lines, "Warn: [unrecoverable] still too long after compact")
     })
+  )
+})
+
+describe("a transient failure", () => {
+  // Of each retry: the shortest and the longest wait in milliseconds.
+  const ranges: ReadonlyArray<readonly [number, number]> = [
+    [500, 625],
+    [1_000, 1_250],
+    [2_000, 2_500],
+    [4_000, 5_000],
+    [8_000, 10_000],
+    [16_000, 20_000],
+    [32_000, 40_000],
+    [32_000, 40_000],
+    [32_000, 40_000],
+    [32_000, 40_000]
+  ]
+
+  it.effect(
+    "002-t-529, 002-t-formula, 002-cc-formula: is retried after min(500 × 2^n, 32000) ms and up to 25 % more",
+    () =>
+      Effect.gen(function* () {
+        for (const code of [429, 529]) {
+          for (const draw of [0, 1] as const) {
+            const target = yield* model("anthropic", "opus", [always(status(code))])
+            yield* inTime(Effect.exit(Effect.provide(ask, Presets.s11.layer([target])))).pipe(drawing(draw))
+            assert.deepStrictEqual(
+              yield* waitsOf(target),
+              ranges.map((range) => range[draw])
+            )
+          }
+        }
+      })
   )
 })
 

@@ -1,5 +1,5 @@
 /** Fixtures: scripted models in virtual time, the lines of the log, and events. */
-import { Clock, Effect, Fiber, Logger, Option, Redacted } from "effect"
+import { Clock, Effect, Fiber, Logger, Option, Random, Redacted } from "effect"
 import type { AiError } from "effect/ai"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
@@ -38,6 +38,14 @@ export const model = (
 export const timesOf = (target: ScriptedModel.ScriptedModel) =>
   Effect.map(target.requests, (requests) => requests.map(({ time }) => time))
 
+/** The milliseconds between each request to a target and the next. */
+export const waitsOf = (target: ScriptedModel.ScriptedModel) =>
+  Effect.map(timesOf(target), (times) => times.slice(1).map((time, n) => time - (times[n] ?? 0)))
+
+/** Makes every draw this number: the shortest waits with 0, the longest with 1. */
+export const drawing = (draw: number) =>
+  Effect.provideService(Random.Random, { nextDoubleUnsafe: () => draw, nextIntUnsafe: () => 0 })
+
 /** Runs an effect in virtual time, far enough for it to end. */
 export const inTime = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
@@ -73,7 +81,7 @@ export const recorded = () => {
   )
   const of = <Tag extends EventLine.Event["_tag"]>(tag: Tag) =>
     events.filter((event): event is Extract<EventLine.Event, { readonly _tag: Tag }> => event._tag === tag)
-  return { layer, of }
+  return { layer, events, of }
 }
 
 /** The failure that the classifier makes of an error with this text. */

@@ -2,13 +2,15 @@
 import { assert, it } from "@effect/vitest"
 import { Clock, Effect, Layer, Option, Schema, Stream } from "effect"
 import { AiError, LanguageModel } from "effect/ai"
-import { Backoff } from "@outlast/resilience"
+import { TestClock } from "effect/testing"
+import { Backoff, CircuitBreaker } from "@outlast/resilience"
 import { Presets } from "@outlast/agent"
+import { Vocabulary } from "@outlast/agent/presets"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { Restart, Task, Tasks } from "@outlast/tasks"
 import * as Agents from "../tasks/Agents.ts"
 import { inTime, until } from "../tasks/Time.ts"
-import { model, reset } from "./support.ts"
+import { model, recorded, reset, timesOf } from "./support.ts"
 
 const { decision037 } = Presets
 const { Buy, network } = Agents
@@ -117,12 +119,92 @@ it.effect("001-P3-status: the status of a task shows that a call is retried, why
   })
 )
 
-it.effect("001-FB-queue-full: a full restart queue fails the task at once, with its own failure", () =>
-  Effect.gen(function* () {
-    const id = yield* Buy.submit({ params, key: "1" })
-    const failed = yield* Effect.flip(inTime(Buy.result(id), 100))
-    assert.isTrue(failed._tag === "TaskFailed" && failed.reason._tag === "ProviderFailure")
-  }).pipe(Effect.provide(worker(Agents.world(), () => network, { restarting: 0 })))
+it.effect(
+  "001-FB-queue-full: the task that finds the restart queue full fails at once, and those in it are restarted",
+  () => {
+    const own = Agents.world()
+    // The network is out for the first two questions, one of each task.
+    const fails = (_turn: number, asked: number) => (asked <= 2 ? network : undefined)
+    return Effect.gen(function* () {
+      const first = yield* Buy.submit({ params, key: "1" })
+      yield* until(is(first, "WaitingUntil"), 20)
+      const began = yield* Clock.currentTimeMillis
+      const second = yield* Buy.submit({ params, key: "2" })
+      const failed = yield* Effect.flip(inTime(Buy.result(second), 20))
+      assert.isBelow((yield* Clock.currentTimeMillis) - began, 10_000)
+      assert.isTrue(failed._tag === "TaskFailed" && failed.reason._tag === "ProviderFailure")
+      assert.strictEqual((yield* stateOf(first))._tag, "WaitingUntil")
+      assert.strictEqual((yield* inTime(Buy.result(first))).status, "completed")
+      assert.strictEqual((yield* stateOf(second))._tag, "Failed")
+    }).pipe(Effect.provide(worker(own, fails, { restarting: 1 })))
+  }
+)
+
+it.effect(
+  "001-A-order: a failure is classified and retried with backoff, then its connection and its circuit are asked, then its task is restarted",
+  () => {
+    const endpoint = "https://a.example"
+    const { events, layer } = recorded()
+    const { retry, healthCheck } = decision037.defaults
+    const settings = {
+      ...decision037.defaults,
+      retry: { ...retry, jitterPercent: 0 },
+      healthCheck: { ...healthCheck, pingIntervalMs: 250 }
+    }
+    /** The steps of the path, each once where it is repeated. */
+    const path = () =>
+      events
+        .flatMap((event) => {
+          switch (event._tag) {
+            case "AttemptFailed":
+              return [Vocabulary.decision037({ _tag: event.reason })]
+            case "CallWaiting":
+              return [event.reason === "backoff" ? `backoff of ${event.delay} ms` : event.reason]
+            case "CircuitRefusal":
+              return [`circuit ${event.reason}`]
+            case "TaskRestarting":
+              return ["restart"]
+            default:
+              return []
+          }
+        })
+        .filter((step, n, steps) => step !== steps[n - 1])
+    const Talk = Task.make("talk", { version: 1, params: Agents.Order })
+    return Effect.gen(function* () {
+      const target = yield* model("a", "m1", [{ fault: reset }], { endpoint })
+      const breaker = yield* CircuitBreaker.make(decision037.circuits)
+      let isBack = false
+      // The pings fail with the first attempt, until the network is back.
+      const ping = () => Effect.suspend(() => (isBack || path().length === 0 ? Effect.void : Effect.fail("down")))
+      yield* Effect.gen(function* () {
+        const id = yield* Talk.submit({ params, key: "1" })
+        yield* until(Effect.sync(() => path().includes("health")), 40)
+        // The connection is asked before the circuit: the call waits, although its circuit is open.
+        yield* breaker.trip(endpoint)
+        yield* TestClock.adjust("5 seconds")
+        assert.strictEqual((yield* stateOf(id))._tag, "Retrying")
+        assert.strictEqual(path().at(-1), "health")
+        isBack = true
+        yield* until(is(id, "WaitingUntil"), 40)
+      }).pipe(
+        Effect.provide(
+          Talk.toLayer(({ item }) => ({ prompt: item })).pipe(
+            Layer.provide(decision037.layer([target], { ping, breaker, settings })),
+            Layer.provideMerge(Tasks.layerMemory()),
+            Layer.provideMerge(layer)
+          )
+        )
+      )
+      assert.deepStrictEqual(path(), [
+        "NetworkTransient",
+        "backoff of 1000 ms",
+        "health",
+        "circuit open",
+        "restart"
+      ])
+      assert.lengthOf(yield* timesOf(target), 1)
+    }).pipe(Effect.scoped)
+  }
 )
 
 it("001-F-restart: is a module, and takes the settings of the document", () => {
