@@ -1,4 +1,6 @@
 /** Promises of DECISION_037 that no other test shows. */
+import { spawn } from "node:child_process"
+import { once } from "node:events"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Metric, Result, Schema } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -181,6 +183,34 @@ describe("the layer", () => {
         const [asked] = yield* timesOf(target)
         assert.isAtLeast(asked ?? 0, 200_000)
       })
+  )
+
+  it.effect("001-P2-death-process: finds a process that has exited at the next check, and refuses its calls", () =>
+    Effect.gen(function* () {
+      const { layer, of } = recorded()
+      const child = spawn(process.execPath, ["-e", "process.stdin.resume()"], {
+        stdio: ["pipe", "ignore", "ignore"]
+      })
+      yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
+      const target = yield* model("a", "m1")
+      yield* Effect.gen(function* () {
+        const monitor = yield* ConnectionMonitor.ConnectionMonitor
+        const call = monitor.guard("session")(Effect.succeed("answer"))
+        yield* monitor.register("session", {
+          probe: Effect.sync(() => (child.exitCode === null && child.signalCode === null ? "alive" : "dead"))
+        })
+        yield* TestClock.adjust("30 seconds")
+        assert.strictEqual(yield* call, "answer")
+        const exited = once(child, "exit")
+        child.kill("SIGKILL")
+        yield* Effect.promise(() => exited)
+        // Nothing has asked yet.
+        assert.deepStrictEqual(of("SessionDied"), [])
+        yield* TestClock.adjust("30 seconds")
+        assert.deepInclude(of("SessionDied")[0], { connection: "session", reason: "probe", at: 60_000 })
+        assert.strictEqual((yield* Effect.flip(call))._tag, "SessionDead")
+      }).pipe(Effect.provide(decision037.layer([target])), Effect.provide(layer))
+    }).pipe(Effect.scoped)
   )
 
   /** In steps, because transitions are read in a fiber of their own, which needs its turns. */
@@ -650,7 +680,7 @@ describe("the backoff", () => {
     })
 
   it.effect(
-    "001-P1-backoff-cap: waits 1, 2, 4, 8 and 16 s, ±20 %, and never more than 30 s, also with the jitter",
+    "001-P1-backoff-cap, 001-V-backoff: waits 1, 2, 4, 8 and 16 s, ±20 %, and never more than 30 s, also with the jitter",
     () =>
       Effect.gen(function* () {
         const exact = [1_000, 2_000, 4_000, 8_000, 16_000]

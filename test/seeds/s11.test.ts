@@ -1,15 +1,14 @@
 /** Promises of learn-claude-code's s11 that no other test shows. */
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Effect, Stream } from "effect"
+import { ConfigProvider, Effect, Redacted, Stream } from "effect"
 import { LanguageModel, Prompt } from "effect/ai"
-import { Compaction, Failover, FailoverReason, Presets, RecoveryPolicy } from "@outlast/agent"
+import { Compaction, Failover, KeySource, Presets, RecoveryPolicy } from "@outlast/agent"
 import { ScriptedModel } from "@outlast/testing"
+import type { FaultPlan } from "@outlast/testing"
 import {
   always,
   ask,
   drawing,
-  failed,
-  failureOf,
   inTime,
   logged,
   model,
@@ -154,7 +153,73 @@ describe("a transient failure", () => {
   )
 })
 
+it.effect("002-t-jitter: twenty calls that are rejected together are retried at twenty times", () =>
+  Effect.gen(function* () {
+    const target = yield* model("anthropic", "opus", [{ times: 20, fault: status(429) }])
+    const calls = Effect.all(
+      Array.from({ length: 20 }, () => ask),
+      { concurrency: "unbounded" }
+    )
+    yield* inTime(Effect.provide(calls, Presets.s11.layer([target])))
+    const times = yield* timesOf(target)
+    assert.deepStrictEqual([new Set(times.slice(0, 20)).size, new Set(times.slice(20)).size], [1, 20])
+  })
+)
+
 describe("a conversation that is too long", () => {
+  const long = LanguageModel.generateText({
+    prompt: Prompt.make(
+      Array.from({ length: 21 }, (_, n) => ({
+        role: n % 2 === 0 ? ("user" as const) : ("assistant" as const),
+        content: `${n} ${"x".repeat(400)}`
+      }))
+    )
+  })
+  const error = (type: string, message: string, more: object = {}) => ({
+    type: "status" as const,
+    status: 400,
+    body: { type: "error", error: { type, message, ...more } }
+  })
+  const code = { code: "context_length_exceeded" }
+  const signals: ReadonlyArray<readonly [string, FaultPlan.Fault]> = [
+    [
+      "Anthropic's words",
+      error("invalid_request_error", "prompt is too long: 208310 tokens > 200000 maximum")
+    ],
+    ["the type prompt_too_long", error("prompt_too_long", "Shorten it.")],
+    ["OpenAI's code", error("invalid_request_error", "Reduce the length of the messages.", code)],
+    ["HTTP 413", { type: "status", status: 413, body: "" }]
+  ]
+  for (const [what, fault] of signals) {
+    it.effect(`002-overflow-signal: is recognised by ${what}, compacted and sent again`, () =>
+      Effect.gen(function* () {
+        const { layer, of } = recorded()
+        const target = yield* model("anthropic", "opus", [{ fault }], { info: { contextWindow: 4_000 } })
+        const { text } = yield* inTime(Effect.provide(long, Presets.s11.layer([target], { policy: exact }))).pipe(
+          Effect.provide(layer)
+        )
+        assert.strictEqual(text, "hello")
+        assert.deepStrictEqual(
+          of("AttemptFailed").map(({ reason }) => reason),
+          ["ContextOverflow"]
+        )
+        const sent = (yield* target.requests).map(({ prompt }) => prompt.content.length)
+        assert.deepStrictEqual([sent[0], sent.length], [21, 2])
+        assert.isBelow(sent[1] ?? Infinity, 21)
+      })
+    )
+  }
+
+  it.effect("002-overflow-signal: is not what another refused request is", () =>
+    Effect.gen(function* () {
+      const { layer, of } = recorded()
+      const fault = error("invalid_request_error", "max_tokens: 100000 > 8192, the maximum of this model")
+      const target = yield* model("anthropic", "opus", [{ fault }], { info: { contextWindow: 4_000 } })
+      yield* Effect.exit(Effect.provide(long, Presets.s11.layer([target]))).pipe(Effect.provide(layer))
+      assert.deepStrictEqual(of("CallCompacting"), [])
+    })
+  )
+
   it.effect(
     "002-overflow-after-s08, 002-try-compact: keeps less than an ordinary compaction, and the call is repeated",
     () =>
@@ -243,23 +308,39 @@ describe("failures beside 429 and 529", () => {
       })
   )
 
-  it.effect(
-    "002-real-more: connection errors, timeouts and refused credentials recover with the default policy",
-    () =>
-      Effect.gen(function* () {
-        for (const fault of [reset, status(408), status(401)]) {
-          const chain = [
-            yield* model("anthropic", "opus", [always(fault)]),
-            yield* model("openai", "gpt")
-          ] as const
-          const response = yield* inTime(Effect.provide(ask, Failover.layer(chain)))
-          assert.strictEqual(response.text, "hello")
-        }
-        const failure = failed(new FailoverReason.Timeout({ phase: "connect", local: true }))
-        assert.strictEqual(RecoveryPolicy.rowOf(RecoveryPolicy.interactive, failure).then, "retry")
-        const single = yield* model("anthropic", "opus", [always(status(401))])
-        const all = yield* failureOf(ask).pipe(Effect.provide(Failover.layer([single])))
-        assert.include(["AllTargetsOut", "ProviderFailure"], all._tag)
-      })
+  it.effect("002-real-more: a connection error and timeouts are retried by the default policy", () =>
+    Effect.gen(function* () {
+      const streamed = Stream.runDrain(LanguageModel.streamText({ prompt: "What is the plan?" }))
+      for (const [fault, call] of [
+        [reset, ask],
+        [status(408), ask],
+        [status(504), ask],
+        [{ type: "stall" }, streamed],
+        [{ type: "stall", after: 0 }, streamed]
+      ] as const) {
+        const target = yield* model("anthropic", "opus", [{ fault }])
+        yield* inTime(Effect.provide(call, Failover.layer([target])))
+        assert.lengthOf(yield* timesOf(target), 2)
+      }
+    })
+  )
+
+  it.effect("002-real-more: a cached credential of a cloud that was refused is loaded again", () =>
+    Effect.gen(function* () {
+      let loads = 0
+      const load = Effect.sync(() => ({ value: Redacted.make(`token-${++loads}`) }))
+      const target = yield* model(
+        "anthropic",
+        "opus",
+        [{ when: { key: "token-1" }, times: "always", fault: status(401) }],
+        { keys: [KeySource.refreshing("CLOUD_TOKEN", { load })] }
+      )
+      const { text } = yield* inTime(Effect.provide(ask, Failover.layer([target])))
+      assert.strictEqual(text, "hello")
+      assert.deepStrictEqual(
+        (yield* target.requests).map(({ key }) => key),
+        ["token-1", "token-2"]
+      )
+    })
   )
 })

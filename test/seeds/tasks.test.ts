@@ -1,4 +1,7 @@
 /** Promises about durable tasks, over `Tasks.layerMemory` and SQLite in virtual time. */
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { assert, it } from "@effect/vitest"
 import { Clock, Effect, Layer, Option, Schema, Stream } from "effect"
 import { AiError, LanguageModel } from "effect/ai"
@@ -260,39 +263,52 @@ it.effect(
 )
 
 it.effect(
-  "002-next-tasks: tasks on disk go on in another session, and a task that depends on another begins behind it",
-  () => {
-    const own = Agents.world()
-    const session = <A, E>(program: Effect.Effect<A, E, Tasks.Tasks>) =>
-      program.pipe(
-        Effect.provide(
-          Agents.buying.pipe(
-            Layer.provide([Agents.model(own), Agents.handlers(own)]),
-            Layer.provideMerge(Tasks.layerSqlite({ lock: Effect.void }))
+  "002-next-tasks: tasks on disk go on in another session; a program submits the next task when one has ended",
+  () =>
+    Effect.gen(function* () {
+      const folder = yield* Effect.acquireRelease(
+        Effect.sync(() => mkdtempSync(join(tmpdir(), "outlast-seeds-"))),
+        (folder) => Effect.sync(() => rmSync(folder, { recursive: true }))
+      )
+      const own = Agents.world()
+      /** A worker with a connection of its own. */
+      const session = <A, E>(
+        fails: Parameters<typeof Agents.model>[1],
+        program: Effect.Effect<A, E, Tasks.Tasks>
+      ) =>
+        program.pipe(
+          Effect.provide(
+            Agents.buying.pipe(
+              Layer.provide([Agents.model(own, fails), Agents.handlers(own)]),
+              Layer.provideMerge(Tasks.layerSqlite({ lock: Effect.void })),
+              Layer.provide(SqliteClient.layer({ filename: join(folder, "tasks.db") }))
+            )
           )
         )
-      )
-    const client = <A, E>(program: Effect.Effect<A, E, Tasks.Tasks>) =>
-      Effect.provide(program, Tasks.layerClient())
-    return Effect.gen(function* () {
-      // A first session, without a worker, only makes the list.
-      const first = yield* client(Buy.submit({ params, key: "first" }))
-      assert.deepStrictEqual(yield* client(stateOf(first)), { _tag: "Queued", position: 1 })
+      // The first session ends behind the first turn of the task.
       yield* session(
+        (turn) => (turn === 2 ? network : undefined),
         Effect.gen(function* () {
-          const before = yield* inTime(Buy.result(first))
-          const second = yield* Buy.submit({ params, key: "second", history: before.transcript.prompt })
-          const outcome = yield* inTime(Buy.result(second))
-          assert.strictEqual(outcome.status, "completed")
+          const first = yield* Buy.submit({ params, key: "first" })
+          yield* until(is(first, "WaitingUntil"))
         })
       )
-      const ids = yield* client(
-        Effect.flatMap(Tasks.Tasks, ({ list }) => Stream.runCollect(list({ state: ["Done"] })))
+      assert.deepStrictEqual([own.looked, own.paid], [[1], []])
+      const ids = yield* session(
+        undefined,
+        Effect.gen(function* () {
+          const before = yield* inTime(Buy.result("buy/first"))
+          const second = yield* Buy.submit({ params, key: "second", history: before.transcript.prompt })
+          yield* inTime(Buy.result(second))
+          const { list } = yield* Tasks.Tasks
+          return yield* inTime(Stream.runCollect(list({ state: ["Done"] })))
+        })
       )
       assert.deepStrictEqual(
         ids.map(({ id }) => id),
         ["buy/second", "buy/first"]
       )
-    }).pipe(Effect.provide(SqliteClient.layer({ filename: ":memory:" })))
-  }
+      assert.lengthOf(own.paid, 1)
+      assert.deepStrictEqual(own.looked, [1])
+    }).pipe(Effect.scoped)
 )
