@@ -1,16 +1,33 @@
 /** Promises of nexo-rs that no other test shows. */
+import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Duration, Effect, Exit, Fiber, Layer, Metric, Option, Queue, Scope } from "effect"
+import { Cause, Duration, Effect, Exit, Fiber, Layer, Metric, Option, Queue, Scope, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
 import { TestClock } from "effect/testing"
 import { Failover, Presets } from "@outlast/agent"
 import { Inbound } from "@outlast/agent/guard"
-import { DeliveryStore, MemoryBus, Outbox } from "@outlast/delivery"
+import { BusError, DeliveryStore, MemoryBus, Outbox } from "@outlast/delivery"
 import { Host } from "@outlast/node/host"
+import { StdioRpc, Supervised } from "@outlast/node/process"
 import { Ops } from "@outlast/node/ops"
-import { CircuitBreaker } from "@outlast/resilience"
+import { SqliteClient } from "@outlast/node/sqlite"
+import { CircuitBreaker, Metrics, ResilienceEvents } from "@outlast/resilience"
 import { Anthropic, Google, OpenAi, OpenAiCompatible, Registry } from "@outlast/providers"
-import { always, ask, failureOf, inTime, key, model, status, timed, timesOf } from "./support.ts"
+import * as FakeProcess from "../../packages/node/test/support/FakeProcess.ts"
+import { until } from "../tasks/Time.ts"
+import {
+  always,
+  ask,
+  failureOf,
+  inTime,
+  key,
+  model,
+  recorded,
+  status,
+  temporaryFolder,
+  timed,
+  timesOf
+} from "./support.ts"
 
 const { circuits } = Presets.nexo
 
@@ -204,7 +221,237 @@ describe("a graceful shutdown", () => {
   )
 })
 
+describe("grace windows of a shutdown", () => {
+  const grace = Host.layer({ wait: 0, ...Presets.nexo.shutdown })
+  const isRunning = Effect.map(Host.status, (status) => status === "running")
+
+  it.effect("003-shut-grace: a background loop ends its sweep within 5 s, and leaves no partial state", () =>
+    Effect.gen(function* () {
+      const state: Array<string> = []
+      const log = (line: string) => Effect.sync(() => void state.push(line))
+      const sweep = Effect.andThen(log("half"), Effect.andThen(Effect.sleep("4 seconds"), log("whole")))
+      yield* Effect.repeat(sweep, { while: () => isRunning }).pipe(
+        Host.run("loops", { name: "dream sweep", drain: "5 seconds" }),
+        Effect.forkChild
+      )
+      yield* TestClock.adjust("5 seconds")
+      const ending = yield* Effect.forkChild(Host.shutdown("SIGTERM"))
+      yield* TestClock.adjust("5 seconds")
+      const { ends } = yield* Fiber.join(ending)
+      assert.deepStrictEqual(ends, [{ phase: "loops", name: "dream sweep", result: "done", took: 3_000 }])
+      assert.deepStrictEqual(state, ["half", "whole", "half", "whole"])
+    }).pipe(Effect.provide(grace))
+  )
+
+  it.effect("003-shut-grace: an MCP session answers the call that it works on, and then ends", () => {
+    const { layer, lives } = FakeProcess.make()
+    return Effect.gen(function* () {
+      const files = yield* Supervised.make({
+        name: "files",
+        command: "files",
+        handshake: (io) => StdioRpc.make(io, Presets.nexo.processes.call),
+        ...Presets.nexo.processes.options
+      })
+      yield* Host.onShutdown("processes", { name: "files", run: files.stop })
+      yield* TestClock.adjust(0)
+      const call = yield* files
+        .use((rpc) => rpc.request("tools/call", { name: "write" }))
+        .pipe(Host.run("loops", { name: "session", drain: "5 seconds" }), Effect.forkChild)
+      yield* TestClock.adjust("1 second")
+      const ending = yield* Effect.forkChild(Host.shutdown("SIGTERM"))
+      yield* TestClock.adjust("4 seconds")
+      const [life] = lives
+      const { id } = JSON.parse(life?.input[0] ?? "{}")
+      assert.isFalse(life?.isKilled())
+      yield* life?.print(JSON.stringify({ jsonrpc: "2.0", id, result: "written" })) ?? Effect.void
+      assert.strictEqual(yield* Fiber.join(call), "written")
+      yield* TestClock.adjust("5 seconds")
+      const { ends, isComplete } = yield* Fiber.join(ending)
+      assert.deepStrictEqual(
+        ends.map(({ name, phase }) => [name, phase]),
+        [
+          ["session", "loops"],
+          ["files", "processes"]
+        ]
+      )
+      assert.isTrue(isComplete && life?.isKilled())
+    }).pipe(Effect.scoped, Effect.provide([grace, layer]))
+  })
+
+  it.effect("003-shut-grace: whatever has not ended after 5 s is left behind", () =>
+    Effect.gen(function* () {
+      yield* Host.onShutdown("loops", { name: "stuck loop", run: Effect.never })
+      yield* Host.onShutdown("processes", { name: "stuck session", run: Effect.never })
+      const ending = yield* Effect.forkChild(Host.shutdown("SIGTERM"))
+      yield* TestClock.adjust("5 seconds")
+      yield* TestClock.adjust("5 seconds")
+      const { ends } = yield* Fiber.join(ending)
+      assert.deepStrictEqual(
+        ends.map(({ name, result, took }) => [name, result, took]),
+        [
+          ["stuck loop", "blocked", 5_000],
+          ["stuck session", "blocked", 5_000]
+        ]
+      )
+    }).pipe(Effect.provide(grace))
+  )
+
+  it.effect("003-shut-drain: an agent answers what is in its mailbox before it ends, and takes nothing new", () =>
+    Effect.gen(function* () {
+      const target = yield* model("anthropic", "m1", [{ times: 1, fault: status(500) }])
+      const mailbox = yield* Queue.unbounded<string, Cause.Done>()
+      const answered: Array<string> = []
+      const answer = (prompt: string) =>
+        Effect.gen(function* () {
+          const { text } = yield* Presets.nexo.agent({ prompt })
+          yield* Effect.sleep("1 second")
+          answered.push(`${prompt}: ${text}`)
+        }).pipe(Effect.provide(Presets.nexo.layer([target])))
+      yield* Stream.fromQueue(mailbox).pipe(
+        Stream.runForEach(answer),
+        Host.run("runs", { name: "agent", drain: "10 seconds" }),
+        Effect.forkChild
+      )
+      yield* Host.onShutdown("intake", { name: "plugins", run: Queue.end(mailbox) })
+      yield* Queue.offerAll(mailbox, ["one", "two", "three"])
+      yield* TestClock.adjust(0)
+      const ending = yield* Effect.forkChild(Host.shutdown("SIGTERM"))
+      yield* TestClock.adjust(0)
+      assert.isFalse(yield* Queue.offer(mailbox, "late"))
+      yield* TestClock.adjust("10 seconds")
+      const { isComplete } = yield* Fiber.join(ending)
+      assert.isTrue(isComplete)
+      assert.deepStrictEqual(answered, ["one: hello", "two: hello", "three: hello"])
+    }).pipe(Effect.provide(grace))
+  )
+})
+
+describe("an operator", () => {
+  it.effect("003-op-inbound: pays for no call about an event with neither text nor media", () =>
+    Effect.gen(function* () {
+      const target = yield* model("anthropic", "m1")
+      const inbound = yield* Inbound.make
+      const events = [
+        { kind: "message", text: "hello" },
+        { kind: "receipt", text: undefined },
+        { kind: "typing", text: "" },
+        { kind: "reaction", text: null, media: [] },
+        { kind: "photo", text: "", media: ["photo.jpg"] }
+      ]
+      yield* Stream.fromIterable(events).pipe(
+        Stream.filterEffect(inbound.accept),
+        Stream.runForEach(({ kind }) => LanguageModel.generateText({ prompt: kind })),
+        Effect.provide(Presets.nexo.layer([target]))
+      )
+      const prompts = (yield* target.requests).map(({ prompt }) => JSON.stringify(prompt.content))
+      assert.lengthOf(prompts, 2)
+      assert.include(prompts[0], "message")
+      assert.include(prompts[1], "photo")
+      assert.deepStrictEqual(yield* inbound.counts, { accepted: 2, dropped: 3 })
+    })
+  )
+
+  it.effect("003-op-metrics-circuit: reads the state of the circuits at /metrics", () =>
+    Effect.gen(function* () {
+      const breaker = yield* CircuitBreaker.make(circuits)
+      const chain = [
+        yield* model("anthropic", "m1", [{ times: 5, fault: status(500) }]),
+        yield* model("openai", "m2")
+      ] as const
+      const port = { port: 0 } as const
+      const states = Effect.gen(function* () {
+        const { metrics } = yield* Ops.Ops
+        const url = `http://127.0.0.1:${metrics}/metrics`
+        const text = yield* Effect.promise(async (signal) => (await fetch(url, { signal })).text())
+        return text.split("\n").filter((line) => line.startsWith("outlast_circuit_state{"))
+      })
+      /** A call that ends within five seconds. */
+      const call = Effect.gen(function* () {
+        const fiber = yield* Effect.forkChild(ask)
+        yield* TestClock.adjust("5 seconds")
+        yield* Fiber.join(fiber)
+      })
+      yield* Effect.gen(function* () {
+        // Three failures of one call and two of the next.
+        yield* call
+        assert.deepStrictEqual(yield* states, [])
+        yield* call
+        const open = 'outlast_circuit_state{circuit="anthropic"} 2'
+        assert.deepStrictEqual(yield* states, [open])
+        yield* breaker.trip("openai", "1 day")
+        yield* TestClock.adjust("10 seconds")
+        const other = 'outlast_circuit_state{circuit="openai"} 2'
+        assert.deepStrictEqual(yield* states, [open, other])
+        yield* call
+        assert.deepStrictEqual(yield* states, ['outlast_circuit_state{circuit="anthropic"} 1', other])
+        yield* call
+        assert.deepStrictEqual(yield* states, ['outlast_circuit_state{circuit="anthropic"} 0', other])
+      }).pipe(
+        Effect.provide(
+          Presets.nexo.layer(chain, { breaker }).pipe(
+            Layer.provideMerge(Ops.layer({ probes: false, metrics: port, page: false })),
+            Layer.provideMerge(Host.layer({ wait: 0 })),
+            Layer.provideMerge(Metrics.layer()),
+            Layer.provideMerge(ResilienceEvents.layer())
+          )
+        )
+      )
+    }).pipe(Effect.scoped, Effect.provideService(Metric.MetricRegistry, new Map()))
+  )
+})
+
 describe("no message drop", () => {
+  it.effect(
+    "003-wrap-nats: one circuit over the broker opens at five failures, and the queue on disk takes all further events",
+    () =>
+      Effect.gen(function* () {
+        const folder = yield* temporaryFolder
+        const disk = DeliveryStore.layerSql().pipe(
+          Layer.provide(SqliteClient.layer({ filename: join(folder, "outbox.db") }))
+        )
+        const { layer, of } = recorded()
+        yield* Effect.gen(function* () {
+          const { answer, stored } = yield* MemoryBus.MemoryBus
+          let asked = 0
+          const unavailable = new BusError({ reason: "unavailable", detail: "It is down." })
+          yield* answer(() => {
+            asked++
+            return { error: unavailable }
+          })
+          const { status } = yield* Outbox.Outbox
+          const publish = (n: number) =>
+            Outbox.publish({ subject: `subject-${n}`, body: new Uint8Array(8), id: String(n) })
+          for (let n = 0; n < 4; n++) yield* publish(n)
+          assert.strictEqual((yield* status).circuit, "closed")
+          for (let n = 4; n < 10; n++) yield* publish(n)
+          assert.strictEqual((yield* status).circuit, "open")
+          const before = asked
+          const receipts = yield* Effect.forEach([...Array(20).keys()], (n) => publish(10 + n))
+          // Whatever their subjects, they do not ask the broker.
+          assert.strictEqual(asked, before)
+          assert.deepStrictEqual([...new Set(receipts.map(({ safe }) => safe))], ["store"])
+          assert.strictEqual((yield* status).backlog, 30)
+          yield* answer(() => undefined)
+          yield* until(Effect.map(status, ({ backlog }) => backlog === 0))
+          assert.lengthOf(yield* stored, 30)
+          assert.strictEqual((yield* status).circuit, "closed")
+        }).pipe(
+          Effect.provide(
+            Outbox.layer(Presets.nexo.outbox).pipe(Layer.provideMerge([MemoryBus.layer(), disk]))
+          ),
+          Effect.provide(layer)
+        )
+        assert.deepStrictEqual(
+          of("CircuitTransition").map(({ circuit, from, to }) => [circuit, from, to]),
+          [
+            ["broker", "closed", "open"],
+            ["broker", "open", "half-open"],
+            ["broker", "half-open", "closed"]
+          ]
+        )
+      }).pipe(Effect.scoped)
+  )
+
   it.effect(
     "003-drop-nocrash: a producer gets a typed error while the broker is down and the store full, and goes on",
     () =>

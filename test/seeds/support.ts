@@ -1,4 +1,7 @@
 /** Fixtures: scripted models in virtual time, the lines of the log, and events. */
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { Clock, Effect, Fiber, Logger, Option, Random, Redacted } from "effect"
 import type { AiError } from "effect/ai"
 import { LanguageModel } from "effect/ai"
@@ -90,3 +93,9 @@ export const classified = (text: string): ProviderFailure.ProviderFailure =>
 
 export const failed = (reason: FailoverReason.FailoverReason) =>
   ProviderFailure.local("test", reason, undefined)
+
+/** A folder of this test, removed at the end of the scope. */
+export const temporaryFolder = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "outlast-seeds-"))),
+  (folder) => Effect.sync(() => rmSync(folder, { recursive: true }))
+)

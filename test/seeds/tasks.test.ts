@@ -1,6 +1,4 @@
 /** Promises about durable tasks, over `Tasks.layerMemory` and SQLite in virtual time. */
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { assert, it } from "@effect/vitest"
 import { Clock, Effect, Layer, Option, Schema, Stream } from "effect"
@@ -13,7 +11,7 @@ import { SqliteClient } from "@outlast/node/sqlite"
 import { Restart, Task, Tasks } from "@outlast/tasks"
 import * as Agents from "../tasks/Agents.ts"
 import { inTime, until } from "../tasks/Time.ts"
-import { model, recorded, reset, timesOf } from "./support.ts"
+import { model, recorded, reset, temporaryFolder, timesOf } from "./support.ts"
 
 const { decision037 } = Presets
 const { Buy, network } = Agents
@@ -266,10 +264,7 @@ it.effect(
   "002-next-tasks: tasks on disk go on in another session; a program submits the next task when one has ended",
   () =>
     Effect.gen(function* () {
-      const folder = yield* Effect.acquireRelease(
-        Effect.sync(() => mkdtempSync(join(tmpdir(), "outlast-seeds-"))),
-        (folder) => Effect.sync(() => rmSync(folder, { recursive: true }))
-      )
+      const folder = yield* temporaryFolder
       const own = Agents.world()
       /** A worker with a connection of its own. */
       const session = <A, E>(

@@ -1,6 +1,6 @@
 /** One instance among real processes, which the tests start and kill. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Layer } from "effect"
+import { Clock, Effect, Exit, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { execFileSync, spawn } from "node:child_process"
 import {
@@ -156,6 +156,46 @@ describe("takeOver", () => {
       yield* old.line("ignored")
       yield* fresh.line("held")
       assert.strictEqual((yield* old.end).signal, "SIGKILL")
+    })
+  )
+
+  it.effect("waits 5 s between SIGTERM and SIGKILL, and asks for the lock every 100 ms", () =>
+    Effect.gen(function* () {
+      const path = yield* newPath
+      const clock = yield* Clock.Clock
+      const signals: Array<readonly [unknown, number]> = []
+      const { kill } = process
+      const spy = vi.spyOn(process, "kill").mockImplementation((pid, signal) => {
+        signals.push([signal, clock.currentTimeMillisUnsafe()])
+        return kill.call(process, pid, signal)
+      })
+      yield* Effect.addFinalizer(() => Effect.sync(() => spy.mockRestore()))
+      /** A takeover that has sent SIGTERM to a process which ignores it. */
+      const begun = Effect.gen(function* () {
+        const old = yield* start(path, {}, ["stubborn"])
+        yield* old.line("held")
+        const acquired = Effect.scoped(SingleInstance.acquire(path, { whenHeld: takeOver() }))
+        const taking = yield* Effect.forkChild(acquired, { startImmediately: true })
+        yield* old.line("ignored")
+        return { old, taking }
+      })
+      const first = yield* begun
+      yield* TestClock.adjust("5 seconds")
+      assert.strictEqual((yield* first.old.end).signal, "SIGKILL")
+      yield* TestClock.adjust("100 millis")
+      yield* Fiber.join(first.taking)
+      assert.deepStrictEqual(signals, [
+        ["SIGTERM", 0],
+        ["SIGKILL", 5_000]
+      ])
+      const second = yield* begun
+      yield* TestClock.adjust("3 seconds")
+      yield* second.old.signal("SIGKILL")
+      yield* second.old.ended
+      assert.isUndefined(second.taking.pollUnsafe())
+      yield* TestClock.adjust("100 millis")
+      yield* Fiber.join(second.taking)
+      assert.deepStrictEqual(signals.slice(2), [["SIGTERM", 5_100]])
     })
   )
 
