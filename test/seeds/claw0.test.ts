@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, Failover, Presets, RecoveryPolicy, Targets } from "@outlast/agent"
+import { Agent, Compaction, Failover, Presets, RecoveryPolicy, Targets } from "@outlast/agent"
 import { Vocabulary } from "@outlast/agent/presets"
 import { ScriptedModel } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"
@@ -24,6 +24,14 @@ const { claw0 } = Presets
 const names = ["MAIN", "BACKUP", "EMERGENCY"]
 const profiles = { keys: names.map(key) }
 const at = (name: string) => ({ key: `secret-of-${name}` })
+
+const longPrompt = Prompt.make(
+  Array.from({ length: 25 }, (_, n) => ({
+    role: n % 2 === 0 ? ("user" as const) : ("assistant" as const),
+    content: `${n} ${"x".repeat(2_000)}`
+  }))
+)
+const long = LanguageModel.generateText({ prompt: longPrompt })
 
 describe("the classes", () => {
   const classOf = (text: string) => Vocabulary.claw0(classified(text).reason)
@@ -52,6 +60,42 @@ describe("the classes", () => {
     const bare = ["failed to generate", "the keyword is missing", "unexpected token in template"]
     assert.deepStrictEqual(bare.map(classOf), ["unknown", "unknown", "unknown"])
   })
+})
+
+describe("the class of a failure", () => {
+  const moved = (reason: string, seconds: number) => ({
+    asked: ["MAIN", "BACKUP"],
+    said: [`Info: profile MAIN: ${reason}, cools down for ${seconds}s`]
+  })
+  const layers: ReadonlyArray<readonly [string, FaultPlan.Fault, ReturnType<typeof moved>]> = [
+    ["rate_limit", status(429), moved("rate_limit", 120)],
+    ["auth", status(401), moved("auth", 300)],
+    ["timeout", status(408), moved("timeout", 60)],
+    ["billing", status(402), moved("billing", 300)],
+    [
+      "overflow",
+      status(413),
+      { asked: ["MAIN", "MAIN"], said: ["Info: context overflow: compacting and trying again"] }
+    ],
+    ["unknown", status(500), moved("unknown", 120)]
+  ]
+  for (const [reason, fault, expected] of layers) {
+    it.effect(`004-reason-six: ${reason} is handled by its layer`, () =>
+      Effect.gen(function* () {
+        const log = logged()
+        const target = yield* model("anthropic", "m1", [{ when: at("MAIN"), fault }], {
+          ...profiles,
+          info: { contextWindow: 20_000 }
+        })
+        const summariser = { model: yield* Failover.make([yield* model("anthropic", "small")]) }
+        yield* long.pipe(Effect.provide(claw0.layer([target], { summariser })), Effect.provide(log.layer))
+        const asked = (yield* target.requests).map(({ key }) => key?.slice(10))
+        // Warnings for operators are in the same log.
+        const said = log.lines.filter((line) => line.startsWith("Info: "))
+        assert.deepStrictEqual({ asked, said }, expected)
+      }).pipe(Effect.scoped)
+    )
+  }
 })
 
 describe("profiles", () => {
@@ -92,14 +136,6 @@ describe("the onion", () => {
     status: 400,
     body: { type: "error", error: { type: "invalid_request_error", message: "prompt is too long" } }
   }
-  const long = LanguageModel.generateText({
-    prompt: Prompt.make(
-      Array.from({ length: 25 }, (_, n) => ({
-        role: n % 2 === 0 ? ("user" as const) : ("assistant" as const),
-        content: `${n} ${"x".repeat(2_000)}`
-      }))
-    )
-  })
 
   it.effect("004-arch-compact-0-2: compacts up to three times at each target", () =>
     Effect.gen(function* () {
@@ -177,17 +213,61 @@ describe("the onion", () => {
       })
   )
 
-  it.effect("004-run-result: returns the result and the messages that a run goes on with", () =>
-    Effect.gen(function* () {
-      const target = yield* model("anthropic", "m1", [], profiles)
-      const outcome = yield* claw0.agent({ prompt: "Say hello." }).pipe(Effect.provide(claw0.layer([target])))
-      assert.strictEqual(outcome.text, "hello")
-      const again = yield* claw0
-        .agent({ prompt: outcome.transcript.prompt })
-        .pipe(Effect.provide(claw0.layer([target])))
-      assert.isAbove(again.transcript.prompt.content.length, outcome.transcript.prompt.content.length - 1)
-    })
-  )
+  describe("004-run-result: returns the result and the updated messages", () => {
+    const Kit = Toolkit.make(
+      Tool.make("look", { parameters: Schema.Struct({ q: Schema.String }), success: Schema.String })
+    )
+    const tools = Kit.toLayer({ look: () => Effect.succeed("seen") })
+    /** A model that calls the tool in the turn behind this number of assistant messages. */
+    const calling = (fault: FaultPlan.Step, messages: number) =>
+      ScriptedModel.make({
+        provider: "anthropic",
+        model: "m1",
+        plan: {
+          answers: ({ turn }) =>
+            turn === messages ? { toolCalls: [{ name: "look", params: { q: "a" } }] } : { text: "done" },
+          faults: [fault]
+        },
+        info: { contextWindow: 20_000 },
+        ...profiles
+      })
+    const rolesOf = ({ content }: Prompt.Prompt) => content.map(({ role }) => role)
+
+    it.effect("004-run-result: with the tool's result and the answer", () =>
+      Effect.gen(function* () {
+        const target = yield* calling({ when: at("MAIN"), fault: status(429) }, 12)
+        const { text, transcript } = yield* claw0
+          .agent({ prompt: longPrompt, toolkit: Kit })
+          .pipe(Effect.provide([claw0.layer([target]), tools]))
+        assert.strictEqual(text, "done")
+        assert.deepStrictEqual(rolesOf(transcript.prompt), [...rolesOf(longPrompt), "assistant", "tool", "assistant"])
+        assert.include(JSON.stringify(transcript.prompt.content.at(-2)), "seen")
+        assert.include(JSON.stringify(transcript.prompt.content.at(-1)), "done")
+      })
+    )
+
+    it.effect("004-run-result: compacted, if a call was too long", () =>
+      Effect.gen(function* () {
+        const target = yield* calling({ fault: tooLong }, 7)
+        const summariser = { model: yield* Failover.make([yield* model("anthropic", "small")]) }
+        const { text, transcript } = yield* Agent.run({ prompt: longPrompt, toolkit: Kit }).pipe(
+          Effect.provide([
+            Failover.layer([target], { policy: claw0.policy }),
+            Compaction.layer({ policy: claw0.compaction, summariser }),
+            tools
+          ])
+        )
+        const sent = (yield* target.requests).map(({ prompt }) => prompt.content.length)
+        assert.deepStrictEqual(sent, [25, 15, 17])
+        assert.strictEqual(text, "done")
+        // The summary stands for the oldest messages, also in what is returned.
+        const said = JSON.stringify(transcript.prompt.content)
+        assert.include(said, "hello")
+        assert.notInclude(said, '"5 xxx')
+        assert.deepStrictEqual(rolesOf(transcript.prompt).slice(-4), ["user", "assistant", "tool", "assistant"])
+      }).pipe(Effect.scoped)
+    )
+  })
 
   it.effect("004-run-fallback-first: asks a fallback model with the first key that is available", () =>
     Effect.gen(function* () {

@@ -1,6 +1,6 @@
 /** Promises of CodeBuddy that no other test shows. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Option, Schema } from "effect"
+import { Effect, Option, Schema, Stream } from "effect"
 import { LanguageModel, Prompt, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import {
@@ -17,6 +17,7 @@ import {
 } from "@outlast/agent"
 import { Retry } from "@outlast/resilience"
 import { ScriptedModel } from "@outlast/testing"
+import type { FaultPlan } from "@outlast/testing"
 import {
   always,
   ask,
@@ -97,8 +98,17 @@ describe("layer 1 reads", () => {
   })
 })
 
-describe("layer 2 repeats", () => {
-  const repeats = (text: string) => RecoveryPolicy.rowOf(policy, classified(text)).then === "retry"
+describe("layer 2, for an error in a stream", () => {
+  /** When the provider was asked, in milliseconds, if its stream breaks with an error of this text. */
+  const askedAt = (message: string, type = "error") =>
+    Effect.gen(function* () {
+      const broken: FaultPlan.Fault = { type: "stream-error", after: 0, error: { type, message } }
+      const chain = [yield* model("a", "m1", [always(broken)]), yield* model("b", "m2")] as const
+      const stream = Stream.runDrain(LanguageModel.streamText({ prompt: "What is the plan?" }))
+      yield* inTime(Effect.provide(stream, Presets.codebuddy.layer(chain)))
+      assert.lengthOf(yield* timesOf(chain[1]), 1)
+      return yield* timesOf(chain[0])
+    })
   const transient: ReadonlyArray<readonly [string, string]> = [
     ["000-L2-t-timeout", "timeout"],
     ["000-L2-t-econnreset", "ECONNRESET"],
@@ -112,7 +122,18 @@ describe("layer 2 repeats", () => {
     ["000-L2-t-overloaded", "overloaded"],
     ["000-L2-t-hangup", "socket hang up"]
   ]
-  for (const [id, text] of transient) it(`${id}: "${text}"`, () => assert.isTrue(repeats(text)))
+  it.effect("000-L2-t-overloaded: an error with the type of an overload is retried", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* askedAt("Please wait.", "overloaded_error"), [0, 1_500, 4_500])
+    })
+  )
+  for (const [id, text] of transient) {
+    it.effect(`${id}: "${text}" is retried after 1.5 and 3 s`, () =>
+      Effect.gen(function* () {
+        assert.deepStrictEqual(yield* askedAt(text), [0, 1_500, 4_500])
+      })
+    )
+  }
 
   const permanent: ReadonlyArray<readonly [string, string]> = [
     ["000-L2-p-loop", "loop detected"],
@@ -126,9 +147,23 @@ describe("layer 2 repeats", () => {
     ["000-L2-p-key", "invalid api key"],
     ["000-L2-p-quota", "quota exceeded"]
   ]
-  for (const [id, text] of permanent) it(`${id}: not "${text}"`, () => assert.isFalse(repeats(text)))
+  // The words of a guard decide, whatever the type of the error says.
+  for (const [id, text] of permanent.slice(0, 4)) {
+    it.effect(`${id}: "${text}" is not retried, although the error has the type of an overload`, () =>
+      Effect.gen(function* () {
+        assert.deepStrictEqual(yield* askedAt(text, "overloaded_error"), [0])
+      })
+    )
+  }
+  for (const [id, text] of permanent) {
+    it.effect(`${id}: "${text}" is not retried`, () =>
+      Effect.gen(function* () {
+        assert.deepStrictEqual(yield* askedAt(text), [0])
+      })
+    )
+  }
 
-  it.effect("000-L2-guard-override: nothing that the guard stopped, whatever its text says", () =>
+  it.effect("000-L2-guard-override: what the guard stopped is not retried, whatever its text says", () =>
     Effect.gen(function* () {
       let runs = 0
       const program = Effect.andThen(

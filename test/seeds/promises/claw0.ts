@@ -9,6 +9,7 @@ const compactionAt = tests("packages/agent/test/compaction/Compaction.test.ts")
 const endToEndAt = tests("test/end-to-end/failures.test.ts")
 const failoverAt = tests("packages/agent/test/failover/Failover.test.ts")
 const faultPlanAt = tests("packages/testing/test/FaultPlan.test.ts")
+const ownAt = tests("test/seeds/claw0.test.ts")
 const targetsAt = tests("packages/agent/test/failover/Targets.test.ts")
 const timelineAt = tests("packages/testing/test/Timeline.test.ts")
 const vocabularyAt = tests("packages/agent/test/presets/Vocabulary.test.ts")
@@ -70,7 +71,12 @@ export const claw0: Seed = {
       "004-reason-six",
       "every exception is one of six: rate_limit, auth, timeout, billing, overflow, unknown; the category decides the layer",
       vocabularyAt("covers every reason"),
-      vocabularyAt("maps ContextOverflow to the classes of five systems")
+      ownAt("004-reason-six: rate_limit is handled by its layer"),
+      ownAt("004-reason-six: auth is handled by its layer"),
+      ownAt("004-reason-six: timeout is handled by its layer"),
+      ownAt("004-reason-six: billing is handled by its layer"),
+      ownAt("004-reason-six: overflow is handled by its layer"),
+      ownAt("004-reason-six: unknown is handled by its layer")
     ),
     works(
       "004-profile-key",

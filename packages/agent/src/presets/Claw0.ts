@@ -34,6 +34,7 @@ export const deviations: ReadonlyArray<string> = [
   "The list has no cooldown for an unknown failure; 120 s is the code's. A cancel is unknown in the document and moves to the next key; here it stops.",
   "In the document a profile cools down for all models. Here it does so only if the key itself is rejected or out of credit. After other failures it cools down for the one model, so that a fallback model can use the same keys. The code achieves this by clearing cooldowns before it asks the fallback models.",
   "A call makes at most three compactions for each key and model, each followed by an attempt. The document drops a key after the third. Here the call then moves to a target with a larger window, or fails: no healthy key is blamed for a long conversation.",
+  "The messages that a rejected call was shortened to belong to that call. A run keeps the whole conversation, and shortens it again in the next turn; the document goes on with the shortened ones. `Failover.layer` with `policy`, inside `Compaction.layer` with `compaction`, does so, too.",
   "A success clears the cooldowns that cover its target. In the document a cooldown lasts until its end.",
   "A single key without a fallback model has no cooldown."
 ]

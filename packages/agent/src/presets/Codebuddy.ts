@@ -62,10 +62,13 @@ export type Class = CodebuddyReason | "quota" | "server_error" | "too_long" | "c
 /** Layer 2 of the document never retries this text; layer 1 gives it the cooldown of a rate limit. */
 const quotaExceeded = /quota.exceeded|exceeded.{1,20}quota/i
 
+/** Texts of its guard, which layer 2 never retries, whatever else the error says. */
+const ofGuard = /loop detected|infinite loop|same file edited|safety limit/i
+
 const classOf = ({ reason, detail }: ProviderFailure): Class => {
+  if (reason._tag === "Cancelled") return "cancelled"
+  if (ofGuard.test(detail)) return "unknown"
   switch (reason._tag) {
-    case "Cancelled":
-      return "cancelled"
     case "ContextOverflow":
       return "too_long"
     case "ServerError":
