@@ -240,7 +240,12 @@ describe("the onion", () => {
           .agent({ prompt: longPrompt, toolkit: Kit })
           .pipe(Effect.provide([claw0.layer([target]), tools]))
         assert.strictEqual(text, "done")
-        assert.deepStrictEqual(rolesOf(transcript.prompt), [...rolesOf(longPrompt), "assistant", "tool", "assistant"])
+        assert.deepStrictEqual(rolesOf(transcript.prompt), [
+          ...rolesOf(longPrompt),
+          "assistant",
+          "tool",
+          "assistant"
+        ])
         assert.include(JSON.stringify(transcript.prompt.content.at(-2)), "seen")
         assert.include(JSON.stringify(transcript.prompt.content.at(-1)), "done")
       })
@@ -264,7 +269,12 @@ describe("the onion", () => {
         const said = JSON.stringify(transcript.prompt.content)
         assert.include(said, "hello")
         assert.notInclude(said, '"5 xxx')
-        assert.deepStrictEqual(rolesOf(transcript.prompt).slice(-4), ["user", "assistant", "tool", "assistant"])
+        assert.deepStrictEqual(rolesOf(transcript.prompt).slice(-4), [
+          "user",
+          "assistant",
+          "tool",
+          "assistant"
+        ])
       }).pipe(Effect.scoped)
     )
   })

@@ -17,7 +17,6 @@ import {
 } from "@outlast/agent"
 import { Retry } from "@outlast/resilience"
 import { ScriptedModel } from "@outlast/testing"
-import type { FaultPlan } from "@outlast/testing"
 import {
   always,
   ask,
@@ -63,6 +62,12 @@ describe("each layer", () => {
   )
 })
 
+/** A provider whose streams break with an error of this text. */
+const broken = (message: string, type = "error") =>
+  model("a", "m1", [always({ type: "stream-error", after: 0, error: { type, message } })])
+
+const streamed = Stream.runDrain(LanguageModel.streamText({ prompt: "What is the plan?" }))
+
 describe("layer 1 reads", () => {
   const texts: ReadonlyArray<readonly [string, string, string]> = [
     ["000-L1-auth-invalid-key", "invalid API key", "auth"],
@@ -78,18 +83,16 @@ describe("layer 1 reads", () => {
     ["000-L1-unknown-any", "the dog ate it", "unknown"]
   ]
   for (const [id, text, reason] of texts) {
-    it(`${id}: "${text}" as ${reason}`, () => {
-      const health = Presets.codebuddy.healthOf({
-        provider: "p",
-        status: "degraded",
-        errorCount: 1,
-        lastError: text,
-        lastErrorReason: classified(text).reason._tag,
-        lastSuccessAt: undefined,
-        cooldownUntil: undefined
+    it.effect(`${id}: "${text}" as ${reason}`, () =>
+      Effect.gen(function* () {
+        const chain = [yield* broken(text), yield* model("b", "m2")] as const
+        const [health] = yield* inTime(streamed).pipe(
+          Effect.andThen(Presets.codebuddy.health),
+          Effect.provide(Presets.codebuddy.layer(chain))
+        )
+        assert.strictEqual(health?.lastErrorReason, reason)
       })
-      assert.strictEqual(health.lastErrorReason ?? "none", reason)
-    })
+    )
   }
 
   it("000-L1-rate-quota: and quota exceeded has the cooldown of a rate limit", () => {
@@ -100,12 +103,10 @@ describe("layer 1 reads", () => {
 
 describe("layer 2, for an error in a stream", () => {
   /** When the provider was asked, in milliseconds, if its stream breaks with an error of this text. */
-  const askedAt = (message: string, type = "error") =>
+  const askedAt = (message: string, type?: string) =>
     Effect.gen(function* () {
-      const broken: FaultPlan.Fault = { type: "stream-error", after: 0, error: { type, message } }
-      const chain = [yield* model("a", "m1", [always(broken)]), yield* model("b", "m2")] as const
-      const stream = Stream.runDrain(LanguageModel.streamText({ prompt: "What is the plan?" }))
-      yield* inTime(Effect.provide(stream, Presets.codebuddy.layer(chain)))
+      const chain = [yield* broken(message, type), yield* model("b", "m2")] as const
+      yield* inTime(Effect.provide(streamed, Presets.codebuddy.layer(chain)))
       assert.lengthOf(yield* timesOf(chain[1]), 1)
       return yield* timesOf(chain[0])
     })

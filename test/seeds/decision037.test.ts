@@ -185,32 +185,36 @@ describe("the layer", () => {
       })
   )
 
-  it.effect("001-P2-death-process: finds a process that has exited at the next check, and refuses its calls", () =>
-    Effect.gen(function* () {
-      const { layer, of } = recorded()
-      const child = spawn(process.execPath, ["-e", "process.stdin.resume()"], {
-        stdio: ["pipe", "ignore", "ignore"]
-      })
-      yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
-      const target = yield* model("a", "m1")
-      yield* Effect.gen(function* () {
-        const monitor = yield* ConnectionMonitor.ConnectionMonitor
-        const call = monitor.guard("session")(Effect.succeed("answer"))
-        yield* monitor.register("session", {
-          probe: Effect.sync(() => (child.exitCode === null && child.signalCode === null ? "alive" : "dead"))
+  it.effect(
+    "001-P2-death-process: finds a process that has exited at the next check, and refuses its calls",
+    () =>
+      Effect.gen(function* () {
+        const { layer, of } = recorded()
+        const child = spawn(process.execPath, ["-e", "process.stdin.resume()"], {
+          stdio: ["pipe", "ignore", "ignore"]
         })
-        yield* TestClock.adjust("30 seconds")
-        assert.strictEqual(yield* call, "answer")
-        const exited = once(child, "exit")
-        child.kill("SIGKILL")
-        yield* Effect.promise(() => exited)
-        // Nothing has asked yet.
-        assert.deepStrictEqual(of("SessionDied"), [])
-        yield* TestClock.adjust("30 seconds")
-        assert.deepInclude(of("SessionDied")[0], { connection: "session", reason: "probe", at: 60_000 })
-        assert.strictEqual((yield* Effect.flip(call))._tag, "SessionDead")
-      }).pipe(Effect.provide(decision037.layer([target])), Effect.provide(layer))
-    }).pipe(Effect.scoped)
+        yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
+        const target = yield* model("a", "m1")
+        yield* Effect.gen(function* () {
+          const monitor = yield* ConnectionMonitor.ConnectionMonitor
+          const call = monitor.guard("session")(Effect.succeed("answer"))
+          yield* monitor.register("session", {
+            probe: Effect.sync(() =>
+              child.exitCode === null && child.signalCode === null ? "alive" : "dead"
+            )
+          })
+          yield* TestClock.adjust("30 seconds")
+          assert.strictEqual(yield* call, "answer")
+          const exited = once(child, "exit")
+          child.kill("SIGKILL")
+          yield* Effect.promise(() => exited)
+          // Nothing has asked yet.
+          assert.deepStrictEqual(of("SessionDied"), [])
+          yield* TestClock.adjust("30 seconds")
+          assert.deepInclude(of("SessionDied")[0], { connection: "session", reason: "probe", at: 60_000 })
+          assert.strictEqual((yield* Effect.flip(call))._tag, "SessionDead")
+        }).pipe(Effect.provide(decision037.layer([target])), Effect.provide(layer))
+      }).pipe(Effect.scoped)
   )
 
   /** In steps, because transitions are read in a fiber of their own, which needs its turns. */
@@ -507,14 +511,18 @@ describe("the configuration", () => {
       })
   )
 
-  it.effect("001-C-vis-log: logs retries, or not", () =>
+  it.effect("001-C-vis-log: logs retries by default, or not", () =>
     Effect.gen(function* () {
-      for (const logRetries of [true, false]) {
+      for (const [visibility, lines] of [
+        [{}, 2],
+        [{ logRetries: true }, 2],
+        [{ logRetries: false }, 0]
+      ] as const) {
         const log = logged()
         const target = yield* model("a", "m1", [{ fault: reset }])
-        const layer = decision037.layer([target], { settings: settings({ visibility: { logRetries } }) })
+        const layer = decision037.layer([target], { settings: settings({ visibility }) })
         yield* inTime(ask.pipe(Effect.provide(layer), Effect.provide(log.layer)))
-        assert.lengthOf(log.lines, logRetries ? 2 : 0)
+        assert.lengthOf(log.lines, lines)
       }
     })
   )
@@ -540,7 +548,7 @@ describe("the configuration", () => {
         }).pipe(Effect.provide(decision037.layer([target], { settings: settings(own), onAlert })))
       })
 
-    it.effect("001-C-vis-alert: raises one at 10 failures in 5 minutes by default", () =>
+    it.effect("001-C-vis-alert, 001-P3-alert: raises one at 10 failures in 5 minutes by default", () =>
       Effect.gen(function* () {
         assert.deepStrictEqual(yield* raised({}, 9, "299999 millis", 1), [0, 1])
         assert.deepStrictEqual(yield* raised({}, 9, "5 minutes", 1), [0, 0])
@@ -673,9 +681,9 @@ describe("the backoff", () => {
     Effect.gen(function* () {
       const target = yield* model("a", "m1", [always(reset)])
       const own = settings({ retry: { maxNetworkRetries: 8 } })
-      yield* inTime(Effect.exit(ask).pipe(Effect.provide(decision037.layer([target], { settings: own })))).pipe(
-        drawing(draw)
-      )
+      yield* inTime(
+        Effect.exit(ask).pipe(Effect.provide(decision037.layer([target], { settings: own })))
+      ).pipe(drawing(draw))
       return yield* waitsOf(target)
     })
 

@@ -1,5 +1,6 @@
 /** Promises of nexo-rs that no other test shows. */
 import { join } from "node:path"
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Fiber, Layer, Metric, Option, Queue, Scope, Stream } from "effect"
 import { LanguageModel } from "effect/ai"
@@ -13,7 +14,6 @@ import { Ops } from "@outlast/node/ops"
 import { SqliteClient } from "@outlast/node/sqlite"
 import { CircuitBreaker, Metrics, ResilienceEvents } from "@outlast/resilience"
 import { Anthropic, Google, OpenAi, OpenAiCompatible, Registry } from "@outlast/providers"
-import * as FakeProcess from "../../packages/node/test/support/FakeProcess.ts"
 import { until } from "../tasks/Time.ts"
 import {
   always,
@@ -243,29 +243,36 @@ describe("grace windows of a shutdown", () => {
     }).pipe(Effect.provide(grace))
   )
 
-  it.effect("003-shut-grace: an MCP session answers the call that it works on, and then ends", () => {
-    const { layer, lives } = FakeProcess.make()
-    return Effect.gen(function* () {
+  /** Answers its last request when it is told to. */
+  const server = `let id
+    require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
+      const message = JSON.parse(line)
+      if (message.method !== "notifications/go") id = message.id
+      else console.log(JSON.stringify({ jsonrpc: "2.0", id, result: "written" }))
+    })`
+
+  it.effect("003-shut-grace: an MCP session ends behind the call that it works on", () =>
+    Effect.gen(function* () {
       const files = yield* Supervised.make({
         name: "files",
-        command: "files",
+        command: process.execPath,
+        args: ["-e", server],
         handshake: (io) => StdioRpc.make(io, Presets.nexo.processes.call),
         ...Presets.nexo.processes.options
       })
       yield* Host.onShutdown("processes", { name: "files", run: files.stop })
-      yield* TestClock.adjust(0)
-      const call = yield* files
-        .use((rpc) => rpc.request("tools/call", { name: "write" }))
-        .pipe(Host.run("loops", { name: "session", drain: "5 seconds" }), Effect.forkChild)
-      yield* TestClock.adjust("1 second")
+      const rpc = yield* files.use(Effect.succeed)
+      const call = yield* rpc
+        .request("tools/call", { name: "write" })
+        .pipe(
+          Host.run("loops", { name: "session", drain: "5 seconds" }),
+          Effect.forkChild({ startImmediately: true })
+        )
       const ending = yield* Effect.forkChild(Host.shutdown("SIGTERM"))
       yield* TestClock.adjust("4 seconds")
-      const [life] = lives
-      const { id } = JSON.parse(life?.input[0] ?? "{}")
-      assert.isFalse(life?.isKilled())
-      yield* life?.print(JSON.stringify({ jsonrpc: "2.0", id, result: "written" })) ?? Effect.void
+      assert.strictEqual((yield* files.status).state, "running")
+      yield* rpc.notify("notifications/go")
       assert.strictEqual(yield* Fiber.join(call), "written")
-      yield* TestClock.adjust("5 seconds")
       const { ends, isComplete } = yield* Fiber.join(ending)
       assert.deepStrictEqual(
         ends.map(({ name, phase }) => [name, phase]),
@@ -274,9 +281,10 @@ describe("grace windows of a shutdown", () => {
           ["files", "processes"]
         ]
       )
-      assert.isTrue(isComplete && life?.isKilled())
-    }).pipe(Effect.scoped, Effect.provide([grace, layer]))
-  })
+      assert.isTrue(isComplete)
+      assert.strictEqual((yield* files.status).state, "stopped")
+    }).pipe(Effect.scoped, Effect.provide([grace, NodeServices.layer]))
+  )
 
   it.effect("003-shut-grace: whatever has not ended after 5 s is left behind", () =>
     Effect.gen(function* () {
@@ -296,33 +304,35 @@ describe("grace windows of a shutdown", () => {
     }).pipe(Effect.provide(grace))
   )
 
-  it.effect("003-shut-drain: an agent answers what is in its mailbox before it ends, and takes nothing new", () =>
-    Effect.gen(function* () {
-      const target = yield* model("anthropic", "m1", [{ times: 1, fault: status(500) }])
-      const mailbox = yield* Queue.unbounded<string, Cause.Done>()
-      const answered: Array<string> = []
-      const answer = (prompt: string) =>
-        Effect.gen(function* () {
-          const { text } = yield* Presets.nexo.agent({ prompt })
-          yield* Effect.sleep("1 second")
-          answered.push(`${prompt}: ${text}`)
-        }).pipe(Effect.provide(Presets.nexo.layer([target])))
-      yield* Stream.fromQueue(mailbox).pipe(
-        Stream.runForEach(answer),
-        Host.run("runs", { name: "agent", drain: "10 seconds" }),
-        Effect.forkChild
-      )
-      yield* Host.onShutdown("intake", { name: "plugins", run: Queue.end(mailbox) })
-      yield* Queue.offerAll(mailbox, ["one", "two", "three"])
-      yield* TestClock.adjust(0)
-      const ending = yield* Effect.forkChild(Host.shutdown("SIGTERM"))
-      yield* TestClock.adjust(0)
-      assert.isFalse(yield* Queue.offer(mailbox, "late"))
-      yield* TestClock.adjust("10 seconds")
-      const { isComplete } = yield* Fiber.join(ending)
-      assert.isTrue(isComplete)
-      assert.deepStrictEqual(answered, ["one: hello", "two: hello", "three: hello"])
-    }).pipe(Effect.provide(grace))
+  it.effect(
+    "003-shut-drain: an agent answers what is in its mailbox before it ends, and takes nothing new",
+    () =>
+      Effect.gen(function* () {
+        const target = yield* model("anthropic", "m1", [{ times: 1, fault: status(500) }])
+        const mailbox = yield* Queue.unbounded<string, Cause.Done>()
+        const answered: Array<string> = []
+        const answer = (prompt: string) =>
+          Effect.gen(function* () {
+            const { text } = yield* Presets.nexo.agent({ prompt })
+            yield* Effect.sleep("1 second")
+            answered.push(`${prompt}: ${text}`)
+          }).pipe(Effect.provide(Presets.nexo.layer([target])))
+        yield* Stream.fromQueue(mailbox).pipe(
+          Stream.runForEach(answer),
+          Host.run("runs", { name: "agent", drain: "10 seconds" }),
+          Effect.forkChild
+        )
+        yield* Host.onShutdown("intake", { name: "plugins", run: Queue.end(mailbox) })
+        yield* Queue.offerAll(mailbox, ["one", "two", "three"])
+        yield* TestClock.adjust(0)
+        const ending = yield* Effect.forkChild(Host.shutdown("SIGTERM"))
+        yield* TestClock.adjust(0)
+        assert.isFalse(yield* Queue.offer(mailbox, "late"))
+        yield* TestClock.adjust("10 seconds")
+        const { isComplete } = yield* Fiber.join(ending)
+        assert.isTrue(isComplete)
+        assert.deepStrictEqual(answered, ["one: hello", "two: hello", "three: hello"])
+      }).pipe(Effect.provide(grace))
   )
 })
 
@@ -388,12 +398,14 @@ describe("an operator", () => {
         assert.deepStrictEqual(yield* states, ['outlast_circuit_state{circuit="anthropic"} 0', other])
       }).pipe(
         Effect.provide(
-          Presets.nexo.layer(chain, { breaker }).pipe(
-            Layer.provideMerge(Ops.layer({ probes: false, metrics: port, page: false })),
-            Layer.provideMerge(Host.layer({ wait: 0 })),
-            Layer.provideMerge(Metrics.layer()),
-            Layer.provideMerge(ResilienceEvents.layer())
-          )
+          Presets.nexo
+            .layer(chain, { breaker })
+            .pipe(
+              Layer.provideMerge(Ops.layer({ probes: false, metrics: port, page: false })),
+              Layer.provideMerge(Host.layer({ wait: 0 })),
+              Layer.provideMerge(Metrics.layer()),
+              Layer.provideMerge(ResilienceEvents.layer())
+            )
         )
       )
     }).pipe(Effect.scoped, Effect.provideService(Metric.MetricRegistry, new Map()))

@@ -2,8 +2,9 @@
 import { existsSync, globSync, readFileSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
 import type { Layer } from "effect"
-import { Effect } from "effect"
+import { Context, Effect, FileSystem, Schema } from "effect"
 import { Chat, LanguageModel } from "effect/ai"
+import { HttpClient } from "effect/http"
 import { Failover, Presets, RecoveryPolicy } from "@outlast/agent"
 import { Backoff } from "@outlast/resilience"
 import { always, ask, inTime, model, status, timesOf } from "./support.ts"
@@ -33,8 +34,30 @@ describe("the repository", () => {
     assert.property(json("package.json")["devDependencies"], "@effect/vitest")
   })
 
-  it("user-pkg-platform, user-pkg-schema: README says that both are part of effect since version 4", () => {
-    assert.match(readFileSync("README.md", "utf8"), /@effect\/platform[\s\S]{0,200}@effect\/schema/)
+  it("user-pkg-platform, user-pkg-schema: has neither, because their modules are in effect since version 4", () => {
+    const replaced = ["@effect/platform", "@effect/schema"]
+    const { packages } = json("package-lock.json")
+    for (const name of replaced) assert.notProperty(packages, `node_modules/${name}`)
+    for (const file of ["package.json", "examples/package.json", ...globSync("packages/*/package.json")]) {
+      const { dependencies, devDependencies, peerDependencies } = json(file)
+      const names = Object.keys({
+        ...Object(dependencies),
+        ...Object(devDependencies),
+        ...Object(peerDependencies)
+      })
+      assert.deepStrictEqual(
+        names.filter((name) => replaced.includes(name)),
+        [],
+        file
+      )
+    }
+    // What they had.
+    assert.isFunction(Schema.Struct)
+    assert.isTrue(Context.isKey(FileSystem.FileSystem) && Context.isKey(HttpClient.HttpClient))
+    assert.match(
+      readFileSync("README.md", "utf8"),
+      /replaces `@effect\/platform`, `@effect\/schema`/
+    )
   })
 })
 

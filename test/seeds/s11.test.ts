@@ -195,9 +195,9 @@ describe("a conversation that is too long", () => {
       Effect.gen(function* () {
         const { layer, of } = recorded()
         const target = yield* model("anthropic", "opus", [{ fault }], { info: { contextWindow: 4_000 } })
-        const { text } = yield* inTime(Effect.provide(long, Presets.s11.layer([target], { policy: exact }))).pipe(
-          Effect.provide(layer)
-        )
+        const { text } = yield* inTime(
+          Effect.provide(long, Presets.s11.layer([target], { policy: exact }))
+        ).pipe(Effect.provide(layer))
         assert.strictEqual(text, "hello")
         assert.deepStrictEqual(
           of("AttemptFailed").map(({ reason }) => reason),

@@ -156,6 +156,9 @@ it.effect(
     const path = () =>
       events
         .flatMap((event) => {
+          // An event of tasks, which are of another package than the others.
+          const tag: string = event._tag
+          if (tag === "TaskRestarting") return ["restart"]
           switch (event._tag) {
             case "AttemptFailed":
               return [Vocabulary.decision037({ _tag: event.reason })]
@@ -163,8 +166,6 @@ it.effect(
               return [event.reason === "backoff" ? `backoff of ${event.delay} ms` : event.reason]
             case "CircuitRefusal":
               return [`circuit ${event.reason}`]
-            case "TaskRestarting":
-              return ["restart"]
             default:
               return []
           }
@@ -176,10 +177,14 @@ it.effect(
       const breaker = yield* CircuitBreaker.make(decision037.circuits)
       let isBack = false
       // The pings fail with the first attempt, until the network is back.
-      const ping = () => Effect.suspend(() => (isBack || path().length === 0 ? Effect.void : Effect.fail("down")))
+      const ping = () =>
+        Effect.suspend(() => (isBack || path().length === 0 ? Effect.void : Effect.fail("down")))
       yield* Effect.gen(function* () {
         const id = yield* Talk.submit({ params, key: "1" })
-        yield* until(Effect.sync(() => path().includes("health")), 40)
+        yield* until(
+          Effect.sync(() => path().includes("health")),
+          40
+        )
         // The connection is asked before the circuit: the call waits, although its circuit is open.
         yield* breaker.trip(endpoint)
         yield* TestClock.adjust("5 seconds")

@@ -218,13 +218,24 @@ describe("the codes of hooks and of the budget", () => {
       })
   )
 
+  it.effect("002-code-token_budget: is budget_nudged below 90 % of the target, and not from there on", () =>
+    Effect.gen(function* () {
+      const seenAt = (tokens: number) =>
+        Effect.flatMap(answering([{ text: words(tokens) }, { text: words(200) }]), (target) =>
+          seenIn(target, { tokenBudget: 1_000 })
+        )
+      assert.deepStrictEqual(yield* seenAt(899), ["budget_nudged", "completed"])
+      assert.deepStrictEqual(yield* seenAt(900), ["completed"])
+    })
+  )
+
   it.effect("002-code-token_budget, 002-cc-nudge: is budget_nudged, with the share of the target", () =>
     Effect.gen(function* () {
       const target = yield* answering([{ text: words(500) }, { text: words(600) }])
       const seen = yield* seenIn(target, { tokenBudget: 1_000 })
       assert.deepStrictEqual(seen, ["budget_nudged", "completed"])
       const said = JSON.stringify((yield* target.requests)[1]?.prompt.content.at(-1))
-      assert.match(said, /You stopped at \d+% of the token target/)
+      assert.match(said, /You stopped at 50% of the token target/)
     })
   )
 })

@@ -2,18 +2,15 @@
 import type { Seed } from "../Promises.ts"
 import { tests, works } from "../Promises.ts"
 
-const circuitMetricsAt = tests("packages/resilience/test/metrics/Metrics.test.ts")
 const dlqAt = tests("packages/cli/test/dlq.test.ts")
 const durabilityAt = tests("test/durability/delivery.test.ts")
 const endToEndAt = tests("test/end-to-end/failures.test.ts")
-const hostAt = tests("packages/node/test/host/Host.test.ts")
 const instanceAt = tests("packages/node/test/lock/SingleInstance.test.ts")
 const nexoAt = tests("packages/agent/test/presets/Nexo.test.ts")
 const opsAt = tests("packages/node/test/ops/Ops.test.ts")
 const outboxAt = tests("packages/delivery/test/outbox/OutboxContract.test.ts")
 const ownAt = tests("test/seeds/nexo.test.ts")
 const permissionAt = tests("packages/agent/test/guard/Permission.test.ts")
-const shutdownAt = tests("test/durability/shutdown.test.ts")
 const supervisedAt = tests("packages/node/test/process/Supervised.test.ts")
 
 export const nexo: Seed = {
@@ -242,7 +239,10 @@ export const nexo: Seed = {
     ),
     // Graceful shutdown
     works("003-shut-order", "teardown happens in an order"),
-    works("003-shut-grace", 'background loops ("dream sweeps") and MCP sessions get grace windows, so that no partial state is left'),
+    works(
+      "003-shut-grace",
+      'background loops ("dream sweeps") and MCP sessions get grace windows, so that no partial state is left'
+    ),
     works("003-shut-intake", "plugin intake is stopped before the agent runtimes"),
     works("003-shut-drain", "runtimes drain what is in their mailboxes before they end"),
     works(

@@ -1,6 +1,6 @@
 /** The promises of The request. */
 import type { Seed } from "../Promises.ts"
-import { tests, works } from "../Promises.ts"
+import { outOfScope, tests, works } from "../Promises.ts"
 
 const agentAt = tests("packages/agent/test/loop/Agent.test.ts")
 const backoffAt = tests("packages/resilience/test/Backoff.test.ts")
@@ -18,8 +18,16 @@ export const request: Seed = {
     works("user-kind", "an Effect-based, functional resilience framework"),
     // Packages
     works("user-pkg-effect", "package effect"),
-    works("user-pkg-platform", "@effect/platform"),
-    works("user-pkg-schema", "@effect/schema"),
+    outOfScope(
+      "user-pkg-platform",
+      "@effect/platform",
+      "its modules are part of effect since version 4; the package is for Effect 3"
+    ),
+    outOfScope(
+      "user-pkg-schema",
+      "@effect/schema",
+      "it is part of effect since version 3.10; the package is for earlier versions"
+    ),
     works("user-pkg-vitest", "@effect/vitest"),
     // Top-level
     works("user-top-package", "package.json"),
