@@ -1,4 +1,5 @@
 import { assert, it } from "vitest"
+import { Presets } from "@outlast/agent"
 import { Backoffs } from "@outlast/agent/presets"
 import { Backoff } from "@outlast/resilience"
 
@@ -10,6 +11,17 @@ const ranges = (spec: Backoff.Backoff, count: number) =>
   })
 
 const exactly = (...delays: ReadonlyArray<number>) => delays.map((delay) => [delay, delay])
+
+it("are those of the presets", () => {
+  const { codebuddy, decision037, s11, nexo } = Presets
+  assert.deepStrictEqual(codebuddy.policy.rows.rate_limit.backoff, Backoffs.codebuddy)
+  assert.deepStrictEqual(decision037.policy.rows.NetworkTransient.backoff, Backoffs.decision037)
+  const { backoff } = decision037.restartsOf(decision037.defaults)
+  assert.deepStrictEqual(ranges(backoff, 3), ranges(Backoffs.decision037Restart, 3))
+  assert.deepStrictEqual(s11.policy.rows.rate_limit.backoff, Backoffs.s11)
+  assert.deepStrictEqual(nexo.policy.rows.rate_limit.backoff, Backoffs.nexoRateLimit)
+  assert.deepStrictEqual(nexo.policy.rows.server_error.backoff, Backoffs.nexoServerError)
+})
 
 it("CodeBuddy waits 1.5, 3 and 6 seconds, without jitter", () => {
   assert.deepStrictEqual(ranges(Backoffs.codebuddy, 3), exactly(1_500, 3_000, 6_000))
