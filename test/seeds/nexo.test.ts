@@ -18,6 +18,7 @@ import { until } from "../tasks/Time.ts"
 import {
   always,
   ask,
+  drawing,
   failureOf,
   inTime,
   key,
@@ -26,7 +27,8 @@ import {
   status,
   temporaryFolder,
   timed,
-  timesOf
+  timesOf,
+  waitsOf
 } from "./support.ts"
 
 const { circuits } = Presets.nexo
@@ -107,6 +109,49 @@ describe("circuits", () => {
         }).pipe(Effect.provide(Presets.nexo.layer([target])))
       )
       assert.lengthOf(yield* timesOf(target), 5)
+    })
+  )
+})
+
+describe("retries", () => {
+  it.effect("003-retry-jitter: twenty calls that fail together are retried at twenty times", () =>
+    Effect.gen(function* () {
+      for (const code of [429, 500]) {
+        const target = yield* model("anthropic", "m1", [{ times: 20, fault: status(code) }])
+        const own = { ...Presets.nexo.policy, circuits: false } as const
+        const calls = Effect.all(
+          Array.from({ length: 20 }, () => ask),
+          { concurrency: "unbounded" }
+        )
+        yield* inTime(Effect.provide(calls, Failover.layer([target], { policy: own })))
+        const times = yield* timesOf(target)
+        assert.deepStrictEqual([new Set(times.slice(0, 20)).size, new Set(times.slice(20)).size], [1, 20])
+      }
+    })
+  )
+
+  it.effect("003-retry-jitter, 003-retry-429, 003-retry-5xx: wait from 1 s to 60 s, or to 30 s", () =>
+    Effect.gen(function* () {
+      const { policy } = Presets.nexo
+      /** The waits with this draw, for as many attempts as it takes to reach the longest one. */
+      const waits = (code: number, draw: number) =>
+        Effect.gen(function* () {
+          const { rate_limit, server_error } = policy.rows
+          const rows = {
+            ...policy.rows,
+            rate_limit: { ...rate_limit, attempts: 8 },
+            server_error: { ...server_error, attempts: 8 }
+          }
+          const target = yield* model("anthropic", "m1", [always(status(code))])
+          const layer = Failover.layer([target], { policy: { ...policy, rows, circuits: false } })
+          yield* inTime(Effect.exit(Effect.provide(ask, layer))).pipe(drawing(draw))
+          return yield* waitsOf(target)
+        })
+      const shortest = Array.from({ length: 7 }, () => 1_000)
+      assert.deepStrictEqual([yield* waits(429, 0), yield* waits(500, 0)], [shortest, shortest])
+      const growing = [2_000, 4_000, 8_000, 16_000]
+      assert.deepStrictEqual(yield* waits(429, 1), [...growing, 32_000, 60_000, 60_000])
+      assert.deepStrictEqual(yield* waits(500, 1), [...growing, 30_000, 30_000, 30_000])
     })
   )
 })

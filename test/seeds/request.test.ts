@@ -54,10 +54,7 @@ describe("the repository", () => {
     // What they had.
     assert.isFunction(Schema.Struct)
     assert.isTrue(Context.isKey(FileSystem.FileSystem) && Context.isKey(HttpClient.HttpClient))
-    assert.match(
-      readFileSync("README.md", "utf8"),
-      /replaces `@effect\/platform`, `@effect\/schema`/
-    )
+    assert.match(readFileSync("README.md", "utf8"), /replaces `@effect\/platform`, `@effect\/schema`/)
   })
 })
 

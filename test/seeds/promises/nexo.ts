@@ -111,22 +111,18 @@ export const nexo: Seed = {
       nexoAt("ignores rate limits"),
       nexoAt("500: three attempts")
     ),
-    works(
-      "003-retry-jitter",
-      "every retry policy uses jittered exponential backoff against herds",
-      nexoAt("wait up to 60 s for rate limits and 30 s for server errors, jittered")
-    ),
+    works("003-retry-jitter", "every retry policy uses jittered exponential backoff against herds"),
     works(
       "003-retry-429",
       "LLM 429: at most 5 attempts, 1 s → 60 s",
       nexoAt("429: five attempts"),
-      nexoAt("wait up to 60 s for rate limits and 30 s for server errors, jittered")
+      ownAt("003-retry-jitter, 003-retry-429, 003-retry-5xx: wait from 1 s to 60 s, or to 30 s")
     ),
     works(
       "003-retry-5xx",
       "LLM 5xx: at most 3 attempts, 1 s → 30 s",
       nexoAt("500: three attempts"),
-      nexoAt("wait up to 60 s for rate limits and 30 s for server errors, jittered")
+      ownAt("003-retry-jitter, 003-retry-429, 003-retry-5xx: wait from 1 s to 60 s, or to 30 s")
     ),
     works(
       "003-retry-nats",
