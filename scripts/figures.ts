@@ -40,7 +40,8 @@ const outputOf = ({ command }: Section): ((figure: Figure) => string | undefined
   })
   if (stdout.trim() === "") {
     process.exitCode = 1
-    return () => `the command ended with ${status}. ${stderr.trim().split("\n").at(-1) ?? ""}`
+    const why = stderr.split("\n").find((line) => line.includes("Error")) ?? stderr.trim()
+    return () => `the command ended with ${status}. ${why}`
   }
   if (command.includes("--json")) {
     // The output of a bench.
