@@ -1,5 +1,6 @@
 /**
  * What only other packages of Outlast need. Without promise: it may change in any release.
  */
+export * as Calls from "./failover/Calls.ts"
 export * as Compacting from "./loop/Compacting.ts"
 export * as LoopGuard from "./guard/LoopGuard.ts"

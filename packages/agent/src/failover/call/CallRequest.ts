@@ -69,8 +69,9 @@ export class CallRequest {
     // An answer of blanks has nothing to continue.
     const blank = continues === "interrupted" && partial.trim() === ""
     if (nudge === undefined || blank) return plain
-    const prompt = Conversation.continued(plain.prompt, continues === undefined ? "" : partial, nudge)
-    return { ...plain, prompt }
+    const shown = continues === undefined ? "" : partial
+    const prompt = Conversation.continued(plain.prompt, shown, nudge)
+    return { ...plain, prompt, continues: { partial: shown, nudge } }
   }
 
   /** Judges the answer of an attempt. */

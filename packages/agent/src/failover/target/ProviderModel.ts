@@ -32,6 +32,11 @@ export interface ProviderRequest extends LanguageModel.ProviderOptions {
    * without a byte of an answer. Default: repeats are not reported.
    */
   readonly repeated?: (() => void) | undefined
+  /**
+   * The answer so far, when the request asks to continue it. The end of `prompt` has the same, as messages. A model that
+   * sends a request of its own, and not the prompt, adds both itself. Default: the request begins an answer.
+   */
+  readonly continues?: Continuation | undefined
   /** Called for each part of the answer that was read otherwise than it is written. Default: repairs are not reported. */
   readonly repaired?: ((repair: Repair) => void) | undefined
 }
@@ -46,6 +51,14 @@ export interface ProviderRequest extends LanguageModel.ProviderOptions {
  * - `item`: an item of another vendor, completed or left out
  */
 export type Repair = "usage" | "call" | "duplicate" | "finish" | "item"
+
+/** A cut answer that the request asks to continue. */
+export interface Continuation {
+  /** Text that the consumer has seen. Empty when it has seen none. */
+  readonly partial: string
+  /** Message of the user behind it. */
+  readonly nudge: string
+}
 
 /** Time limits that only the model can keep. */
 export interface RequestLimits {

@@ -1,0 +1,52 @@
+/**
+ * The calls of a chain on encoded parts, without effect/ai's `LanguageModel.make` around them: no schema, no tool handlers,
+ * no span of its own. `Failover` is the same chain as a `LanguageModel`.
+ *
+ * For a program that has its own form of requests and answers, such as a gateway. Its targets read the request from
+ * `ClientOptions`, and put what they received into the metadata of the parts.
+ */
+import { Effect } from "effect"
+import type { Context, Scope, Stream } from "effect"
+import type { IdGenerator, LanguageModel, Response } from "effect/ai"
+import type { CallFailure } from "../failure/reasons/CallFailure.ts"
+import type { ChainError, NonEmpty, Services, Specs } from "./chain/Chain.ts"
+import * as ChainOptions from "./ChainOptions.ts"
+import { streamText } from "./call/StreamCall.ts"
+import { generateText } from "./call/TextCall.ts"
+import { make as makeTargets } from "./chain/Targets.ts"
+import type { Targets } from "./chain/Targets.ts"
+
+export interface Calls {
+  /** A whole answer: its parts, the `finish` last. */
+  readonly generateText: (
+    options: LanguageModel.ProviderOptions
+  ) => Effect.Effect<Array<Response.PartEncoded>, CallFailure, IdGenerator.IdGenerator>
+  /** The parts of an answer as they come. Its last part is the `finish`, or the stream fails. */
+  readonly streamText: (
+    options: LanguageModel.ProviderOptions
+  ) => Stream.Stream<Response.StreamPartEncoded, CallFailure, IdGenerator.IdGenerator>
+  readonly targets: Context.Service.Shape<typeof Targets>
+}
+
+/** Fails, and throws, as `Failover.make` does. Calls of the priority `background` use the same policy. */
+export const make = <const S extends Specs, Class extends string>(
+  chain: NonEmpty<S>,
+  options: Omit<ChainOptions.Options<Class>, "background">
+): Effect.Effect<Calls, ChainError, Services<S> | Scope.Scope> =>
+  Effect.map(ChainOptions.build<S, Class>(chain, options), ({ built }) => ({
+    generateText: (request) => generateText(built, request, (failure) => failure),
+    streamText: (request) =>
+      streamText(
+        built,
+        request,
+        (failure) => failure,
+        // Only calls of declared tools are judged, unless the request says `deferred`.
+        (mistake): CallFailure => {
+          throw mistake
+        }
+      ),
+    targets: makeTargets({
+      ...built,
+      compacts: built.compact !== undefined && built.policy.maxCompactions > 0
+    })
+  }))
