@@ -19,6 +19,8 @@ import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, keyed, namespaced } from "./aisdk/Vendor.ts"
 import * as Dialects from "./aisdk/Dialects.ts"
 import * as Endpoint from "./aisdk/Endpoint.ts"
+import * as Secrets from "./aisdk/Secrets.ts"
+import * as Wiring from "./aisdk/Wiring.ts"
 import type { Provider } from "./Provider.ts"
 
 export const defaults = {
@@ -33,7 +35,7 @@ export const model = (modelId: string, options: Options = {}): ProviderModel.Tar
   OptionChecks.forVendor("Anthropic.model", modelId, options)
   const baseURL = Endpoint.base("Anthropic.model", "baseUrl", options.baseUrl ?? defaults.baseUrl)
   const sending = fetched("Anthropic.model", options)
-  return Target.make(
+  const spec = Target.make(
     "Anthropic.model",
     {
       ...options,
@@ -47,6 +49,13 @@ export const model = (modelId: string, options: Options = {}): ProviderModel.Tar
     { toolFiles: "result", fit: thinkingOff, wholeAnswers: "stream" },
     Dialects.anthropic
   )
+  return Wiring.wired(spec, {
+    wires: ["messages"],
+    baseUrl: baseURL,
+    headers: Secrets.headersOf("Anthropic.model", options.headers ?? {}),
+    keyed: Wiring.apiKey,
+    fetch: options.fetch
+  })
 }
 
 /** For `Registry`. */

@@ -16,6 +16,8 @@ import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, keyed, namespaced } from "./aisdk/Vendor.ts"
 import * as Dialects from "./aisdk/Dialects.ts"
 import * as Endpoint from "./aisdk/Endpoint.ts"
+import * as Secrets from "./aisdk/Secrets.ts"
+import * as Wiring from "./aisdk/Wiring.ts"
 import type { Provider } from "./Provider.ts"
 
 export const defaults = {
@@ -30,9 +32,9 @@ export type ChatOptions = VendorOptions<OpenAILanguageModelChatOptions>
 
 export const model = (modelId: string, options: Options = {}): ProviderModel.TargetSpec => {
   OptionChecks.forVendor("OpenAi.model", modelId, options)
-  const { common, client } = setup("OpenAi.model", modelId, options)
+  const { common, client, wiring } = setup("OpenAi.model", modelId, options)
   const providerOptions = { store: defaults.store, ...options.providerOptions }
-  return Target.make(
+  const spec = Target.make(
     "OpenAi.model",
     {
       ...common,
@@ -42,12 +44,13 @@ export const model = (modelId: string, options: Options = {}): ProviderModel.Tar
     { toolFiles: "result", strictSchemas: "openai", wholeAnswers: "stream" },
     Dialects.responses
   )
+  return Wiring.wired(spec, { ...wiring, wires: wiresOf(wiring, "responses") })
 }
 
 export const chatModel = (modelId: string, options: ChatOptions = {}): ProviderModel.TargetSpec => {
   OptionChecks.forVendor("OpenAi.chatModel", modelId, options)
-  const { common, client } = setup("OpenAi.chatModel", modelId, options)
-  return Target.make(
+  const { common, client, wiring } = setup("OpenAi.chatModel", modelId, options)
+  const spec = Target.make(
     "OpenAi.chatModel",
     {
       ...common,
@@ -57,7 +60,12 @@ export const chatModel = (modelId: string, options: ChatOptions = {}): ProviderM
     { toolFiles: "user-message", strictSchemas: "openai", wholeAnswers: "stream" },
     Dialects.chat
   )
+  return Wiring.wired(spec, { ...wiring, wires: wiresOf(wiring, "chat") })
 }
+
+/** OpenAI speaks both formats. What another server speaks is known of the constructor alone. */
+const wiresOf = ({ baseUrl }: Pick<Wiring.Wiring, "baseUrl">, own: Wiring.WireName) =>
+  baseUrl === defaults.baseUrl ? (["chat", "responses"] as const) : [own]
 
 const setup = (module: string, modelId: string, options: VendorOptions<object>) => {
   const baseURL = Endpoint.base(module, "baseUrl", options.baseUrl ?? defaults.baseUrl)
@@ -70,7 +78,14 @@ const setup = (module: string, modelId: string, options: VendorOptions<object>) 
       endpoint: baseURL,
       keys: options.keys ?? defaults.keys
     },
-    client: (key: string | undefined) => createOpenAI({ ...keyed(key, "Authorization"), baseURL, ...sending })
+    client: (key: string | undefined) =>
+      createOpenAI({ ...keyed(key, "Authorization"), baseURL, ...sending }),
+    wiring: {
+      baseUrl: baseURL,
+      headers: Secrets.headersOf(module, options.headers ?? {}),
+      keyed: Wiring.bearer,
+      fetch: options.fetch
+    }
   }
 }
 

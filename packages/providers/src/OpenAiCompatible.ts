@@ -20,6 +20,8 @@ import type { VendorOptions } from "./aisdk/Vendor.ts"
 import { fetched, namespaced, sendable } from "./aisdk/Vendor.ts"
 import * as Dialects from "./aisdk/Dialects.ts"
 import * as Endpoint from "./aisdk/Endpoint.ts"
+import * as Secrets from "./aisdk/Secrets.ts"
+import * as Wiring from "./aisdk/Wiring.ts"
 import type { Provider } from "./Provider.ts"
 
 export const defaults = {
@@ -51,7 +53,7 @@ export const model = (options: Options): ProviderModel.TargetSpec => {
   const baseURL = Endpoint.base(module, "baseUrl", options.baseUrl)
   const structuredOutputs = options.structuredOutputs ?? defaults.structuredOutputs
   const sending = fetched(module, options)
-  return Target.make(
+  const spec = Target.make(
     module,
     {
       ...options,
@@ -79,6 +81,13 @@ export const model = (options: Options): ProviderModel.TargetSpec => {
     },
     Dialects.compatible
   )
+  return Wiring.wired(spec, {
+    wires: ["chat"],
+    baseUrl: baseURL,
+    headers: Secrets.headersOf(module, options.headers ?? {}),
+    keyed: Wiring.bearer,
+    fetch: options.fetch
+  })
 }
 
 const namespace = "openaiCompatible"
