@@ -35,6 +35,7 @@ const orders: Readonly<Record<string, ReadonlyArray<string>>> = {
   ],
   providers: ["counting", "catalogue", "aisdk/form", "aisdk", "."],
   "ai-sdk": ["models", "guard", "compaction", "."],
+  gateway: ["json", "wire", "wire/chat", "wire/messages", "wire/responses", "target", "answer", "."],
   delivery: [".", "telemetry", "store", "store/sql", "dead", "bus", "outbox", "nats"],
   tasks: [
     "state",

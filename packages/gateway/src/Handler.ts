@@ -1,0 +1,125 @@
+/**
+ * Requests of callers: which wire format, what is refused, what goes on.
+ *
+ * Only a JSON body is read, up to {@link maxBody}. Of the headers of a request only {@link forwarded} go on: no key, no
+ * cookie, nothing of the connection. No URL of a request is fetched here.
+ */
+import { Effect, Exit, Cause, Option, Tracer } from "effect"
+import type { Context } from "effect"
+import * as Answering from "./answer/Answering.ts"
+import * as Problems from "./answer/Problems.ts"
+import * as Replies from "./answer/Replies.ts"
+import { isFields, parse, text } from "./json/Json.ts"
+import type { Routes } from "./Route.ts"
+import { WireCall } from "./target/WireCall.ts"
+import { chat } from "./wire/chat/Chat.ts"
+import { messages } from "./wire/messages/Messages.ts"
+import { responses } from "./wire/responses/Responses.ts"
+import type { Wire } from "./wire/Wire.ts"
+
+/** A request, of a `fetch` or of a server. */
+export interface Incoming {
+  readonly method: string
+  /** Without the query. */
+  readonly path: string
+  readonly header: (name: string) => string | undefined
+  /** Names of the headers, in lower case. */
+  readonly names: () => Iterable<string>
+  /** The body; `undefined` above so many bytes. */
+  readonly read: (maxBytes: number) => Promise<string | undefined>
+  /** Aborts when the caller has left. */
+  readonly signal: AbortSignal
+}
+
+/** Bytes of a request, at most. Anthropic takes no more. */
+export const maxBody = 32 * 1024 * 1024
+
+/** Calls at a time, at most. */
+export const maxCalls = 2_000
+
+const wires: ReadonlyArray<Wire> = [chat, responses, messages]
+
+export const make = (
+  routes: Routes,
+  services: Context.Context<never>
+): ((incoming: Incoming) => Promise<Response>) => {
+  let running = 0
+  return async (incoming) => {
+    const path = incoming.path.replace(/\/+$/, "").replace(/^\/v1(?=\/)/, "")
+    const wire = wires.find((wire) => wire.path === path)
+    if (wire === undefined) return elsewhere(incoming, path)
+    const refused = (status: number, message: string, code?: string, headers?: Record<string, string>) =>
+      Replies.problem(wire, Problems.own(wire, status, message, code), headers)
+    if (incoming.method !== "POST") return refused(405, "Use POST.", "method_not_allowed", { allow: "POST" })
+    const type = incoming.header("content-type")?.split(";")[0]?.trim().toLowerCase()
+    if (type !== "application/json") {
+      return refused(415, "The content type must be application/json.", "unsupported_media_type")
+    }
+    if (running >= maxCalls) {
+      return refused(503, `The gateway already has ${maxCalls} calls.`, "too_many_calls", {
+        "retry-after": "1"
+      })
+    }
+    running++
+    const run = { isOwned: false }
+    try {
+      return await answered(wire, incoming, run)
+    } finally {
+      // A call that was made ends by itself, with its stream.
+      if (!run.isOwned) running--
+    }
+  }
+
+  async function answered(wire: Wire, incoming: Incoming, run: { isOwned: boolean }): Promise<Response> {
+    const refused = (status: number, message: string, code?: string) =>
+      Replies.problem(wire, Problems.own(wire, status, message, code))
+    const given = await incoming.read(maxBody)
+    if (given === undefined) {
+      return refused(413, `The request has more than ${maxBody} bytes.`, "request_too_large")
+    }
+    const body = parse(given)
+    if (!isFields(body)) return refused(400, "The body is not a JSON object.", "invalid_json")
+    const model = text(body["model"])
+    if (model === "") return refused(400, "The field model is missing.", "model_missing")
+    const found = await Effect.runPromiseExitWith(services)(routes.find(model, wire))
+    if (Exit.isFailure(found)) {
+      const error = Option.getOrUndefined(Cause.findErrorOption(found.cause))
+      if (error?._tag === "NoRoute") return refused(error.status, error.message, error.code)
+      return refused(502, error?.message ?? "The gateway failed.", "no_target")
+    }
+    const call = new WireCall(wire, {
+      text: given,
+      body,
+      headers: forwardedOf(incoming),
+      parent: parentOf(incoming.header("traceparent"))
+    })
+    run.isOwned = true
+    return Answering.answer(found.value, call, services, incoming.signal, () => running--)
+  }
+}
+
+const elsewhere = ({ method }: Incoming, path: string): Response => {
+  // Claude Code looks whether somebody is there.
+  if (path === "" && (method === "HEAD" || method === "GET")) return new Response(null, { status: 204 })
+  const served = wires.map((wire) => `POST /v1${wire.path}`).join(", ")
+  const problem = Problems.own(chat, 404, `Nothing is served at this path. Served: ${served}.`, "not_found")
+  return Replies.problem(chat, problem)
+}
+
+/** Headers that go on to a vendor. */
+const forwarded = /^(?:anthropic-[a-z0-9-]+|openai-[a-z0-9-]+|idempotency-key)$/
+
+const forwardedOf = ({ header, names }: Incoming): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    Array.from(names())
+      .filter((name) => forwarded.test(name))
+      .map((name) => [name, header(name) ?? ""])
+  )
+
+/** The span in a `traceparent` of W3C. */
+const parentOf = (header: string | undefined): Tracer.ExternalSpan | undefined => {
+  const found = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(header?.trim() ?? "")
+  const [, traceId, spanId, flags] = found ?? []
+  if (traceId === undefined || spanId === undefined) return undefined
+  return Tracer.externalSpan({ traceId, spanId, sampled: (Number.parseInt(flags ?? "0", 16) & 1) === 1 })
+}

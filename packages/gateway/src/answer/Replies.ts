@@ -1,0 +1,70 @@
+/**
+ * Responses of the gateway: errors of a wire, and the headers of answers.
+ */
+import type { CallFailure } from "@outlast/agent"
+import type { WireCall } from "../target/WireCall.ts"
+import type { Problem, Wire } from "../wire/Wire.ts"
+import * as Problems from "./Problems.ts"
+
+/**
+ * The response for a problem. Clients of both vendors repeat 408, 409, 429 and 5xx by themselves unless they are told not
+ * to: the gateway has already made every retry.
+ */
+export const problem = (
+  wire: Pick<Wire, "errorBody">,
+  problem: Problem,
+  headers: Readonly<Record<string, string>> = {}
+): Response =>
+  new Response(JSON.stringify(wire.errorBody(problem)), {
+    status: problem.status,
+    headers: { "content-type": "application/json", "x-should-retry": "false", ...headers }
+  })
+
+/** The response to a failed call of which nothing was sent. */
+export const failed = (call: WireCall, id: string, failure: CallFailure.CallFailure): Response => {
+  const seconds = Problems.retryAfter(failure)
+  const headers = {
+    ...own(call, id),
+    ...(seconds === undefined ? undefined : { "retry-after": String(seconds) })
+  }
+  const { refusal } = call
+  if (refusal !== undefined && failure._tag === "ProviderFailure") {
+    return new Response(refusal.body, {
+      status: refusal.status,
+      headers: {
+        "content-type": "application/json",
+        "x-should-retry": "false",
+        ...vendorHeaders(call),
+        ...headers
+      }
+    })
+  }
+  return problem(call.wire, Problems.ofFailure(call.wire, failure), headers)
+}
+
+/** Headers of an answer: the vendor's own, and ours. */
+export const headersOf = (call: WireCall, id: string, contentType: string): Record<string, string> => ({
+  ...vendorHeaders(call),
+  ...own(call, id),
+  "content-type": contentType
+})
+
+const own = ({ attempts, sent, switched }: WireCall, id: string): Record<string, string> => ({
+  "x-outlast-call": id,
+  "x-outlast-attempts": String(attempts),
+  ...(sent === undefined ? undefined : { "x-outlast-target": `${sent.provider}/${encoded(sent.model)}` }),
+  ...(switched === undefined ? undefined : { "x-outlast-switched": switched })
+})
+
+/** A header carries Latin-1 only. */
+const encoded = (name: string): string => name.replaceAll(/[^\x21-\x7e]/g, encodeURIComponent)
+
+/** Request ids and limits. Cookies, lengths and headers of the connection stay behind. */
+const passed = /^(?:(?:x-)?request-id|(?:openai|anthropic|x-ratelimit|x-groq|x-ms|apim)-[a-z0-9-]+)$/
+
+const vendorHeaders = ({ head }: WireCall): Record<string, string> =>
+  head === undefined
+    ? {}
+    : Object.fromEntries(
+        [...head.headers].filter(([name]) => passed.test(name) && name !== "x-ms-retry-after-ms")
+      )

@@ -1,0 +1,4 @@
+/**
+ * The wire formats of OpenAI and Anthropic over chains of targets: a `fetch` handler, and a server around it.
+ */
+export * as Gateway from "./Gateway.ts"

@@ -1,0 +1,140 @@
+/**
+ * A wire format: what a request says, how the events of an answer become parts, and how parts become events again.
+ *
+ * The call machine works on parts. Each part of an answer carries the vendor's own events ({@link Carried}), and the
+ * encoder writes these, unchanged, as long as one attempt makes the whole answer. Where a second attempt continues a cut
+ * answer, the encoder changes the events so that the caller sees one answer: ids, indexes, sequence and usage.
+ */
+import type { Response } from "effect/ai"
+import type { Wiring } from "@outlast/providers/internal"
+import type { Fields } from "../json/Json.ts"
+import type { Edits } from "../json/Splice.ts"
+import type { Event } from "./Sse.ts"
+
+export type Part = Response.StreamPartEncoded
+export type Whole = Response.PartEncoded
+export type Usage = Response.FinishPartEncoded["usage"]
+
+/** An event of a vendor, parsed. */
+export interface Received {
+  readonly raw: string
+  readonly name: string
+  /** Empty for an event without an object, such as a comment or `[DONE]`. */
+  readonly value: Fields
+}
+
+/** What a part carries. */
+export interface Carried {
+  /** The reader that made the part: one for each attempt. */
+  readonly source: object
+  readonly events: ReadonlyArray<Received>
+  /** The text of the events, if the part is a delta. */
+  readonly text: string
+}
+
+/** What a request says, as far as the gateway must know. */
+export interface Asked {
+  readonly model: string
+  readonly streams: boolean
+  /** Who speaks last: after results a model may have nothing to add. */
+  readonly last: "user" | "assistant" | "tool"
+  /** The field of the output limit, and its tokens. */
+  readonly limit: { readonly field: string; readonly tokens: number } | undefined
+  /** An answer that is cut may be continued by another attempt. */
+  readonly continues: boolean
+}
+
+/** Makes parts of the events of one attempt. Throws {@link RefusedEvent}. */
+export interface Reader {
+  /** The answer is complete, although events may follow. */
+  readonly isComplete: boolean
+  /** The `finish` was returned. */
+  readonly isEnded: boolean
+  readonly read: (event: Event) => ReadonlyArray<Part>
+  /** The body has ended. Returns the finish of a complete answer. */
+  readonly end: () => ReadonlyArray<Part>
+}
+
+/** Writes the events of one call for the caller. */
+export interface Encoder {
+  readonly part: (part: Part) => string
+  /** The call has failed in the middle of the answer: the wire's own error. */
+  readonly failed: (problem: Problem) => string
+}
+
+/** A failure in words for the caller. */
+export interface Problem {
+  readonly status: number
+  /** The name of the kind of error in the wire. */
+  readonly type: string
+  readonly code: string | undefined
+  readonly message: string
+}
+
+export interface Wire {
+  readonly name: Wiring.WireName
+  /** The path at a vendor, behind the base URL. */
+  readonly path: string
+  /** The wire's name, for people. */
+  readonly title: string
+  /** Begins an event that keeps a connection open and means nothing. */
+  readonly keepAlive: string
+  readonly asked: (body: Fields) => Asked
+  /** Takes out what an earlier answer of the gateway holds and no vendor would take back. */
+  readonly withoutCuts: (body: Fields) => Edits
+  /** The change of a request that asks to continue a cut answer. */
+  readonly continued: (body: string, partial: string, nudge: string) => Edits
+  readonly reader: (asked: Asked) => Reader
+  /** The parts of a whole answer; `undefined` where the body is none. */
+  readonly whole: (body: Fields) => Array<Whole> | undefined
+  readonly encoder: () => Encoder
+  /** The type of an error by its status, and the body. */
+  readonly typeOf: (status: number) => string
+  readonly errorBody: (problem: Problem) => Fields
+  /** Headers that a vendor needs and a caller may have left out. */
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** An event of a stream is an error. */
+export class RefusedEvent extends Error {
+  override readonly name = "RefusedEvent"
+  readonly data: string
+  constructor(data: string) {
+    super("")
+    this.data = data
+  }
+}
+
+const key = "outlastWire"
+
+/** The metadata of a part that carries events. Parts of `Calls` pass no schema: the value is not copied. */
+export const carrying = (
+  source: object,
+  events: ReadonlyArray<Received>,
+  text = ""
+): Response.ProviderMetadata => {
+  const carried: Carried = { source, events, text }
+  // Not JSON, and never written: only `carriedBy` reads it.
+  return { [key]: carried } as unknown as Response.ProviderMetadata
+}
+
+/** What a part carries; `undefined` for a part that the call machine made itself. */
+export const carriedBy = ({ metadata }: Pick<Part, "metadata">): Carried | undefined =>
+  // Only `carrying` writes this key.
+  (metadata as { readonly [key]?: Carried } | undefined)?.[key]
+
+/** True unless the call machine has changed the text of the part. */
+export const isAsCarried = (part: Part, { text }: Carried): boolean =>
+  (part.type !== "text-delta" && part.type !== "reasoning-delta") || part.delta === text
+
+/** Events that are no content: shown in their order, and never by themselves. */
+export const frame = (source: object, events: ReadonlyArray<Received>): Part => ({
+  type: "response-metadata",
+  metadata: carrying(source, events)
+})
+
+/** Server-sent events of a value. */
+export const written = (value: unknown, name = ""): string =>
+  `${name === "" ? "" : `event: ${name}\n`}data: ${JSON.stringify(value)}\n\n`
+
+export const received = ({ name, raw }: Event, value: Fields): Received => ({ name, raw, value })

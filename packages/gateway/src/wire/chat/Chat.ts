@@ -1,0 +1,62 @@
+/** OpenAI's Chat Completions, which most vendors speak. */
+import { fields, list, number, text } from "../../json/Json.ts"
+import type { Fields } from "../../json/Json.ts"
+import { appended, valueOf } from "../../json/Splice.ts"
+import type { Asked, Wire } from "../Wire.ts"
+import { ChatEncoder } from "./ChatEncoder.ts"
+import type { ChatAsked } from "./ChatReader.ts"
+import { ChatReader, whole } from "./ChatReader.ts"
+
+const asked = (body: Fields): ChatAsked => {
+  const last = fields(list(body["messages"]).at(-1))["role"]
+  const field = "max_completion_tokens" in body ? "max_completion_tokens" : "max_tokens"
+  const tokens = number(body[field])
+  const choices = Math.max(1, number(body["n"]) ?? 1)
+  return {
+    model: text(body["model"]),
+    streams: body["stream"] === true,
+    last: last === "tool" || last === "function" ? "tool" : last === "assistant" ? "assistant" : "user",
+    limit: tokens === undefined ? undefined : { field, tokens },
+    continues: choices === 1,
+    choices
+  }
+}
+
+const types: Readonly<Record<number, string>> = {
+  401: "authentication_error",
+  403: "permission_error",
+  404: "not_found_error",
+  429: "rate_limit_error"
+}
+
+export const typeOf = (status: number): string =>
+  types[status] ?? (status < 500 ? "invalid_request_error" : "server_error")
+
+export const chat: Wire = {
+  name: "chat",
+  path: "/chat/completions",
+  title: "Chat Completions",
+  keepAlive: ": keep-alive\n\n",
+  asked,
+  // Nobody sends thinking back.
+  withoutCuts: () => new Map(),
+  continued: (body, partial, nudge) =>
+    new Map([
+      [
+        "messages",
+        appended(valueOf(body, "messages") ?? "[]", [
+          ...(partial.trim() === "" ? [] : [{ role: "assistant", content: partial }]),
+          { role: "user", content: nudge }
+        ])
+      ]
+    ]),
+  // `asked` has made it.
+  reader: (asked: Asked) => new ChatReader("choices" in asked ? (asked as ChatAsked) : { choices: 1 }),
+  whole,
+  encoder: () => new ChatEncoder(),
+  typeOf,
+  errorBody: ({ code, message, type }) => ({
+    error: { message, type, param: null, code: code ?? null }
+  }),
+  headers: {}
+}

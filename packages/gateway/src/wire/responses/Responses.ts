@@ -1,0 +1,66 @@
+/** OpenAI's Responses. */
+import { fields, list, number, text } from "../../json/Json.ts"
+import type { Fields } from "../../json/Json.ts"
+import { appended, valueOf } from "../../json/Splice.ts"
+import type { Edits } from "../../json/Splice.ts"
+import { typeOf } from "../chat/Chat.ts"
+import type { Asked, Wire } from "../Wire.ts"
+import { cut, ResponsesEncoder } from "./ResponsesEncoder.ts"
+import { ResponsesReader, whole } from "./ResponsesReader.ts"
+
+const asked = (body: Fields): Asked => {
+  const last = fields(list(body["input"]).at(-1))
+  const tokens = number(body["max_output_tokens"])
+  return {
+    model: text(body["model"]),
+    streams: body["stream"] === true,
+    last: text(last["type"]).endsWith("_output")
+      ? "tool"
+      : last["role"] === "assistant"
+        ? "assistant"
+        : "user",
+    limit: tokens === undefined ? undefined : { field: "max_output_tokens", tokens },
+    continues: true
+  }
+}
+
+/**
+ * Takes thinking out of the conversation that was cut in an earlier answer of this gateway: its vendor has forgotten it,
+ * and would refuse its id.
+ */
+const withoutCuts = ({ input }: Fields): Edits => {
+  const isCut = (item: unknown) => fields(item)["type"] === "reasoning" && fields(item)["status"] === cut
+  const items = list(input)
+  return items.some(isCut)
+    ? new Map([["input", JSON.stringify(items.filter((item) => !isCut(item)))]])
+    : new Map()
+}
+
+export const responses: Wire = {
+  name: "responses",
+  path: "/responses",
+  title: "Responses",
+  keepAlive: ": keep-alive\n\n",
+  asked,
+  withoutCuts,
+  continued: (body, partial, nudge) => {
+    const input = valueOf(body, "input") ?? "[]"
+    // A text stands for one message of the user.
+    const items = input.startsWith("[") ? input : `[{"role":"user","content":${input}}]`
+    return new Map([
+      [
+        "input",
+        appended(items, [
+          ...(partial.trim() === "" ? [] : [{ role: "assistant", content: partial }]),
+          { role: "user", content: nudge }
+        ])
+      ]
+    ])
+  },
+  reader: () => new ResponsesReader(),
+  whole,
+  encoder: () => new ResponsesEncoder(),
+  typeOf,
+  errorBody: ({ code, message, type }) => ({ error: { message, type, param: null, code: code ?? null } }),
+  headers: {}
+}

@@ -1,0 +1,153 @@
+/**
+ * A stream that is cut at any event goes on at the second target, and the vendors' own clients read one whole answer.
+ */
+import Anthropic from "@anthropic-ai/sdk"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import OpenAI from "openai"
+import { Gateway } from "@outlast/gateway"
+import type { Answer } from "./Answers.ts"
+import * as Answers from "./Answers.ts"
+import type { WireName } from "./Vendor.ts"
+import * as Vendor from "./Vendor.ts"
+
+type Fetch = typeof globalThis.fetch
+
+/** What a client has read. */
+interface Read {
+  readonly id: string
+  readonly text: string
+  readonly call: string | undefined
+  readonly thoughts: number
+  readonly outputTokens: number | undefined
+  readonly end: string | null | undefined
+}
+
+const readers: Readonly<Record<WireName, (fetch: Fetch) => Promise<Read>>> = {
+  chat: async (fetch) => {
+    const client = new OpenAI({ apiKey: "none", baseURL: "http://gateway/v1", fetch })
+    const stream = client.chat.completions.stream({
+      model: "route",
+      messages: [{ role: "user", content: "Hello" }],
+      stream_options: { include_usage: true }
+    })
+    const { choices, id, usage } = await stream.finalChatCompletion()
+    const [choice] = choices
+    const [call] = choice?.message.tool_calls ?? []
+    return {
+      id,
+      text: choice?.message.content ?? "",
+      call: call?.type === "function" ? call.function.arguments : undefined,
+      thoughts: 0,
+      outputTokens: usage?.completion_tokens,
+      end: choice?.finish_reason
+    }
+  },
+  messages: async (fetch) => {
+    const client = new Anthropic({ apiKey: "none", baseURL: "http://gateway", fetch })
+    const stream = client.messages.stream({
+      model: "route",
+      max_tokens: 1000,
+      messages: [{ role: "user", content: "Hello" }]
+    })
+    const { content, id, stop_reason, usage } = await stream.finalMessage()
+    const call = content.find((block) => block.type === "tool_use")
+    return {
+      id,
+      text: content.map((block) => (block.type === "text" ? block.text : "")).join(""),
+      call: call === undefined ? undefined : JSON.stringify(call.input),
+      thoughts: content.filter(({ type }) => type === "thinking").length,
+      outputTokens: usage.output_tokens,
+      end: stop_reason
+    }
+  },
+  responses: async (fetch) => {
+    const client = new OpenAI({ apiKey: "none", baseURL: "http://gateway/v1", fetch })
+    const stream = client.responses.stream({ model: "route", input: "Hello" })
+    const sequence: Array<number> = []
+    const said: Array<string> = []
+    for await (const event of stream) {
+      sequence.push(event.sequence_number)
+      if (event.type === "response.output_text.delta") said.push(event.delta)
+    }
+    assert.deepStrictEqual(
+      sequence,
+      sequence.map((_, i) => i),
+      "sequence numbers"
+    )
+    const { id, output, status, usage } = await stream.finalResponse()
+    const text = output
+      .flatMap((item) => (item.type === "message" ? item.content : []))
+      .map((part) => (part.type === "output_text" ? part.text : ""))
+      .join("")
+    assert.strictEqual(said.join(""), text)
+    const call = output.find((item) => item.type === "function_call")
+    return {
+      id,
+      text,
+      call: call?.arguments,
+      thoughts: output.filter(({ type }) => type === "reasoning").length,
+      outputTokens: usage?.output_tokens,
+      end: status
+    }
+  }
+}
+
+const text = ["Rivers bend ", "because water ", "erodes the outer ", "bank of each loop ", "over many years."]
+const all = text.join("")
+
+/** The rest of the answer, behind what the request says has been said. */
+const rest = (answer: Answer, partial: string): Answer => {
+  const left = answer.text.join("").slice(partial.length)
+  return {
+    ...answer,
+    id: "second",
+    text: left === "" ? [] : [left.slice(0, 8), left.slice(8)].filter((piece) => piece !== "")
+  }
+}
+
+const shapes: Readonly<Record<string, Omit<Answer, "id">>> = {
+  "a text": { text },
+  "thinking and a text": { text, thinking: "I see." },
+  "a text and a call": { text, call: ['{"a"', ":1}"] },
+  "a call": { text: [], call: ['{"a"', ":1}"] }
+}
+
+for (const wire of ["chat", "messages", "responses"] as const) {
+  describe(`${wire}: a cut stream goes on`, () => {
+    for (const [name, shape] of Object.entries(shapes)) {
+      const answer: Answer = { id: "first", ...shape }
+      const events = Answers.stream(wire, answer)
+      for (let n = 0; n < events.length; n++) {
+        it.effect(`${name}, cut after ${n} of ${events.length} events`, () =>
+          Effect.gen(function* () {
+            const partials: Array<string> = []
+            const first = yield* Vendor.start((response, { socket }) => {
+              Vendor.stream(response, events.slice(0, n).join(""), true)
+              setImmediate(() => socket.destroy())
+            })
+            const second = yield* Vendor.start((response, hit) => {
+              const partial = Answers.partialOf(hit)
+              partials.push(partial)
+              assert.isTrue(all.startsWith(partial), partial)
+              Vendor.stream(response, Answers.stream(wire, rest(answer, partial)).join(""))
+            })
+            const gateway = yield* Gateway.make({
+              routes: {
+                route: {
+                  chain: [Vendor.target(wire, first, "a"), Vendor.target(wire, second, "b")],
+                  policy: Vendor.impatient
+                }
+              }
+            })
+            const read = yield* Effect.promise(() => readers[wire](gateway.fetch))
+            assert.strictEqual(read.text, answer.text.join(""))
+            assert.strictEqual(read.call, answer.call?.join(""))
+            assert.include(["first", "second"], read.id)
+            if (partials.some((partial) => partial !== "")) assert.strictEqual(read.id, "first")
+          })
+        )
+      }
+    }
+  })
+}
