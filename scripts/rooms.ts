@@ -35,7 +35,17 @@ const orders: Readonly<Record<string, ReadonlyArray<string>>> = {
   ],
   providers: ["counting", "catalogue", "aisdk/form", "aisdk", "."],
   "ai-sdk": ["models", "guard", "compaction", "."],
-  gateway: ["json", "wire", "wire/chat", "wire/messages", "wire/responses", "target", "answer", "."],
+  gateway: [
+    "json",
+    "wire",
+    "wire/chat",
+    "wire/messages",
+    "wire/responses",
+    "target",
+    "answer",
+    ".",
+    "server"
+  ],
   delivery: [".", "telemetry", "store", "store/sql", "dead", "bus", "outbox", "nats"],
   tasks: [
     "state",
@@ -71,6 +81,7 @@ const orders: Readonly<Record<string, ReadonlyArray<string>>> = {
     "guard",
     "dlq",
     "doctor",
+    "gateway",
     "demo",
     "chat",
     "tasks",

@@ -10,6 +10,7 @@ import { dlq } from "./dlq/DlqCommand.ts"
 import * as Ports from "./doctor/Ports.ts"
 import { isPreset, presetNames } from "./explain/PresetName.ts"
 import { file, text } from "./command/Flags.ts"
+import { gateway } from "./gateway/GatewayCommand.ts"
 import { withUsageErrors } from "./command/Invocation.ts"
 import { unknown } from "./chat/Nearest.ts"
 import * as JsonError from "./command/JsonError.ts"
@@ -359,6 +360,7 @@ const outlast = Command.make("outlast").pipe(
     dlq,
     doctor,
     explain,
+    gateway,
     guard,
     serve,
     tasks,

@@ -22,5 +22,5 @@ const program = Effect.provide(run, NodeServices.layer)
 
 // A service ends in phases. All other commands end at once.
 const command = process.argv.slice(2).find((argument) => !argument.startsWith("-"))
-if (command === "serve") Host.runMain(program)
+if (command === "serve" || command === "gateway") Host.runMain(program)
 else program.pipe(Effect.provide(Host.layer()), NodeRuntime.runMain)

@@ -76,6 +76,9 @@ export const make = (options: Options = {}): Effect.Effect<Gateway, never, Scope
     }
   })
 
+/** The variables with keys of vendors that are set, in the order of their use. */
+export const keysInEnvironment: Effect.Effect<ReadonlyArray<string>> = Routes.keysInEnvironment
+
 /** A gateway that ends with {@link Created.dispose}. */
 export interface Created extends Gateway, AsyncDisposable {
   readonly dispose: () => Promise<void>

@@ -39,15 +39,25 @@ export const maxCalls = 2_000
 
 const wires: ReadonlyArray<Wire> = [chat, responses, messages]
 
+/** The path without its version and its trailing slash. */
+const nameOf = (path: string): string => path.replace(/\/+$/, "").replace(/^\/v1(?=\/)/, "")
+
+const find = (path: string): Wire | undefined => {
+  const name = nameOf(path)
+  return wires.find((wire) => wire.path === name)
+}
+
+/** The wire format of a path; Chat Completions for a path of none. */
+export const wireAt = (path: string): Wire => find(path) ?? chat
+
 export const make = (
   routes: Routes,
   services: Context.Context<never>
 ): ((incoming: Incoming) => Promise<Response>) => {
   let running = 0
   return async (incoming) => {
-    const path = incoming.path.replace(/\/+$/, "").replace(/^\/v1(?=\/)/, "")
-    const wire = wires.find((wire) => wire.path === path)
-    if (wire === undefined) return elsewhere(incoming, path)
+    const wire = find(incoming.path)
+    if (wire === undefined) return elsewhere(incoming)
     const refused = (status: number, message: string, code?: string, headers?: Record<string, string>) =>
       Replies.problem(wire, Problems.own(wire, status, message, code), headers)
     if (incoming.method !== "POST") return refused(405, "Use POST.", "method_not_allowed", { allow: "POST" })
@@ -98,9 +108,10 @@ export const make = (
   }
 }
 
-const elsewhere = ({ method }: Incoming, path: string): Response => {
+const elsewhere = ({ method, path }: Incoming): Response => {
   // Claude Code looks whether somebody is there.
-  if (path === "" && (method === "HEAD" || method === "GET")) return new Response(null, { status: 204 })
+  if (nameOf(path) === "" && (method === "HEAD" || method === "GET"))
+    return new Response(null, { status: 204 })
   const served = wires.map((wire) => `POST /v1${wire.path}`).join(", ")
   const problem = Problems.own(chat, 404, `Nothing is served at this path. Served: ${served}.`, "not_found")
   return Replies.problem(chat, problem)

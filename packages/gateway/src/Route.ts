@@ -167,17 +167,21 @@ const variables = (name: string): ReadonlyArray<string> => [
   ...Array.from({ length: 8 }, (_, i) => `${name}_${i + 2}`)
 ]
 
-/** The variables that are set. Without one, the first: an error then names it. */
-const keysFor = (name: string): Effect.Effect<ReadonlyArray<string>> =>
+const isSet = (variable: string): Effect.Effect<boolean> =>
   Effect.map(
-    Effect.filter(variables(name), (variable) =>
-      Effect.map(
-        Effect.option(Config.String(variable)),
-        (value) => value._tag === "Some" && value.value.trim() !== ""
-      )
-    ),
-    (found) => (found.length === 0 ? [name] : found)
+    Effect.option(Config.String(variable)),
+    (value) => value._tag === "Some" && value.value.trim() !== ""
   )
+
+/** The variables of all vendors that are set, in the order of their use. */
+export const keysInEnvironment: Effect.Effect<ReadonlyArray<string>> = Effect.filter(
+  [...OpenAi.defaults.keys, ...Anthropic.defaults.keys].flatMap(variables),
+  isSet
+)
+
+/** The variables of a key that are set. Without one, the first: an error then names it. */
+const keysFor = (name: string): Effect.Effect<ReadonlyArray<string>> =>
+  Effect.map(Effect.filter(variables(name), isSet), (found) => (found.length === 0 ? [name] : found))
 
 const fromKeys = (model: string, wire: Wire): Effect.Effect<Route, NoRoute> => {
   const isAnthropic = wire.name === "messages"

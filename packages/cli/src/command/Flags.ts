@@ -28,3 +28,14 @@ export const storeFlags = (what: string) => ({
     Flag.withDefault(false)
   )
 })
+
+/** The port of a server. */
+export const port = (name: string, usual: number, what: string) =>
+  Flag.Int(name).pipe(
+    Flag.filter(
+      (port) => port >= 0 && port <= 65_535,
+      () => "Expected a port from 0 to 65535; 0 is any free one"
+    ),
+    Flag.withDescription(`${what}. Default: ${usual}`),
+    Flag.withDefault(usual)
+  )

@@ -49,7 +49,7 @@ import * as PromptTask from "./PromptTask.ts"
 import * as Requests from "./Requests.ts"
 import * as Runs from "./Runs.ts"
 import * as Sections from "./Sections.ts"
-import { StartFailed } from "./StartFailed.ts"
+import { StartFailed } from "../command/StartFailed.ts"
 import * as TaskRoutes from "./TaskRoutes.ts"
 import * as Traces from "./Traces.ts"
 

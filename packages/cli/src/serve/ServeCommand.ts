@@ -2,19 +2,9 @@
 import { Console, Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import manifest from "../../package.json" with { type: "json" }
-import { text } from "../command/Flags.ts"
+import { port, text } from "../command/Flags.ts"
 import { Unsuccessful } from "../command/Unsuccessful.ts"
 import { UsageError } from "../command/UsageError.ts"
-
-const port = (name: string, usual: number, what: string) =>
-  Flag.Int(name).pipe(
-    Flag.filter(
-      (port) => port >= 0 && port <= 65_535,
-      () => "Expected a port from 0 to 65535; 0 is any free one"
-    ),
-    Flag.withDescription(`${what}. Default: ${usual}`),
-    Flag.withDefault(usual)
-  )
 
 export const serve = Command.make(
   "serve",

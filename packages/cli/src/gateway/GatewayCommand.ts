@@ -1,0 +1,37 @@
+/** The flags of `outlast gateway`. */
+import { Console, Effect } from "effect"
+import { Command, Flag } from "effect/cli"
+import { port, text } from "../command/Flags.ts"
+
+export const gateway = Command.make(
+  "gateway",
+  {
+    port: port("port", 4_190, "The port"),
+    host: text("host").pipe(
+      Flag.withDescription("The address to listen on. Beyond loopback, OUTLAST_GATEWAY_KEY must be set"),
+      Flag.withDefault("127.0.0.1")
+    ),
+    names: text("name").pipe(
+      Flag.withDescription("A host name under which the gateway is reached; may be repeated"),
+      Flag.atLeast(0)
+    ),
+    origins: text("origin").pipe(
+      Flag.withDescription(
+        "The origin of a web page that may use the gateway, for example https://app.example.com; may be repeated"
+      ),
+      Flag.atLeast(0)
+    )
+  },
+  Effect.fn(
+    function* (options) {
+      // Loaded only here: the clients of the vendors would slow the start of every other command.
+      const Serving = yield* Effect.promise(() => import("./Serving.ts"))
+      return yield* Serving.run(options)
+    },
+    Effect.tapError((error) => Console.error(`outlast gateway: ${error.message}`))
+  )
+).pipe(
+  Command.withDescription(
+    "The same resilience for any program, by changing its base URL: speaks Chat Completions and Responses of OpenAI, and Messages of Anthropic. Keys in the environment are enough: OPENAI_API_KEY, ANTHROPIC_API_KEY, and further ones with _2 to _9. OUTLAST_GATEWAY_KEY (several with commas) is asked of callers."
+  )
+)

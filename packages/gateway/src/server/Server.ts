@@ -1,0 +1,262 @@
+/**
+ * A gateway behind an HTTP server of Node.
+ *
+ * - Beyond loopback it does not start without a key (`Access`).
+ * - Bounded are the headers (32 KiB), the body, the time of a request to arrive, and the calls at a time.
+ * - A caller that leaves ends its call at once. A caller that reads slowly slows the vendor down.
+ * - At the end of the scope, running calls may go on for {@link Options.drain}.
+ *
+ * **Example** (On a port of its own)
+ *
+ * ```ts
+ * const serving = Effect.gen(function* () {
+ *   const gateway = yield* Gateway.make()
+ *   const { url } = yield* Server.listen(gateway, { port: 4190 })
+ *   yield* Console.log(`Set the base URL of your client to ${url}/v1`)
+ *   return yield* Effect.never
+ * })
+ * ```
+ */
+import { Options as Check } from "@outlast/resilience"
+import { Data, Duration, Effect, Latch, Redacted } from "effect"
+import type { Scope } from "effect"
+import type { IncomingMessage, Server, ServerResponse } from "node:http"
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
+import * as Problems from "../answer/Problems.ts"
+import * as Replies from "../answer/Replies.ts"
+import type { Gateway } from "../Gateway.ts"
+import type { Incoming } from "../Handler.ts"
+import { wireAt } from "../Handler.ts"
+import * as Access from "./Access.ts"
+
+export interface Options {
+  /** Default: any free port. */
+  readonly port?: number | undefined
+  /** Default: `127.0.0.1`. Any address beyond loopback needs `keys`. */
+  readonly host?: string | undefined
+  /** Keys of callers, of at least 16 characters. Default: none is asked for. */
+  readonly keys?: ReadonlyArray<Redacted.Redacted> | undefined
+  /** Origins of web pages that may ask. Default: none. */
+  readonly origins?: ReadonlyArray<string> | undefined
+  /** Host names under which the server is reached, beside loopback. Default: none. */
+  readonly names?: ReadonlyArray<string> | undefined
+  /** Time for running calls at the end. Default: 10 s. */
+  readonly drain?: Duration.Input | undefined
+}
+
+export const defaults = {
+  port: 0,
+  host: "127.0.0.1",
+  drain: Duration.seconds(10)
+} as const
+
+/** The server cannot start. */
+export class NotStarted extends Data.TaggedError("NotStarted")<{ readonly message: string }> {}
+
+export interface Listening {
+  /** Without a path, e.g. `http://127.0.0.1:4190`. */
+  readonly url: string
+  /** Takes no further requests, and waits for the running calls. */
+  readonly drained: Effect.Effect<void>
+}
+
+const { is } = Check
+
+const checks: Check.Checks<Options> = {
+  port: (module, field, value) =>
+    Check.check(
+      typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= 65_535,
+      module,
+      field,
+      value,
+      "a port from 0 to 65535"
+    ),
+  host: is.text,
+  keys: (module, field, value) =>
+    Check.check(
+      Array.isArray(value) && value.every((key) => Redacted.isRedacted(key)),
+      module,
+      field,
+      undefined,
+      "a list of Redacted keys"
+    ),
+  origins: is.list(is.text, "a list of origins"),
+  names: is.list(is.text, "a list of host names"),
+  drain: is.duration()
+}
+
+/** Milliseconds for the headers of a request, and for all of it. */
+const headersWithin = 10_000
+const requestWithin = 60_000
+
+/** Serves until the scope ends. Throws an `InvalidOption` for wrong options, as a defect. */
+export const listen = (
+  gateway: Gateway,
+  options: Options = {}
+): Effect.Effect<Listening, NotStarted, Scope.Scope> =>
+  Effect.gen(function* () {
+    Check.fields("Server.listen", options, checks)
+    const { host = defaults.host, port = defaults.port } = options
+    const keys = (options.keys ?? []).map((key) => Redacted.value(key))
+    if (keys.length === 0 && !Access.isLoopback(host)) {
+      return yield* new NotStarted({
+        message: `The address ${host} can be reached from other machines: set a key for callers.`
+      })
+    }
+    if (keys.some((key) => key.length < Access.shortestKey)) {
+      return yield* new NotStarted({
+        message: `A key for callers has fewer than ${Access.shortestKey} characters: openssl rand -hex 32 makes one.`
+      })
+    }
+    const access = { keys, origins: options.origins ?? [], names: options.names ?? [] }
+    const idle = Latch.makeUnsafe(true)
+    let running = 0
+    const server = createServer(
+      {
+        maxHeaderSize: 32_768,
+        headersTimeout: headersWithin,
+        requestTimeout: requestWithin,
+        connectionsCheckingInterval: 1_000
+      },
+      (request, response) => {
+        if (++running === 1) idle.closeUnsafe()
+        void served(gateway, access, request, response).finally(() => {
+          if (--running === 0) idle.openUnsafe()
+        })
+      }
+    )
+    const drained = Effect.suspend(() => {
+      server.close()
+      server.closeIdleConnections()
+      return idle.await
+    })
+    const within = Duration.fromInputUnsafe(options.drain ?? defaults.drain)
+    const end = Effect.andThen(
+      Effect.timeoutOption(drained, within),
+      Effect.sync(() => server.closeAllConnections())
+    )
+    const url = yield* Effect.acquireRelease(listening(server, host, port), () => end)
+    return { url, drained }
+  })
+
+const listening = (server: Server, host: string, port: number): Effect.Effect<string, NotStarted> =>
+  Effect.callback<string, NotStarted>((resume) => {
+    server.once("error", ({ code, message }: NodeJS.ErrnoException) =>
+      resume(
+        Effect.fail(
+          new NotStarted({
+            message:
+              code === "EADDRINUSE"
+                ? `Port ${port} of ${host} is in use. Choose another one.`
+                : `${host}: ${message}`
+          })
+        )
+      )
+    )
+    server.listen(port, host, () => {
+      // A server that listens on a port has an address of this kind.
+      const { address, port } = server.address() as AddressInfo
+      resume(Effect.succeed(`http://${address.includes(":") ? `[${address}]` : address}:${port}`))
+    })
+  })
+
+const served = async (
+  gateway: Gateway,
+  access: Access.Access,
+  request: IncomingMessage,
+  response: ServerResponse
+): Promise<void> => {
+  const left = new AbortController()
+  response.once("close", () => {
+    if (!response.writableFinished) left.abort(new DOMException("The caller has left.", "AbortError"))
+  })
+  const incoming = incomingOf(request, left.signal)
+  const refusal = Access.refusal(access, incoming.header)
+  try {
+    if (request.method === "OPTIONS" && Access.isAllowedPage(access, incoming.header))
+      return preflight(response)
+    const answer = refusal === undefined ? await gateway.handle(incoming) : refused(incoming, refusal)
+    const origin = incoming.header("origin")
+    // Only a listed origin comes this far.
+    if (origin !== undefined && refusal === undefined) {
+      response.setHeader("access-control-allow-origin", origin)
+      response.setHeader("vary", "origin")
+    }
+    await write(answer, request, response)
+  } catch {
+    // The caller has left, or its answer broke: there is nobody to tell.
+    response.destroy()
+  }
+}
+
+/** The browser of an allowed page asks whether it may send its request. */
+const preflight = (response: ServerResponse): void => {
+  response.writeHead(204, {
+    "access-control-allow-origin": response.req.headers.origin,
+    "access-control-allow-methods": "POST, GET",
+    "access-control-allow-headers": "*, authorization",
+    "access-control-max-age": "600",
+    vary: "origin"
+  })
+  response.end()
+}
+
+const refused = ({ path }: Incoming, { code, message, status }: Access.Refusal): Response => {
+  const wire = wireAt(path)
+  return Replies.problem(wire, Problems.own(wire, status, message, code))
+}
+
+const incomingOf = (request: IncomingMessage, signal: AbortSignal): Incoming => {
+  const header = (name: string): string | undefined => {
+    const value = request.headers[name]
+    return Array.isArray(value) ? value.join(", ") : value
+  }
+  const { method = "", url = "/" } = request
+  const query = url.indexOf("?")
+  return {
+    method,
+    path: query === -1 ? url : url.slice(0, query),
+    header,
+    names: () => Object.keys(request.headers),
+    signal,
+    read: async (maxBytes) => {
+      if (Number(header("content-length") ?? 0) > maxBytes) return undefined
+      const chunks: Array<Buffer> = []
+      let size = 0
+      // An incoming message gives bytes as long as no encoding is set.
+      for await (const chunk of request as AsyncIterable<Buffer>) {
+        size += chunk.length
+        if (size > maxBytes) return undefined
+        chunks.push(chunk)
+      }
+      return Buffer.concat(chunks).toString()
+    }
+  }
+}
+
+/** Writes the answer. A body that is not read to its end would be taken for the next request. */
+const write = async (answer: Response, request: IncomingMessage, response: ServerResponse): Promise<void> => {
+  if (!request.complete) response.setHeader("connection", "close")
+  for (const [name, value] of answer.headers) response.setHeader(name, value)
+  response.writeHead(answer.status)
+  const reader = answer.body?.getReader()
+  if (reader === undefined) return void response.end()
+  response.once("close", () => void reader.cancel().catch(() => {}))
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    if (response.destroyed) return
+    if (!response.write(read.value)) await writable(response)
+  }
+  response.end()
+}
+
+const writable = (response: ServerResponse): Promise<void> =>
+  new Promise((resolve) => {
+    const go = () => {
+      response.off("drain", go)
+      response.off("close", go)
+      resolve()
+    }
+    response.on("drain", go)
+    response.on("close", go)
+  })
