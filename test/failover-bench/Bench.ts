@@ -4,7 +4,6 @@ import * as FastClock from "./FastClock.ts"
 import * as Provider from "./Provider.ts"
 import type { Call, Situation, Verdict } from "./Situations.ts"
 import type { Way } from "./Ways.ts"
-import { ways } from "./Ways.ts"
 
 /** How many times faster than real the suite runs in CI. */
 export const shortened = 20
@@ -40,24 +39,28 @@ const judged = (situation: Situation, way: Way): Effect.Effect<Result> =>
   )
 
 /** The first calls of a process compile code. They must not count. */
-const warm = Effect.forEach(
-  ways,
-  (way) =>
-    Effect.scoped(
-      Effect.gen(function* () {
-        const { url } = yield* Provider.start(Provider.cut, Provider.well)
-        yield* yield* way.open(url)
-      })
-    ),
-  { discard: true }
-)
+const warm = (pairs: ReadonlyArray<Pair>) =>
+  Effect.forEach(
+    new Set(pairs.map(({ way }) => way)),
+    (way) =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const { url } = yield* Provider.start(Provider.cut, Provider.well)
+          yield* yield* way.open(url)
+        })
+      ),
+    { discard: true }
+  )
 
 type Pair = Pick<Result, "situation" | "way">
 
 export const nameOf = ({ situation, way }: Pair): string => `${situation.name}, ${way.name}`
 
 /** The situations, each in all ways in which it exists. */
-export const pairsOf = (situations: ReadonlyArray<Situation>): ReadonlyArray<Pair> =>
+export const pairsOf = (
+  situations: ReadonlyArray<Situation>,
+  ways: ReadonlyArray<Way>
+): ReadonlyArray<Pair> =>
   situations.flatMap((situation) =>
     ways.filter(({ streams }) => streams || situation.whole).map((way) => ({ situation, way }))
   )
@@ -65,7 +68,7 @@ export const pairsOf = (situations: ReadonlyArray<Situation>): ReadonlyArray<Pai
 /** Runs all pairs, those with the most calls first, at `factor` times the real speed. */
 export const run = (pairs: ReadonlyArray<Pair>, factor: number): Effect.Effect<ReadonlyArray<Result>> => {
   const length = ({ situation }: Pair) => situation.calls?.length ?? 1
-  return warm.pipe(
+  return warm(pairs).pipe(
     Effect.andThen(
       Effect.forEach(
         pairs.toSorted((a, b) => length(b) - length(a)),

@@ -5,7 +5,9 @@ import type { Result } from "./Bench.ts"
 import * as Bench from "./Bench.ts"
 import type { Situation } from "./Situations.ts"
 import { situations } from "./Situations.ts"
-import { ways } from "./Ways.ts"
+import type { Way } from "./Ways.ts"
+import { gatewayWays } from "./GatewayWays.ts"
+import { ways as allWays } from "./Ways.ts"
 
 const usage = `Usage: npm run failover-bench -- [options]
 
@@ -14,6 +16,7 @@ Runs a crash test of LLM failover with default settings: 16 situations streamed,
   --full         in real time. Default: ${Bench.shortened} times as fast
   --only TEXT    only situations with this text in their name or description
   --runs N       all of it N times. Default 1
+  --gateway      through the gateway, with the clients of the vendors
   --help`
 
 /** Bad input. The message names the input and the fix. */
@@ -27,7 +30,8 @@ interface Output {
 /** The exit code: 0, 1 when a result is not a pass, 2 for bad input. */
 export const run = async (args: ReadonlyArray<string>, { out, error }: Output): Promise<number> => {
   try {
-    const { full, help, only, runs } = parsed(args)
+    const { full, gateway, help, only, runs } = parsed(args)
+    const ways = gateway ? gatewayWays : allWays
     if (help) {
       out(usage)
       return 0
@@ -38,8 +42,10 @@ export const run = async (args: ReadonlyArray<string>, { out, error }: Output): 
       throw new UsageError(`--only "${only}": no situation has this in its name or description.`)
     const results: Array<Result> = []
     for (let n = 0; n < Number(runs); n++)
-      results.push(...(await Effect.runPromise(Bench.run(Bench.pairsOf(chosen), full ? 1 : Bench.shortened))))
-    out(table(chosen, results))
+      results.push(
+        ...(await Effect.runPromise(Bench.run(Bench.pairsOf(chosen, ways), full ? 1 : Bench.shortened)))
+      )
+    out(table(chosen, results, ways))
     for (const line of reasons(results)) out(line)
     return results.every(({ verdict }) => verdict.grade === "pass") ? 0 : 1
   } catch (problem) {
@@ -55,6 +61,7 @@ const parsed = (args: ReadonlyArray<string>) => {
       args: [...args],
       options: {
         full: { type: "boolean", default: false },
+        gateway: { type: "boolean", default: false },
         only: { type: "string", default: "" },
         runs: { type: "string", default: "1" },
         help: { type: "boolean", default: false }
@@ -72,7 +79,11 @@ const counted = (items: ReadonlyArray<string>): ReadonlyArray<string> =>
     return count === items.length ? item : `${count} × ${item}`
   })
 
-const table = (chosen: ReadonlyArray<Situation>, results: ReadonlyArray<Result>): string => {
+const table = (
+  chosen: ReadonlyArray<Situation>,
+  results: ReadonlyArray<Result>,
+  ways: ReadonlyArray<Way>
+): string => {
   const rows = chosen.map(({ about, name }) => [
     name,
     about,

@@ -1,5 +1,5 @@
 /**
- * The provider of the crash test: one server that speaks Chat Completions and serves two models. `primary` fails as the
+ * The provider of the crash test: one server that speaks the formats of `Format` and serves two models. `primary` fails as the
  * situation says, `fb-ok` is well unless the situation says otherwise.
  *
  * The answer has 60 words. Asked with a part of it in the last message of the assistant, a model sends the rest.
@@ -9,8 +9,8 @@ import type { Scope } from "effect"
 import type { ServerResponse } from "node:http"
 import type { Hit } from "../hostile/RawServer.ts"
 import * as RawServer from "../hostile/RawServer.ts"
-import { chat } from "../hostile/RawServer.ts"
 import { isStream } from "../hostile/Replies.ts"
+import { formatOf } from "./Format.ts"
 
 export const answer =
   "Rivers rarely run straight because water erodes the outer bank of every bend while slower currents drop sand " +
@@ -76,10 +76,10 @@ export const start = (
 
 export const refuse =
   (status: number, error: object, headers: Readonly<Record<string, string>> = {}): Behaviour =>
-  ({ response }) =>
+  ({ hit, response }) =>
     Effect.sync(() => {
       for (const [name, value] of Object.entries(headers)) response.setHeader(name, value)
-      RawServer.json(response, status, { error })
+      RawServer.json(response, status, formatOf(hit).error(status, error))
     })
 
 /** Closes the connection without a word. */
@@ -94,16 +94,14 @@ const perWord = 20
 const together = 10
 
 /** The number of words that the request already has. */
-const shownIn = ({ body }: Hit): number => {
-  const messages: ReadonlyArray<{ readonly role: string; readonly content: unknown }> = body.messages
-  const last = messages.findLast(({ role }) => role === "assistant")
-  const shown = typeof last?.content === "string" ? last.content.trim() : ""
+const shownIn = (hit: Hit): number => {
+  const last = formatOf(hit).shown(hit.body)
+  const shown = typeof last === "string" ? last.trim() : ""
   return answer.startsWith(shown) ? (shown.match(/\S+/g)?.length ?? 0) : 0
 }
 
-const write = ({ model, response }: Exchange, ...events: ReadonlyArray<object | string>): void => {
-  const named = events.map((event) => (typeof event === "string" ? event : { ...event, model }))
-  response.write(named.map((each) => RawServer.event(each)).join(""))
+const write = ({ response }: Exchange, ...events: ReadonlyArray<object | string>): void => {
+  response.write(events.map((each) => RawServer.event(each)).join(""))
 }
 
 /** The head of the stream, and the words that the request does not have, up to the word `to`. */
@@ -111,20 +109,25 @@ export const say =
   (to: number = words.length, from: number = 0): Behaviour =>
   (exchange) =>
     Effect.gen(function* () {
-      const { hit, response } = exchange
-      if (!response.headersSent) RawServer.head(response)
+      const { hit, model, response } = exchange
+      const format = formatOf(hit)
+      if (!response.headersSent) {
+        RawServer.head(response)
+        write(exchange, ...format.head(model))
+      }
       for (let at = Math.max(from, shownIn(hit)); at < to; at += together) {
         yield* Effect.sleep(together * perWord)
         const piece = words.slice(at, Math.min(at + together, to))
-        write(exchange, ...piece.map((word) => chat.text(word)))
+        write(exchange, ...piece.map((word) => format.word(word, model)))
       }
     })
 
-const usage = { prompt_tokens: 9, completion_tokens: words.length, total_tokens: 9 + words.length }
-
-/** The finish reason and the usage, without `[DONE]`. */
+/** The finish reason and the usage, without the event that ends the stream. */
 export const finish: Behaviour = (exchange) =>
-  Effect.sync(() => write(exchange, chat.finish("stop"), chat.usage(9, words.length)))
+  Effect.sync(() => {
+    const said = words.slice(shownIn(exchange.hit)).join("")
+    write(exchange, ...formatOf(exchange.hit).finish(said, exchange.model, words.length))
+  })
 
 /** One event whose data is `text`. */
 export const event =
@@ -134,7 +137,8 @@ export const event =
 
 export const done: Behaviour = (exchange) =>
   Effect.sync(() => {
-    write(exchange, chat.done)
+    const end = formatOf(exchange.hit).done
+    if (end !== undefined) write(exchange, end)
     exchange.response.end()
   })
 
@@ -152,15 +156,7 @@ const whole: Behaviour = ({ hit, model, response }) =>
   Effect.gen(function* () {
     const rest = words.slice(shownIn(hit))
     yield* Effect.sleep(rest.length * perWord)
-    const message = { role: "assistant", content: rest.join("") }
-    RawServer.json(response, 200, {
-      id: "chatcmpl-1",
-      object: "chat.completion",
-      created: 1,
-      model,
-      choices: [{ index: 0, message, finish_reason: "stop" }],
-      usage
-    })
+    RawServer.json(response, 200, formatOf(hit).whole(rest.join(""), model, words.length))
   })
 
 /** Answers as the request asks: a stream, or a whole answer. */

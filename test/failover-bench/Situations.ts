@@ -251,7 +251,7 @@ export const situations: ReadonlyArray<Situation> = [
     whole: false,
     primary: inOrder(say(40), cut),
     fallback: (exchange) =>
-      exchange.hit.body.messages.at(-1)?.role === "assistant"
+      (exchange.hit.body.messages ?? exchange.hit.body.input).at(-1)?.role === "assistant"
         ? refuse(400, { message: prefill, type: "invalid_request_error" })(exchange)
         : well(exchange),
     judge: answered(({ calls: [call] }) => [

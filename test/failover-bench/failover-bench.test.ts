@@ -7,8 +7,10 @@ import * as Command from "./Command.ts"
 import { answer } from "./Provider.ts"
 import type { Call, Seen } from "./Situations.ts"
 import { situations } from "./Situations.ts"
+import { gatewayWays } from "./GatewayWays.ts"
+import { ways } from "./Ways.ts"
 
-const pairs = Bench.pairsOf(situations)
+const pairs = Bench.pairsOf(situations, [...ways, ...gatewayWays])
 
 describe("the crash test, default settings", () => {
   let results: ReadonlyArray<Result>
