@@ -44,6 +44,7 @@ const orders: Readonly<Record<string, ReadonlyArray<string>>> = {
     "target",
     "answer",
     ".",
+    "config",
     "server"
   ],
   delivery: [".", "telemetry", "store", "store/sql", "dead", "bus", "outbox", "nats"],

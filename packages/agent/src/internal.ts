@@ -3,4 +3,5 @@
  */
 export * as Calls from "./failover/Calls.ts"
 export * as Compacting from "./loop/Compacting.ts"
+export * as Fields from "./config/Fields.ts"
 export * as LoopGuard from "./guard/LoopGuard.ts"

@@ -46,8 +46,11 @@ export interface Gateway {
   readonly fetch: typeof globalThis.fetch
   /** The same, for a server that has no `Request`. */
   readonly handle: (incoming: Handler.Incoming) => Promise<Response>
-  /** Names of the routes; `undefined` where every model of a vendor is served. */
-  readonly routes: ReadonlyArray<string> | undefined
+  /**
+   * Takes other routes. Running answers go on. A route that stays the same object keeps its cooldowns. A gateway without
+   * routes serves only these from then on.
+   */
+  readonly replace: (routes: Readonly<Record<string, Route>>) => Effect.Effect<void>
 }
 
 const checks: Check.Checks<Options> = {
@@ -72,7 +75,7 @@ export const make = (options: Options = {}): Effect.Effect<Gateway, never, Scope
     return {
       fetch: (input, init) => handle(incomingOf(new Request(input, init))),
       handle,
-      routes: routes.names
+      replace: routes.replace
     }
   })
 

@@ -13,6 +13,8 @@ import { isFields, parse, text } from "./json/Json.ts"
 import type { Routes } from "./Route.ts"
 import { WireCall } from "./target/WireCall.ts"
 import { chat } from "./wire/chat/Chat.ts"
+import { embeddings } from "./wire/chat/Embeddings.ts"
+import { countTokens } from "./wire/messages/CountTokens.ts"
 import { messages } from "./wire/messages/Messages.ts"
 import { responses } from "./wire/responses/Responses.ts"
 import type { Wire } from "./wire/Wire.ts"
@@ -37,7 +39,7 @@ export const maxBody = 32 * 1024 * 1024
 /** Calls at a time, at most. */
 export const maxCalls = 2_000
 
-const wires: ReadonlyArray<Wire> = [chat, responses, messages]
+const wires: ReadonlyArray<Wire> = [chat, responses, messages, countTokens, embeddings]
 
 /** The path without its version and its trailing slash. */
 const nameOf = (path: string): string => path.replace(/\/+$/, "").replace(/^\/v1(?=\/)/, "")
@@ -57,7 +59,7 @@ export const make = (
   let running = 0
   return async (incoming) => {
     const wire = find(incoming.path)
-    if (wire === undefined) return elsewhere(incoming)
+    if (wire === undefined) return elsewhere(incoming, await Effect.runPromiseWith(services)(routes.names))
     const refused = (status: number, message: string, code?: string, headers?: Record<string, string>) =>
       Replies.problem(wire, Problems.own(wire, status, message, code), headers)
     if (incoming.method !== "POST") return refused(405, "Use POST.", "method_not_allowed", { allow: "POST" })
@@ -108,14 +110,34 @@ export const make = (
   }
 }
 
-const elsewhere = ({ method, path }: Incoming): Response => {
+const elsewhere = ({ header, method, path }: Incoming, names: ReadonlyArray<string>): Response => {
+  const isRead = method === "HEAD" || method === "GET"
+  const name = nameOf(path)
   // Claude Code looks whether somebody is there.
-  if (nameOf(path) === "" && (method === "HEAD" || method === "GET"))
-    return new Response(null, { status: 204 })
+  if (name === "" && isRead) return new Response(null, { status: 204 })
+  const isAnthropics = header("anthropic-version") !== undefined
+  if (name === "/models" && isRead) return Response.json(modelsOf(names, isAnthropics))
+  const wire = isAnthropics ? messages : chat
   const served = wires.map((wire) => `POST /v1${wire.path}`).join(", ")
-  const problem = Problems.own(chat, 404, `Nothing is served at this path. Served: ${served}.`, "not_found")
-  return Replies.problem(chat, problem)
+  const message = `Nothing is served at this path. Served: ${served}, GET /v1/models.`
+  return Replies.problem(wire, Problems.own(wire, 404, message, "not_found"))
 }
+
+/** The list of models, as the vendor that the caller speaks to would write it. */
+const modelsOf = (names: ReadonlyArray<string>, isAnthropics: boolean): object =>
+  isAnthropics
+    ? {
+        data: names.map((id) => ({
+          type: "model",
+          id,
+          display_name: id,
+          created_at: new Date(0).toISOString()
+        })),
+        has_more: false,
+        first_id: names[0] ?? null,
+        last_id: names.at(-1) ?? null
+      }
+    : { object: "list", data: names.map((id) => ({ id, object: "model", created: 0, owned_by: "outlast" })) }
 
 /** Headers that go on to a vendor. */
 const forwarded = /^(?:anthropic-[a-z0-9-]+|openai-[a-z0-9-]+|idempotency-key)$/

@@ -5,13 +5,13 @@
  * are in the environment: OpenAI for Chat Completions and Responses, Anthropic for Messages. Further keys of a vendor have
  * the same name with `_2` to `_9`.
  *
- * A chain is built with its first call, and kept: cooldowns and circuits hold from call to call. Chains of different wire
- * formats are different chains, because a target speaks only some of them.
+ * A chain is built with its first call, and kept: cooldowns and circuits hold from call to call. Names of one route share
+ * its chain. Chains of different wire formats are different chains, because a target speaks only some of them.
  */
 import { RecoveryPolicy } from "@outlast/agent"
 import type { Chain, ProviderModel } from "@outlast/agent"
 import { Calls } from "@outlast/agent/internal"
-import { Anthropic, OpenAi } from "@outlast/providers"
+import { Anthropic, Catalogue, OpenAi } from "@outlast/providers"
 import { Wiring } from "@outlast/providers/internal"
 import { Config, Data, Effect, Exit, Scope } from "effect"
 import * as WireModel from "./target/WireModel.ts"
@@ -24,8 +24,10 @@ export interface Route {
    * Default: `RecoveryPolicy.interactive`. Its `truncation` has no effect: an answer that the caller's own limit cut is
    * complete for the caller.
    */
-  readonly policy?: RecoveryPolicy.RecoveryPolicy | undefined
+  readonly policy?: RecoveryPolicy.RecoveryPolicy<string> | undefined
 }
+
+export type Named = Readonly<Record<string, Route>>
 
 /** The gateway has no chain for a request. */
 export class NoRoute extends Data.TaggedError("NoRoute")<{
@@ -36,57 +38,75 @@ export class NoRoute extends Data.TaggedError("NoRoute")<{
 
 export interface Routes {
   readonly find: (model: string, wire: Wire) => Effect.Effect<Calls.Calls, NoRoute | Chain.ChainError>
-  /** Names of the routes; `undefined` where any model of a vendor is served. */
-  readonly names: ReadonlyArray<string> | undefined
+  /** Models that callers may ask for. Without routes: those that the catalogue knows. */
+  readonly names: Effect.Effect<ReadonlyArray<string>>
+  /** Takes other routes. A route that stays the same object keeps its chains. Running calls go on. */
+  readonly replace: (routes: Named) => Effect.Effect<void>
 }
 
 export interface Sources {
-  readonly routes: Readonly<Record<string, Route>> | undefined
+  readonly routes: Named | undefined
   readonly fetch: typeof globalThis.fetch
 }
 
 /** Chains to keep. The one that was used longest ago is dropped first. */
 const maxChains = 256
 
-export const make = ({ fetch, routes }: Sources): Effect.Effect<Routes, never, Scope.Scope> =>
+interface Kept {
+  readonly route: Route
+  readonly calls: Effect.Effect<Calls.Calls, Chain.ChainError>
+  readonly scope: Scope.Closeable
+}
+
+export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope> =>
   Effect.gen(function* () {
+    const { fetch } = sources
     const parent = yield* Effect.scope
-    const kept = new Map<
-      string,
-      { readonly calls: Effect.Effect<Calls.Calls, Chain.ChainError>; readonly scope: Scope.Closeable }
-    >()
-    const built = (name: string, route: Route): Effect.Effect<Calls.Calls, Chain.ChainError> =>
+    let routes = sources.routes
+    const kept = new Map<string, Kept>()
+    const drop = (name: string): Effect.Effect<void> => {
+      const scope = kept.get(name)?.scope
+      kept.delete(name)
+      return scope === undefined ? Effect.void : Scope.close(scope, Exit.void)
+    }
+    const built = (name: string, route: Route, chain: Route["chain"]) =>
       Effect.suspend(() => {
         const known = kept.get(name)
-        if (known !== undefined) {
+        if (known !== undefined && (known.route === route || routes === undefined)) {
+          // The map is in the order of use.
           kept.delete(name)
           kept.set(name, known)
           return known.calls
         }
-        const [oldest] = kept
         const scope = Scope.forkUnsafe(parent)
-        const build = Calls.make(route.chain, policyOf(route)).pipe(
+        const build = Calls.make(chain, policyOf(route)).pipe(
           Scope.provide(scope),
-          Effect.tapError(() => Effect.sync(() => kept.delete(name)))
+          Effect.tapError(() => drop(name))
         )
         return Effect.flatMap(Effect.cached(build), (calls) => {
-          kept.set(name, { calls, scope })
-          const isFull = kept.size > maxChains && oldest !== undefined
-          if (isFull) kept.delete(oldest[0])
-          return isFull ? Effect.andThen(Scope.close(oldest[1].scope, Exit.void), calls) : calls
+          const before = drop(name)
+          kept.set(name, { route, calls, scope })
+          const [oldest = ""] = kept.keys()
+          const made = kept.size > maxChains ? Effect.andThen(drop(oldest), calls) : calls
+          return Effect.andThen(before, made)
         })
       })
     return {
-      names: routes === undefined ? undefined : Object.keys(routes),
+      names: Effect.suspend(() => (routes === undefined ? knownModels : Effect.succeed(Object.keys(routes)))),
+      replace: (next) =>
+        Effect.suspend(() => {
+          routes = next
+          const current = new Set(Object.values(next))
+          const gone = Array.from(kept).filter(([, { route }]) => !current.has(route))
+          return Effect.forEach(gone, ([name]) => drop(name), { discard: true })
+        }),
       find: (model, wire) =>
-        Effect.flatMap(routes === undefined ? fromKeys(model, wire) : named(routes, model), (route) => {
-          const chain = route.chain.flatMap((spec) => spokenBy(spec, wire, fetch))
-          const [first, ...rest] = chain
-          const calls: Effect.Effect<Calls.Calls, NoRoute | Chain.ChainError> =
-            first === undefined
-              ? Effect.fail(unspoken(model, wire))
-              : built(`${wire.name}/${model}`, { ...route, chain: [first, ...rest] })
-          return calls
+        Effect.gen(function* () {
+          const found = routes === undefined ? yield* fromKeys(model, wire) : yield* named(routes, model)
+          const [first, ...others] = found.route.chain.flatMap((spec) => spokenBy(spec, wire, fetch))
+          if (first === undefined) return yield* unspoken(model, wire)
+          const rest = wire.isBound ? others.filter((other) => other.model === first.model) : others
+          return yield* built(`${wire.name}/${found.name}`, found.route, [first, ...rest])
         })
     }
   })
@@ -102,7 +122,7 @@ const spokenBy = (
   fetch: typeof globalThis.fetch
 ): ReadonlyArray<ProviderModel.TargetSpec> => {
   const wiring = Wiring.of(spec)
-  if (wiring === undefined || !wiring.wires.includes(wire.name)) return []
+  if (wiring === undefined || !wiring.wires.includes(wire.speaks)) return []
   const { model, provider } = spec
   const build = Effect.map(spec.build, ({ info }) => WireModel.make({ provider, model, info, wiring, fetch }))
   return [{ ...spec, build }]
@@ -119,25 +139,29 @@ const unspoken = (model: string, { title }: Wire): NoRoute =>
 // Routes by name
 // -----------------------------------------------------------------------------
 
-const named = (routes: Readonly<Record<string, Route>>, model: string): Effect.Effect<Route, NoRoute> => {
+interface Found {
+  /** One name for all aliases of a route. */
+  readonly name: string
+  readonly route: Route
+}
+
+const named = (routes: Named, model: string): Effect.Effect<Found, NoRoute> => {
   const route = Object.hasOwn(routes, model) ? routes[model] : undefined
-  if (route !== undefined) return Effect.succeed(route)
+  if (route !== undefined) {
+    const [name] = Object.entries(routes).find(([, each]) => each === route) ?? [model]
+    return Effect.succeed({ name, route })
+  }
   const near = nearest(model, Object.keys(routes))
   const hint = near === undefined ? "" : ` Did you mean "${near}"?`
-  return Effect.fail(
-    new NoRoute({
-      status: 404,
-      code: "model_not_found",
-      message: `There is no route "${shortened(model)}".${hint}`
-    })
-  )
+  const message = `There is no route "${shortened(model)}".${hint}`
+  return Effect.fail(new NoRoute({ status: 404, code: "model_not_found", message }))
 }
 
 /** Names of models are short; a longer one is not repeated whole. */
 const shortened = (name: string): string => (name.length > 100 ? `${name.slice(0, 100)}…` : name)
 
 /** The name with the fewest changes. */
-export const nearest = (name: string, names: ReadonlyArray<string>): string | undefined => {
+const nearest = (name: string, names: ReadonlyArray<string>): string | undefined => {
   const asked = name.slice(0, 100).toLowerCase()
   const ranked = names.map((each) => ({ each, changes: changes(asked, each.slice(0, 100).toLowerCase()) }))
   return ranked.toSorted((a, b) => a.changes - b.changes)[0]?.each
@@ -183,17 +207,25 @@ export const keysInEnvironment: Effect.Effect<ReadonlyArray<string>> = Effect.fi
 const keysFor = (name: string): Effect.Effect<ReadonlyArray<string>> =>
   Effect.map(Effect.filter(variables(name), isSet), (found) => (found.length === 0 ? [name] : found))
 
-const fromKeys = (model: string, wire: Wire): Effect.Effect<Route, NoRoute> => {
-  const isAnthropic = wire.name === "messages"
+/** Models of the catalogue whose vendor has a key. */
+const knownModels: Effect.Effect<ReadonlyArray<string>> = Effect.map(keysInEnvironment, (keys) =>
+  Catalogue.entries
+    .filter(({ provider }) => keys.some((key) => key.toLowerCase().startsWith(`${provider}_`)))
+    .map(({ model }) => model)
+)
+
+const fromKeys = (model: string, wire: Wire): Effect.Effect<Found, NoRoute> => {
+  const isAnthropic = wire.speaks === "messages"
   const [variable = ""] = isAnthropic ? Anthropic.defaults.keys : OpenAi.defaults.keys
   return Effect.flatMap(keysFor(variable), (keys) =>
     Effect.try({
-      try: (): Route => ({
-        chain: [isAnthropic ? Anthropic.model(model, { keys }) : OpenAi.model(model, { keys })]
-      }),
+      try: (): Found => {
+        const target = isAnthropic ? Anthropic.model(model, { keys }) : OpenAi.model(model, { keys })
+        return { name: model, route: { chain: [target] } }
+      },
       // The name is the caller's own.
       catch: () =>
-        new NoRoute({ status: 404, code: "model_not_found", message: "The name of the model is none." })
+        new NoRoute({ status: 404, code: "model_not_found", message: "This is not the name of a model." })
     })
   )
 }

@@ -31,7 +31,7 @@ export const schemaOf = (kind: Kind): Readonly<Record<string, unknown>> =>
   kind === "outlast" ? OutlastConfig.jsonSchema() : Decision037Config.jsonSchema()
 
 /** Reads a file, with its settings still undecoded. */
-const read = (file: string) =>
+export const read = (file: string) =>
   Effect.gen(function* () {
     const format = SettingsFile.formatOf(file)
     if (format === undefined) {
@@ -54,7 +54,8 @@ const read = (file: string) =>
     return { format, content: parsed.success }
   })
 
-const decoded = <A>(file: string, result: Result.Result<A, OutlastConfig.ConfigInvalid>) =>
+/** Fails with every problem of the file. */
+export const decoded = <A>(file: string, result: Result.Result<A, OutlastConfig.ConfigInvalid>) =>
   Effect.mapError(Effect.fromResult(result), ({ problems }) => {
     const lines = problems.map(({ path, problem }) => `  ${path === "" ? "" : `${path}: `}${problem}`)
     const many = problems.length === 1 ? "a problem" : `${problems.length} problems`

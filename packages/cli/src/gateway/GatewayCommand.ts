@@ -11,6 +11,12 @@ export const gateway = Command.make(
       Flag.withDescription("The address to listen on. Beyond loopback, OUTLAST_GATEWAY_KEY must be set"),
       Flag.withDefault("127.0.0.1")
     ),
+    config: text("config").pipe(
+      Flag.withDescription(
+        "Routes: .json, .yaml or .toml. Read again when it changes. Default: every model of the vendors whose keys are set"
+      ),
+      Flag.optional
+    ),
     names: text("name").pipe(
       Flag.withDescription("A host name under which the gateway is reached; may be repeated"),
       Flag.atLeast(0)

@@ -1,10 +1,11 @@
 /**
  * `outlast gateway`: serves until the program is ended. The shutdown takes nothing new, and lets running answers end.
  */
-import { Config, Console, Effect, Option, Redacted } from "effect"
-import { Gateway, Server } from "@outlast/gateway"
+import { Config, Console, Duration, Effect, Option, Redacted } from "effect"
+import { Gateway, RoutesConfig, Server } from "@outlast/gateway"
 import { Host } from "@outlast/node"
 import { UsageError } from "../command/UsageError.ts"
+import * as ConfigCheck from "../config/ConfigCheck.ts"
 import { StartFailed } from "../command/StartFailed.ts"
 
 export interface Options {
@@ -12,11 +13,13 @@ export interface Options {
   readonly host: string
   readonly names: ReadonlyArray<string>
   readonly origins: ReadonlyArray<string>
+  /** A file with routes. */
+  readonly config: Option.Option<string>
 }
 
 const keyName = "OUTLAST_GATEWAY_KEY"
 
-export const run = ({ host, names, origins, port }: Options) =>
+export const run = ({ config, host, names, origins, port }: Options) =>
   Effect.scoped(
     Effect.gen(function* () {
       const keys = yield* keysOf
@@ -26,22 +29,69 @@ export const run = ({ host, names, origins, port }: Options) =>
           message: `--origin ${wrong} must be a scheme and a host, for example https://app.example.com.`
         })
       }
+      const loaded = Option.isNone(config) ? undefined : yield* load(config.value)
       const variables = yield* Gateway.keysInEnvironment
-      if (variables.length === 0) {
+      if (loaded === undefined && variables.length === 0) {
         return yield* new StartFailed({
           exitCode: 1,
           message: "No key of a vendor is set. Set OPENAI_API_KEY or ANTHROPIC_API_KEY."
         })
       }
-      const gateway = yield* Gateway.make()
+      const gateway = yield* Gateway.make(loaded === undefined ? {} : { routes: loaded.routes })
+      if (loaded !== undefined) yield* Effect.forkScoped(followed(gateway, loaded))
       const { drained, url } = yield* Server.listen(gateway, { port, host, keys, names, origins }).pipe(
         Effect.mapError(({ message }) => new StartFailed({ exitCode: 1, message: hinted(message) }))
       )
       yield* Host.onShutdown("runs", { name: "answers", run: drained })
-      yield* Console.log(greeting(url, variables, keys.length > 0))
+      const served =
+        loaded === undefined
+          ? `keys           ${variables.join(", ")}`
+          : `routes         ${Object.keys(loaded.routes).join(", ")}`
+      yield* Console.log(greeting(url, served, keys.length > 0))
       return yield* Effect.never
     })
   )
+
+interface Loaded extends RoutesConfig.Loaded {
+  readonly file: string
+}
+
+const load = (file: string) =>
+  Effect.gen(function* () {
+    const { content: input } = yield* ConfigCheck.read(file)
+    const routes = yield* ConfigCheck.decoded(file, RoutesConfig.decode(input))
+    return { file, input, routes } satisfies Loaded
+  })
+
+/** How often the file is looked at. */
+const lookEvery = Duration.seconds(2)
+
+/** Takes the routes of the file whenever it changes. A mistake in it keeps those that are served. */
+const followed = (gateway: Gateway.Gateway, first: Loaded) =>
+  Effect.gen(function* () {
+    const { file } = first
+    let loaded = first
+    let complaint = ""
+    const look = Effect.gen(function* () {
+      const { content: input } = yield* ConfigCheck.read(file)
+      if (JSON.stringify(input) === JSON.stringify(loaded.input)) return
+      const routes = yield* ConfigCheck.decoded(file, RoutesConfig.reload(input, loaded))
+      yield* gateway.replace(routes)
+      loaded = { file, input, routes }
+      complaint = ""
+      yield* Console.log(`routes         ${Object.keys(routes).join(", ")} (the file has changed)`)
+    }).pipe(
+      Effect.catch(({ message }) => {
+        // Once for each mistake.
+        const isKnown = message === complaint
+        complaint = message
+        return isKnown
+          ? Effect.void
+          : Console.error(`outlast gateway: ${message}\nThe routes from before are still served.`)
+      })
+    )
+    return yield* Effect.forever(Effect.andThen(Effect.sleep(lookEvery), look))
+  })
 
 /** The keys of callers: one or several, with commas between them. */
 const keysOf = Effect.map(Config.option(Config.Redacted(keyName)), (found) =>
@@ -63,10 +113,10 @@ const hinted = (message: string): string =>
     .replace("A key for callers", `A key in ${keyName}`)
 
 /** The base URL, and one line for each client. */
-const greeting = (url: string, variables: ReadonlyArray<string>, asksForKey: boolean): string =>
+const greeting = (url: string, served: string, asksForKey: boolean): string =>
   [
     `gateway        ${url}`,
-    `keys           ${variables.join(", ")}`,
+    served,
     `callers        ${asksForKey ? `need a key of ${keyName}` : "on this machine; any API key will do"}`,
     "",
     `OpenAI SDK     OPENAI_BASE_URL=${url}/v1`,

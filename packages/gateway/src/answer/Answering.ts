@@ -14,7 +14,8 @@ import type { Fiber, Tracer } from "effect"
 import { IdGenerator, Prompt } from "effect/ai"
 import type { LanguageModel } from "effect/ai"
 import type { WireCall } from "../target/WireCall.ts"
-import type { Part } from "../wire/Wire.ts"
+import type { Part, Source } from "../wire/Wire.ts"
+import { carriedBy } from "../wire/Wire.ts"
 import * as Problems from "./Problems.ts"
 import * as Replies from "./Replies.ts"
 
@@ -56,12 +57,15 @@ const whole = async ({ call, calls, ended, id, services, signal }: Made): Promis
     signal.throwIfAborted()
     return Replies.problem(call.wire, Problems.own(call.wire, 500, unexpected), { "x-outlast-call": id })
   }
+  const finish = exit.value.findLast((part) => part.type === "finish")
+  const carried = finish === undefined ? undefined : carriedBy(finish)
   const cost = Option.getOrUndefined(Answered.answeredBy(exit.value))?.costUsd
+  const type = carried?.source.headers?.get("content-type") ?? "application/json"
   const headers = {
-    ...Replies.headersOf(call, id, call.head?.headers.get("content-type") ?? "application/json"),
+    ...Replies.headersOf(call, id, carried?.source, type),
     ...(cost === undefined ? undefined : { "x-outlast-cost": cost.toFixed(6) })
   }
-  return new Response(call.whole, { headers })
+  return new Response(carried?.text, { headers })
 }
 
 const unexpected = "The gateway failed. This should not happen: its log has the cause."
@@ -75,9 +79,11 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
   let isBegun = false
   let isSilent = true
   let hasLeft = false
+  /** The attempt with which the answer begins. */
+  let source: Source | undefined
   let fiber: Fiber.Fiber<void, CallFailure.CallFailure>
 
-  const source = new ReadableStream<Uint8Array>(
+  const body = new ReadableStream<Uint8Array>(
     {
       start(controller) {
         const write = (text: string): void => {
@@ -90,7 +96,10 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
         const give = (parts: ReadonlyArray<Part>) =>
           Effect.suspend(() => {
             let text = ""
-            for (const part of parts) text += encoder.part(part)
+            for (const part of parts) {
+              source ??= carriedBy(part)?.source
+              text += encoder.part(part)
+            }
             if (text !== "") write(text)
             return (controller.desiredSize ?? 0) > 0 ? Effect.void : waiting
           })
@@ -146,8 +155,8 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
   )
   const failed = await begun.promise
   if (failed !== undefined) return failed
-  const headers = Replies.headersOf(call, id, "text/event-stream; charset=utf-8")
-  return new Response(source, { headers: { ...headers, "cache-control": "no-cache" } })
+  const headers = Replies.headersOf(call, id, source, "text/event-stream; charset=utf-8")
+  return new Response(body, { headers: { ...headers, "cache-control": "no-cache" } })
 }
 
 /** Bytes of an answer that wait for the caller before the vendor is read no further. */

@@ -3,7 +3,7 @@
  */
 import type { CallFailure } from "@outlast/agent"
 import type { WireCall } from "../target/WireCall.ts"
-import type { Problem, Wire } from "../wire/Wire.ts"
+import type { Problem, Source, Wire } from "../wire/Wire.ts"
 import * as Problems from "./Problems.ts"
 
 /**
@@ -29,42 +29,42 @@ export const failed = (call: WireCall, id: string, failure: CallFailure.CallFail
   }
   const { refusal } = call
   if (refusal !== undefined && failure._tag === "ProviderFailure") {
-    return new Response(refusal.body, {
-      status: refusal.status,
-      headers: {
-        "content-type": "application/json",
-        "x-should-retry": "false",
-        ...vendorHeaders(call),
-        ...headers
-      }
-    })
+    const { body, source, status } = refusal
+    const type = { "content-type": "application/json", "x-should-retry": "false" }
+    return new Response(body, { status, headers: { ...vendorHeaders(source), ...headers, ...type } })
   }
   return problem(call.wire, Problems.ofFailure(call.wire, failure), headers)
 }
 
 /** Headers of an answer: the vendor's own, and ours. */
-export const headersOf = (call: WireCall, id: string, contentType: string): Record<string, string> => ({
-  ...vendorHeaders(call),
-  ...own(call, id),
+export const headersOf = (
+  call: WireCall,
+  id: string,
+  source: Source | undefined,
+  contentType: string
+): Record<string, string> => ({
+  ...vendorHeaders(source),
+  ...own(call, id, source),
   "content-type": contentType
 })
 
-const own = ({ attempts, sent, switched }: WireCall, id: string): Record<string, string> => ({
-  "x-outlast-call": id,
-  "x-outlast-attempts": String(attempts),
-  ...(sent === undefined ? undefined : { "x-outlast-target": `${sent.provider}/${encoded(sent.model)}` }),
-  ...(switched === undefined ? undefined : { "x-outlast-switched": switched })
-})
+const own = (call: WireCall, id: string, source?: Source): Record<string, string> => {
+  const switched = source === undefined ? undefined : call.switchedTo(source)
+  return {
+    "x-outlast-call": id,
+    "x-outlast-attempts": String(call.attempts),
+    ...(source === undefined
+      ? undefined
+      : { "x-outlast-target": `${source.provider}/${encoded(source.model)}` }),
+    ...(switched === undefined ? undefined : { "x-outlast-switched": switched })
+  }
+}
 
 /** A header carries Latin-1 only. */
 const encoded = (name: string): string => name.replaceAll(/[^\x21-\x7e]/g, encodeURIComponent)
 
 /** Request ids and limits. Cookies, lengths and headers of the connection stay behind. */
-const passed = /^(?:(?:x-)?request-id|(?:openai|anthropic|x-ratelimit|x-groq|x-ms|apim)-[a-z0-9-]+)$/
+const passed = /^(?:(?:x-)?request-id|(?:openai|anthropic|x-ratelimit|x-groq|apim)-[a-z0-9-]+)$/
 
-const vendorHeaders = ({ head }: WireCall): Record<string, string> =>
-  head === undefined
-    ? {}
-    : Object.fromEntries(
-        [...head.headers].filter(([name]) => passed.test(name) && name !== "x-ms-retry-after-ms")
-      )
+const vendorHeaders = (source: Source | undefined): Record<string, string> =>
+  Object.fromEntries([...(source?.headers ?? [])].filter(([name]) => passed.test(name)))

@@ -6,18 +6,12 @@ import { ClientOptions } from "@outlast/agent/failover"
 import type { Fiber, Tracer } from "effect"
 import type { Fields } from "../json/Json.ts"
 import * as Splice from "../json/Splice.ts"
-import type { Asked, Wire } from "../wire/Wire.ts"
+import type { Asked, Source, Wire } from "../wire/Wire.ts"
 
-/** The response of a vendor, before its body. */
-export interface Head {
+/** An error of a vendor, as it came. */
+export interface Refusal {
   readonly status: number
-  readonly headers: Headers
-}
-
-/** An attempt, as its answer headers name it. */
-export interface Sent {
-  readonly provider: string
-  readonly model: string
+  readonly body: string
 }
 
 export class WireCall {
@@ -32,17 +26,12 @@ export class WireCall {
   readonly parent: Tracer.ExternalSpan | undefined
   /** The number of attempts so far. */
   attempts = 0
-  /** The last attempt. */
-  sent: Sent | undefined
-  /** The last response. */
-  head: Head | undefined
-  /** Kind of the failure that made the call leave another model. */
-  switched: string | undefined
-  /** The body of the whole answer. */
-  whole: string | undefined
-  /** The last error of a vendor in the caller's own wire. */
-  refusal: { readonly status: number; readonly body: string } | undefined
-  #failed: string | undefined
+  /** Attempts that have failed, the last one last. */
+  readonly #failed: Array<{
+    readonly source: Source
+    readonly kind: string
+    readonly refusal: Refusal | undefined
+  }> = []
 
   constructor(
     wire: Wire,
@@ -57,20 +46,20 @@ export class WireCall {
     this.parent = parent
   }
 
-  /** An attempt begins. */
-  begin(sent: Sent): void {
-    const before = this.sent
-    const isOther = before !== undefined && (before.provider !== sent.provider || before.model !== sent.model)
-    if (isOther) this.switched = this.#failed
-    this.attempts++
-    this.sent = sent
-    this.head = undefined
+  /** The attempt failed, for a reason of this kind. */
+  failed(source: Source, kind: string, refusal: Refusal | undefined): void {
+    this.#failed.push({ source, kind, refusal })
   }
 
-  /** The attempt failed, for a reason of this kind. */
-  failed(kind: string, refusal: WireCall["refusal"]): void {
-    this.#failed = kind
-    this.refusal = refusal
+  /** The error of the last attempt that failed, if the caller is to see it as the vendor wrote it. */
+  get refusal(): (Refusal & { readonly source: Source }) | undefined {
+    const last = this.#failed.at(-1)
+    return last?.refusal === undefined ? undefined : { ...last.refusal, source: last.source }
+  }
+
+  /** Kind of the failure that made the call leave another model for that of `source`. */
+  switchedTo({ model, provider }: Source): string | undefined {
+    return this.#failed.findLast(({ source }) => source.model !== model || source.provider !== provider)?.kind
   }
 }
 

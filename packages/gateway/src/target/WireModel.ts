@@ -16,9 +16,9 @@ import type { Response as Ai } from "effect/ai"
 import { isFields, parse, textsIn } from "../json/Json.ts"
 import * as Splice from "../json/Splice.ts"
 import { EventSplitter } from "../wire/Sse.ts"
-import type { Part, Reader } from "../wire/Wire.ts"
-import { RefusedEvent } from "../wire/Wire.ts"
-import type { WireCall } from "./WireCall.ts"
+import type { Part, Reader, Source } from "../wire/Wire.ts"
+import { carrying, RefusedEvent } from "../wire/Wire.ts"
+import type { Refusal, WireCall } from "./WireCall.ts"
 import { currentOf } from "./WireCall.ts"
 
 type Failure = ProviderFailure.ProviderFailure
@@ -43,7 +43,8 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
     const call = currentOf(fiber)
     const rules = fiber.getRef(Classifier.Rules)
     const key = request.key === undefined ? undefined : Redacted.value(request.key)
-    call.begin(options)
+    call.attempts++
+    const source: Source = { provider: options.provider, model: options.model, headers: undefined }
 
     const failureOf = (error: unknown): Failure => {
       const { messages, input, system, instructions } = call.body
@@ -58,7 +59,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
           prompt: textsIn([messages, input, system, instructions])
         }
       })
-      call.failed(failure.reason._tag, refusalOf(error, failure))
+      call.failed(source, failure.reason._tag, refusalOf(error, failure))
       return failure
     }
 
@@ -81,7 +82,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
     const responded = async (signal: AbortSignal): Promise<Response> => {
       const response = await open(signal)
       const { headers, status } = response
-      call.head = { status, headers }
+      source.headers = headers
       if (status >= 300 && status < 400) {
         void response.body?.cancel().catch(() => {})
         throw redirected(status)
@@ -98,33 +99,33 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
         onHeaders: (headers) => request.heard?.(headers),
         onRepeated: request.repeated
       })
-    return { call, failureOf, responded, within }
+    return { call, source, failureOf, responded, within }
   }
 
   const generateText = (
     request: ProviderModel.ProviderRequest
   ): Effect.Effect<Array<Ai.PartEncoded>, Failure> =>
     Effect.withFiber((fiber) => {
-      const { call, responded, within } = attempt(request, fiber)
+      const { call, source, responded, within } = attempt(request, fiber)
       return within(async (signal) => {
         const response = await responded(signal)
         const text = await BodyLimit.limited(response).text()
         const body = parse(text)
         const parts = isFields(body) ? call.wire.whole(body) : undefined
         if (parts === undefined || AnswerFacts.isErrorPart(body)) throw refused(text, response)
-        call.whole = text
-        return parts
+        const metadata = carrying(source, [], text)
+        return parts.map((part) => (part.type === "finish" ? { ...part, metadata } : part))
       })
     })
 
   const streamText = (request: ProviderModel.ProviderRequest): Stream.Stream<Part, Failure> =>
     Stream.unwrap(
       Effect.gen(function* () {
-        const { call, failureOf, responded, within } = yield* Effect.withFiber((fiber) =>
+        const { call, source, failureOf, responded, within } = yield* Effect.withFiber((fiber) =>
           Effect.succeed(attempt(request, fiber))
         )
         const controller = new AbortController()
-        const reader = call.wire.reader(call.asked)
+        const reader = call.wire.reader(call.asked, source)
         let body: Body | undefined
         yield* Effect.addFinalizer(() =>
           Effect.sync(() => {
@@ -233,7 +234,7 @@ const redirected = (status: number): Failure =>
 /** Failures whose error the caller must see as the vendor wrote it: the request is at fault, and clients read why. */
 const ofRequest: ReadonlySet<string> = new Set(["ContentPolicy", "ContextOverflow", "Format"])
 
-const refusalOf = (error: unknown, { evidence, reason }: Failure): WireCall["refusal"] => {
+const refusalOf = (error: unknown, { evidence, reason }: Failure): Refusal | undefined => {
   if (!ofRequest.has(reason._tag) || !isRefused(error)) return undefined
   const status = evidence.status ?? error.statusCode
   return status >= 400 && status < 500 && isFields(parse(error.responseBody))

@@ -23,12 +23,20 @@ export interface Received {
   readonly value: Fields
 }
 
+/** An attempt. Two of them may run at a time: what is known of one is never kept at the call. */
+export interface Source {
+  readonly provider: string
+  readonly model: string
+  /** The headers of its response, once they have come. */
+  headers: Headers | undefined
+}
+
 /** What a part carries. */
 export interface Carried {
-  /** The reader that made the part: one for each attempt. */
-  readonly source: object
+  /** The attempt that made the part. */
+  readonly source: Source
   readonly events: ReadonlyArray<Received>
-  /** The text of the events, if the part is a delta. */
+  /** The text of the events, if the part is a delta. For the finish of a whole answer, its body. */
   readonly text: string
 }
 
@@ -72,7 +80,11 @@ export interface Problem {
 }
 
 export interface Wire {
-  readonly name: Wiring.WireName
+  readonly name: Wiring.WireName | "count_tokens" | "embeddings"
+  /** The format that a target must speak. */
+  readonly speaks: Wiring.WireName
+  /** Answers of different models do not replace each other: only targets of the first model are asked. */
+  readonly isBound: boolean
   /** The path at a vendor, behind the base URL. */
   readonly path: string
   /** The wire's name, for people. */
@@ -84,7 +96,7 @@ export interface Wire {
   readonly withoutCuts: (body: Fields) => Edits
   /** The change of a request that asks to continue a cut answer. */
   readonly continued: (body: string, partial: string, nudge: string) => Edits
-  readonly reader: (asked: Asked) => Reader
+  readonly reader: (asked: Asked, source: Source) => Reader
   /** The parts of a whole answer; `undefined` where the body is none. */
   readonly whole: (body: Fields) => Array<Whole> | undefined
   readonly encoder: () => Encoder
@@ -109,7 +121,7 @@ const key = "outlastWire"
 
 /** The metadata of a part that carries events. Parts of `Calls` pass no schema: the value is not copied. */
 export const carrying = (
-  source: object,
+  source: Source,
   events: ReadonlyArray<Received>,
   text = ""
 ): Response.ProviderMetadata => {
@@ -128,7 +140,7 @@ export const isAsCarried = (part: Part, { text }: Carried): boolean =>
   (part.type !== "text-delta" && part.type !== "reasoning-delta") || part.delta === text
 
 /** Events that are no content: shown in their order, and never by themselves. */
-export const frame = (source: object, events: ReadonlyArray<Received>): Part => ({
+export const frame = (source: Source, events: ReadonlyArray<Received>): Part => ({
   type: "response-metadata",
   metadata: carrying(source, events)
 })

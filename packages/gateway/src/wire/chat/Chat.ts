@@ -34,6 +34,8 @@ export const typeOf = (status: number): string =>
 
 export const chat: Wire = {
   name: "chat",
+  speaks: "chat",
+  isBound: false,
   path: "/chat/completions",
   title: "Chat Completions",
   keepAlive: ": keep-alive\n\n",
@@ -51,7 +53,8 @@ export const chat: Wire = {
       ]
     ]),
   // `asked` has made it.
-  reader: (asked: Asked) => new ChatReader("choices" in asked ? (asked as ChatAsked) : { choices: 1 }),
+  reader: (asked: Asked, source) =>
+    new ChatReader(source, "choices" in asked ? (asked as ChatAsked) : { choices: 1 }),
   whole,
   encoder: () => new ChatEncoder(),
   typeOf,

@@ -4,11 +4,11 @@
  */
 import { fields, list } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
-import type { Carried, Encoder, Part, Problem, Received, Usage } from "../Wire.ts"
+import type { Carried, Encoder, Part, Problem, Received, Source, Usage } from "../Wire.ts"
 import { carriedBy, isAsCarried, written } from "../Wire.ts"
 
 export class ChatEncoder implements Encoder {
-  #first: object | undefined
+  #first: Source | undefined
   /** The identity of the answer: that of the first chunk. */
   #id: Fields = {}
   #hasText = false

@@ -11,7 +11,7 @@ import { EventFacts } from "@outlast/agent/failure"
 import { fields, isFields, list, number, parse, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
 import type { Event } from "../Sse.ts"
-import type { Asked, Part, Reader, Received, Usage, Whole } from "../Wire.ts"
+import type { Asked, Part, Reader, Received, Source, Usage, Whole } from "../Wire.ts"
 import { carrying, frame, received, RefusedEvent, written } from "../Wire.ts"
 
 type Block = "text" | "reasoning"
@@ -23,6 +23,7 @@ interface Call {
 }
 
 export class ChatReader implements Reader {
+  readonly #source: Source
   readonly #choices: number
   /** The open block of each choice. */
   readonly #open = new Map<number, { readonly kind: Block; readonly id: string }>()
@@ -35,7 +36,8 @@ export class ChatReader implements Reader {
   #hasText = false
   isEnded = false
 
-  constructor({ choices }: Pick<ChatAsked, "choices">) {
+  constructor(source: Source, { choices }: Pick<ChatAsked, "choices">) {
+    this.#source = source
     this.#choices = choices
   }
 
@@ -67,7 +69,7 @@ export class ChatReader implements Reader {
 
   /** An event without content. Behind the finish reason it belongs to the finish. */
   #framed(event: Received): ReadonlyArray<Part> {
-    if (!this.isComplete) return [frame(this, [event])]
+    if (!this.isComplete) return [frame(this.#source, [event])]
     this.#last.push(event)
     return []
   }
@@ -81,7 +83,7 @@ export class ChatReader implements Reader {
     let events: ReadonlyArray<Received> = [event]
     /** The first part of a chunk carries it. */
     const carry = (said = "") => {
-      const metadata = carrying(this, events, said)
+      const metadata = carrying(this.#source, events, said)
       events = []
       return metadata
     }
@@ -152,7 +154,7 @@ export class ChatReader implements Reader {
         type: "finish",
         reason: reasonOf(reason),
         usage: usageOf(this.#usage),
-        metadata: carrying(this, this.#last)
+        metadata: carrying(this.#source, this.#last)
       }
     ]
   }

@@ -46,6 +46,8 @@ const types: Readonly<Record<number, string>> = {
 
 export const messages: Wire = {
   name: "messages",
+  speaks: "messages",
+  isBound: false,
   path: "/messages",
   title: "Anthropic Messages",
   keepAlive: 'event: ping\ndata: {"type":"ping"}\n\n',
@@ -61,7 +63,7 @@ export const messages: Wire = {
         ])
       ]
     ]),
-  reader: () => new MessagesReader(),
+  reader: (_, source) => new MessagesReader(source),
   whole,
   encoder: () => new MessagesEncoder(),
   typeOf: (status) => types[status] ?? (status < 500 ? "invalid_request_error" : "api_error"),

@@ -5,14 +5,14 @@
  */
 import { fields, number } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
-import type { Carried, Encoder, Part, Problem } from "../Wire.ts"
+import type { Carried, Encoder, Part, Problem, Source } from "../Wire.ts"
 import { carriedBy, isAsCarried, written } from "../Wire.ts"
 
 /** Signature of thinking that was cut. `Messages.withoutCuts` takes it out of later requests: no vendor has signed it. */
 export const cut = "outlast_cut"
 
 export class MessagesEncoder implements Encoder {
-  #first: object | undefined
+  #first: Source | undefined
   #isStarted = false
   #hasText = false
   #next = 0
@@ -23,7 +23,7 @@ export class MessagesEncoder implements Encoder {
   readonly #dropped = new Set<string>()
   /** Indexes of blocks without parts of their own, such as results of tools: by the attempt's own index. */
   #others = new Map<number, number>()
-  #source: object | undefined
+  #source: Source | undefined
   /** Usage of attempts before the current one, and that of the current one so far. */
   #before: Fields = {}
   #usage: Fields = {}
@@ -43,7 +43,7 @@ export class MessagesEncoder implements Encoder {
     return written({ type: "error", error: { type, message } }, "error")
   }
 
-  #begin(source: object): void {
+  #begin(source: Source): void {
     this.#first ??= source
     this.#source = source
     this.#others = new Map()

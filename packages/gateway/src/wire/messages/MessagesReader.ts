@@ -8,7 +8,7 @@ import type { Response } from "effect/ai"
 import { fields, isFields, list, number, parse, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
 import type { Event } from "../Sse.ts"
-import type { Part, Reader, Received, Usage, Whole } from "../Wire.ts"
+import type { Part, Reader, Received, Source, Usage, Whole } from "../Wire.ts"
 import { carrying, frame, received, RefusedEvent } from "../Wire.ts"
 
 interface Block {
@@ -20,12 +20,17 @@ interface Block {
 }
 
 export class MessagesReader implements Reader {
+  readonly #source: Source
   readonly #open = new Map<number, Block>()
   #usage: Fields = {}
   #reason: string | undefined
   /** Events from the stop reason on. */
   #last: Array<Received> = []
   isEnded = false
+
+  constructor(source: Source) {
+    this.#source = source
+  }
 
   get isComplete(): boolean {
     return this.#reason !== undefined
@@ -46,7 +51,7 @@ export class MessagesReader implements Reader {
         // A program that runs at Anthropic and calls tools: the whole answer stands in its first event.
         const reason = text(message["stop_reason"])
         if (reason !== "") this.#reason = reason
-        return [frame(this, [got]), ...this.#begun(message)]
+        return [frame(this.#source, [got]), ...this.#begun(message)]
       }
       case "content_block_start":
         return this.#start(got)
@@ -78,7 +83,7 @@ export class MessagesReader implements Reader {
       if (part.type === "tool-call") return [part]
       if (part.type !== "text") return []
       const id = `begun:${i}`
-      const metadata = carrying(this, [], part.text)
+      const metadata = carrying(this.#source, [], part.text)
       return [
         { type: "text-start", id },
         { type: "text-delta", id, delta: part.text, metadata },
@@ -88,7 +93,7 @@ export class MessagesReader implements Reader {
   }
 
   #framed(event: Received): ReadonlyArray<Part> {
-    if (!this.isComplete) return [frame(this, [event])]
+    if (!this.isComplete) return [frame(this.#source, [event])]
     this.#last.push(event)
     return []
   }
@@ -102,14 +107,14 @@ export class MessagesReader implements Reader {
     const id = isCall ? text(content["id"]) || `call_${index}` : String(index)
     const block = { kind, id, name: text(content["name"]), arguments: "" }
     this.#open.set(index, block)
-    const metadata = carrying(this, [event])
+    const metadata = carrying(this.#source, [event])
     switch (kind) {
       case "text": {
         const said = text(content["text"])
         const start: Part = { type: "text-start", id, metadata }
         return said === ""
           ? [start]
-          : [start, { type: "text-delta", id, delta: said, metadata: carrying(this, [], said) }]
+          : [start, { type: "text-delta", id, delta: said, metadata: carrying(this.#source, [], said) }]
       }
       case "thinking":
         return [{ type: "reasoning-start", id, metadata }]
@@ -140,18 +145,22 @@ export class MessagesReader implements Reader {
     switch (block.kind) {
       case "text": {
         const said = text(delta["text"])
-        return [{ type: "text-delta", id, delta: said, metadata: carrying(this, [event], said) }]
+        return [{ type: "text-delta", id, delta: said, metadata: carrying(this.#source, [event], said) }]
       }
       case "thinking": {
         const thought = text(delta["thinking"])
-        return [{ type: "reasoning-delta", id, delta: thought, metadata: carrying(this, [event], thought) }]
+        return [
+          { type: "reasoning-delta", id, delta: thought, metadata: carrying(this.#source, [event], thought) }
+        ]
       }
       case "result":
-        return [frame(this, [event])]
+        return [frame(this.#source, [event])]
       default: {
         const given = text(delta["partial_json"])
         block.arguments += given
-        return [{ type: "tool-params-delta", id, delta: given, metadata: carrying(this, [event], given) }]
+        return [
+          { type: "tool-params-delta", id, delta: given, metadata: carrying(this.#source, [event], given) }
+        ]
       }
     }
   }
@@ -162,7 +171,7 @@ export class MessagesReader implements Reader {
     this.#open.delete(index)
     if (block === undefined) return this.#framed(event)
     const { id, name } = block
-    const metadata = carrying(this, [event])
+    const metadata = carrying(this.#source, [event])
     switch (block.kind) {
       case "text":
         return [{ type: "text-end", id, metadata }]
@@ -173,7 +182,7 @@ export class MessagesReader implements Reader {
           { type: "reasoning-end", id }
         ]
       case "result":
-        return [frame(this, [event])]
+        return [frame(this.#source, [event])]
       default: {
         const params = parse(block.arguments) ?? (block.arguments === "" ? {} : block.arguments)
         const isProviders = block.kind === "provider-call"
@@ -193,7 +202,7 @@ export class MessagesReader implements Reader {
         type: "finish",
         reason: reasonOf(this.#reason ?? ""),
         usage: usageOf(this.#usage),
-        metadata: carrying(this, this.#last)
+        metadata: carrying(this.#source, this.#last)
       }
     ]
   }

@@ -38,6 +38,8 @@ const withoutCuts = ({ input }: Fields): Edits => {
 
 export const responses: Wire = {
   name: "responses",
+  speaks: "responses",
+  isBound: false,
   path: "/responses",
   title: "Responses",
   keepAlive: ": keep-alive\n\n",
@@ -57,7 +59,7 @@ export const responses: Wire = {
       ]
     ])
   },
-  reader: () => new ResponsesReader(),
+  reader: (_, source) => new ResponsesReader(source),
   whole,
   encoder: () => new ResponsesEncoder(),
   typeOf,

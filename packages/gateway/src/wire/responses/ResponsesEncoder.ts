@@ -5,7 +5,7 @@
  */
 import { fields, isFields, list, number, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
-import type { Carried, Encoder, Part, Problem, Usage } from "../Wire.ts"
+import type { Carried, Encoder, Part, Problem, Source, Usage } from "../Wire.ts"
 import { carriedBy, isAsCarried, written } from "../Wire.ts"
 
 /** A text as the caller knows it. */
@@ -33,8 +33,8 @@ interface Thought {
 export const cut = "incomplete"
 
 export class ResponsesEncoder implements Encoder {
-  #first: object | undefined
-  #source: object | undefined
+  #first: Source | undefined
+  #source: Source | undefined
   /** The response as it began. */
   #response: Fields = {}
   /** The next sequence number. */

@@ -9,7 +9,7 @@ import type { Response } from "effect/ai"
 import { fields, isFields, list, number, parse, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
 import type { Event } from "../Sse.ts"
-import type { Part, Reader, Received, Usage, Whole } from "../Wire.ts"
+import type { Part, Reader, Received, Source, Usage, Whole } from "../Wire.ts"
 import { carrying, frame, received, RefusedEvent } from "../Wire.ts"
 
 interface Item {
@@ -23,10 +23,15 @@ interface Item {
 }
 
 export class ResponsesReader implements Reader {
+  readonly #source: Source
   readonly #items = new Map<number, Item>()
   #hasCall = false
   #hasRefusal = false
   isEnded = false
+
+  constructor(source: Source) {
+    this.#source = source
+  }
 
   /** Nothing follows the event that completes the answer. */
   get isComplete(): boolean {
@@ -35,7 +40,7 @@ export class ResponsesReader implements Reader {
 
   read(event: Event): ReadonlyArray<Part> {
     const { data } = event
-    if (data === undefined) return [frame(this, [received(event, {})])]
+    if (data === undefined) return [frame(this.#source, [received(event, {})])]
     const value = parse(data)
     if (!isFields(value)) return []
     const type = text(value["type"]) || event.name
@@ -47,7 +52,7 @@ export class ResponsesReader implements Reader {
     const item = index === undefined ? undefined : this.#items.get(index)
     if (item === undefined || index === undefined) {
       if (type === "" && isFields(value["error"])) throw new RefusedEvent(data)
-      return [frame(this, [got])]
+      return [frame(this.#source, [got])]
     }
     if (type === "response.output_item.done") {
       this.#items.delete(index)
@@ -74,7 +79,7 @@ export class ResponsesReader implements Reader {
       text: undefined
     }
     this.#items.set(index, item)
-    const metadata = carrying(this, [event])
+    const metadata = carrying(this.#source, [event])
     switch (kind) {
       case "message":
         item.begin.push(event)
@@ -102,7 +107,10 @@ export class ResponsesReader implements Reader {
       const begun =
         item.text === undefined ? this.#begun(item, index, number(event.value["content_index"]) ?? 0) : []
       const id = item.text?.id ?? ""
-      return [...begun, { type: "text-delta", id, delta: said, metadata: carrying(this, [event], said) }]
+      return [
+        ...begun,
+        { type: "text-delta", id, delta: said, metadata: carrying(this.#source, [event], said) }
+      ]
     }
     const open = item.text
     if (open === undefined) {
@@ -114,7 +122,7 @@ export class ResponsesReader implements Reader {
       open.ends.push(event)
       return []
     }
-    return [{ type: "text-delta", id: open.id, delta: "", metadata: carrying(this, [event]) }]
+    return [{ type: "text-delta", id: open.id, delta: "", metadata: carrying(this.#source, [event]) }]
   }
 
   #begun(item: Item, index: number, content: number): ReadonlyArray<Part> {
@@ -122,30 +130,32 @@ export class ResponsesReader implements Reader {
     const events = item.begin
     item.begin = []
     item.text = { id, ends: [] }
-    return [{ type: "text-start", id, metadata: carrying(this, events) }]
+    return [{ type: "text-start", id, metadata: carrying(this.#source, events) }]
   }
 
   #ended(item: Item): ReadonlyArray<Part> {
     const { text } = item
     item.text = undefined
-    return text === undefined ? [] : [{ type: "text-end", id: text.id, metadata: carrying(this, text.ends) }]
+    return text === undefined
+      ? []
+      : [{ type: "text-end", id: text.id, metadata: carrying(this.#source, text.ends) }]
   }
 
   #ofItem({ id, kind }: Item, type: string, event: Received): ReadonlyArray<Part> {
     const isDelta = type.endsWith(".delta")
     const said = isDelta ? text(event.value["delta"]) : ""
-    const metadata = carrying(this, [event], said)
+    const metadata = carrying(this.#source, [event], said)
     return [
       { type: kind === "thinking" ? "reasoning-delta" : "tool-params-delta", id, delta: said, metadata }
     ]
   }
 
   #done(item: Item, event: Received): ReadonlyArray<Part> {
-    const metadata = carrying(this, [event])
+    const metadata = carrying(this.#source, [event])
     const { id, kind, name } = item
     switch (kind) {
       case "message":
-        if (item.text === undefined) return [frame(this, [...item.begin, event])]
+        if (item.text === undefined) return [frame(this.#source, [...item.begin, event])]
         item.text.ends.push(event)
         return this.#ended(item)
       case "thinking":
@@ -177,7 +187,7 @@ export class ResponsesReader implements Reader {
     const ended = Array.from(this.#items.values()).flatMap((item) => this.#ended(item))
     const reason = reasonOf(response, this.#hasCall, this.#hasRefusal)
     const usage = usageOf(fields(response["usage"]))
-    return [...ended, { type: "finish", reason, usage, metadata: carrying(this, [event]) }]
+    return [...ended, { type: "finish", reason, usage, metadata: carrying(this.#source, [event]) }]
   }
 }
 

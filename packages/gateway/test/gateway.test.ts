@@ -1,0 +1,396 @@
+/** What a caller gets beside an answer: errors of its wire, headers, models, keep-alives. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Result } from "effect"
+import { TestClock } from "effect/testing"
+import { Gateway, RoutesConfig } from "@outlast/gateway"
+import * as Answers from "./Answers.ts"
+import type { WireName } from "./Vendor.ts"
+import * as Vendor from "./Vendor.ts"
+
+const wires = ["chat", "messages", "responses"] as const
+
+/** A gateway over these vendors, in this order. */
+const over = (wire: WireName, ...vendors: ReadonlyArray<Vendor.Vendor>) =>
+  Effect.gen(function* () {
+    const [first, ...rest] = vendors.map((vendor, i) => Vendor.target(wire, vendor, `model-${i}`))
+    const chain = [first ?? assert.fail("no vendor"), ...rest] as const
+    return yield* Gateway.make({ routes: { route: { chain, policy: Vendor.impatient } } })
+  })
+
+const asked = (gateway: Gateway.Gateway, wire: WireName, more: object = {}) =>
+  Effect.promise(() => Vendor.ask(gateway.fetch, wire, Vendor.request(wire, more)))
+
+const read = (response: Response) => Effect.promise(() => response.text())
+
+/** JSON that the test itself caused. */
+const readJson = (response: Response): Effect.Effect<any> => Effect.promise(() => response.json())
+
+const answering =
+  (wire: WireName, id = "one"): Vendor.Answer =>
+  (response) =>
+    Vendor.stream(response, Answers.stream(wire, { id, text: ["Hello ", "world."] }).join(""))
+
+describe.each(wires)("%s: errors", (wire) => {
+  it.effect("have the form of the wire, and tell clients not to repeat", () =>
+    Effect.gen(function* () {
+      const vendor = yield* Vendor.start((response) =>
+        Vendor.json(response, 503, { error: { message: "busy" } })
+      )
+      const gateway = yield* over(wire, vendor)
+      for (const stream of [false, true]) {
+        const answer = yield* asked(gateway, wire, { stream })
+        const body = yield* readJson(answer)
+        assert.strictEqual(answer.status, 503)
+        assert.strictEqual(answer.headers.get("x-should-retry"), "false")
+        assert.strictEqual(body.error.type, wire === "messages" ? "api_error" : "server_error")
+        assert.strictEqual(body.type, wire === "messages" ? "error" : undefined)
+        assert.include(body.error.message, "model-0")
+      }
+    })
+  )
+
+  it.effect("of the request are those of the vendor, word by word", () =>
+    Effect.gen(function* () {
+      const error = {
+        error: { message: "tools.0: no such field", type: "invalid_request_error", param: "tools" }
+      }
+      const vendor = yield* Vendor.start((response) =>
+        Vendor.json(response, 400, error, { "request-id": "req_7" })
+      )
+      const gateway = yield* over(wire, vendor)
+      const answer = yield* asked(gateway, wire, { stream: true })
+      assert.deepStrictEqual(yield* readJson(answer), error)
+      assert.strictEqual(answer.status, 400)
+      assert.strictEqual(answer.headers.get("request-id"), "req_7")
+    })
+  )
+
+  it.effect("never show the gateway's key, nor what was asked", () =>
+    Effect.gen(function* () {
+      const vendor = yield* Vendor.start((response, { text }) =>
+        Vendor.json(response, 401, { error: { message: `Incorrect API key ${Vendor.secret} for ${text}` } })
+      )
+      const gateway = yield* over(wire, vendor)
+      const turns = [{ role: "user", content: "The patient in room seven is called Mira." }]
+      const answer = yield* asked(
+        gateway,
+        wire,
+        wire === "responses" ? { input: turns } : { messages: turns }
+      )
+      const body = yield* read(answer)
+      assert.strictEqual(answer.status, 503)
+      assert.notInclude(body, Vendor.secret)
+      assert.notInclude(body, "Mira")
+      assert.include(body, "KEY_model_0")
+    })
+  )
+
+  it.effect("in the middle of an answer that cannot be saved are the wire's own event", () =>
+    Effect.gen(function* () {
+      const events = Answers.stream(wire, { id: "one", text: ["Hello ", "world."] })
+      const first = yield* Vendor.start((response, { socket }) => {
+        Vendor.stream(response, events.slice(0, -4).join(""), true)
+        setImmediate(() => socket.destroy())
+      })
+      const second = yield* Vendor.start((response) =>
+        Vendor.json(response, 500, { error: { message: "no" } })
+      )
+      const gateway = yield* over(wire, first, second)
+      const body = yield* read(yield* asked(gateway, wire, { stream: true }))
+      const last = body.trimEnd().split("\n\n").at(-1) ?? ""
+      const value = JSON.parse(/^data: (.*)$/m.exec(last)?.[1] ?? "{}")
+      assert.strictEqual((value.error ?? value.response?.error) !== undefined, true, last)
+      assert.strictEqual(
+        value.type,
+        { chat: undefined, messages: "error", responses: "response.failed" }[wire]
+      )
+      assert.notInclude(body, "[DONE]")
+      assert.notInclude(body, "message_stop")
+      assert.notInclude(body, "response.completed")
+    })
+  )
+})
+
+describe("a request that is refused", () => {
+  const refused = (wire: WireName, body: string, headers: Record<string, string> = {}) =>
+    Effect.gen(function* () {
+      const vendor = yield* Vendor.start(answering(wire))
+      const gateway = yield* over(wire, vendor)
+      const answer = yield* Effect.promise(() => Vendor.ask(gateway.fetch, wire, body, headers))
+      assert.lengthOf(vendor.hits, 0)
+      return { status: answer.status, body: yield* readJson(answer) }
+    })
+
+  it.effect("is no JSON, has no model, another type, or an unknown model", () =>
+    Effect.gen(function* () {
+      const status = (body: string, headers?: Record<string, string>) =>
+        Effect.map(refused("chat", body, headers), ({ status }) => status)
+      assert.strictEqual(yield* status("{"), 400)
+      assert.strictEqual(yield* status("[]"), 400)
+      assert.strictEqual(yield* status('{"messages":[]}'), 400)
+      assert.strictEqual(yield* status("{}", { "content-type": "text/plain" }), 415)
+      assert.strictEqual(yield* status('{"model":"__proto__"}'), 404)
+      const unknown = yield* refused("chat", '{"model":"rout"}')
+      assert.strictEqual(unknown.status, 404)
+      assert.include(unknown.body.error.message, 'Did you mean "route"?')
+    })
+  )
+
+  it.effect("is larger than 32 MiB", () =>
+    Effect.gen(function* () {
+      const body = JSON.stringify({ model: "route", messages: "x".repeat(33 * 1024 * 1024) })
+      assert.strictEqual((yield* refused("chat", body)).status, 413)
+    })
+  )
+
+  it.effect("asks in a format that no target speaks", () =>
+    Effect.gen(function* () {
+      const vendor = yield* Vendor.start(answering("chat"))
+      const gateway = yield* over("chat", vendor)
+      const answer = yield* asked(gateway, "messages")
+      assert.strictEqual(answer.status, 400)
+      assert.include((yield* readJson(answer)).error.message, "No target of the route")
+    })
+  )
+})
+
+describe("headers of an answer", () => {
+  it.effect(
+    "name the call, the target, the attempts and why it switched, and keep the vendor's request id",
+    () =>
+      Effect.gen(function* () {
+        const first = yield* Vendor.start((response) =>
+          Vendor.json(response, 503, { error: { message: "busy" } })
+        )
+        const second = yield* Vendor.start((response) => {
+          response.setHeader("request-id", "req_1")
+          response.setHeader("anthropic-ratelimit-requests-remaining", "7")
+          response.setHeader("set-cookie", "a=b")
+          answering("messages")(response, assert.fail as never, 0)
+        })
+        const gateway = yield* over("messages", first, second)
+        const answer = yield* asked(gateway, "messages", { stream: true })
+        yield* read(answer)
+        const { headers } = answer
+        assert.match(headers.get("x-outlast-call") ?? "", /^call_[0-9a-f-]{36}$/)
+        assert.strictEqual(headers.get("x-outlast-target"), "anthropic/model-1")
+        assert.strictEqual(headers.get("x-outlast-attempts"), "2")
+        assert.strictEqual(headers.get("x-outlast-switched"), "Overloaded")
+        assert.strictEqual(headers.get("request-id"), "req_1")
+        assert.strictEqual(headers.get("anthropic-ratelimit-requests-remaining"), "7")
+        assert.isNull(headers.get("set-cookie"))
+      })
+  )
+})
+
+describe("a vendor that redirects", () => {
+  it.effect("is not followed", () =>
+    Effect.gen(function* () {
+      const other = yield* Vendor.start(answering("chat"))
+      const vendor = yield* Vendor.start((response) => {
+        response.writeHead(307, { location: `${other.url}/v1/chat/completions` })
+        response.end()
+      })
+      const gateway = yield* over("chat", vendor)
+      const answer = yield* asked(gateway, "chat")
+      assert.isAtLeast(answer.status, 500)
+      assert.lengthOf(other.hits, 0)
+    })
+  )
+})
+
+describe("other paths", () => {
+  it.effect("list the models as the vendor of the caller does, and say what is served", () =>
+    Effect.gen(function* () {
+      const vendor = yield* Vendor.start(answering("chat"))
+      const gateway = yield* over("chat", vendor)
+      const get = (path: string, headers: Record<string, string> = {}) =>
+        Effect.promise(() => gateway.fetch(`http://gateway${path}`, { headers }))
+      const openai = yield* readJson(yield* get("/v1/models"))
+      assert.deepStrictEqual(openai.data, [{ id: "route", object: "model", created: 0, owned_by: "outlast" }])
+      const anthropic = yield* readJson(yield* get("/v1/models", { "anthropic-version": "2023-06-01" }))
+      assert.strictEqual(anthropic.data[0].id, "route")
+      assert.isFalse(anthropic.has_more)
+      assert.strictEqual((yield* get("/")).status, 204)
+      assert.strictEqual((yield* get("/v1/unknown")).status, 404)
+      assert.strictEqual((yield* get("/v1/chat/completions")).status, 405)
+    })
+  )
+
+  it.effect("embeddings and counts of tokens pass through, and ask no other model", () =>
+    Effect.gen(function* () {
+      const vectors = {
+        object: "list",
+        data: [{ object: "embedding", index: 0, embedding: [0.1] }],
+        model: "e"
+      }
+      const failing = yield* Vendor.start((response) =>
+        Vendor.json(response, 503, { error: { message: "busy" } })
+      )
+      const vendor = yield* Vendor.start((response, { url }) =>
+        Vendor.json(response, 200, url.endsWith("count_tokens") ? { input_tokens: 12 } : vectors)
+      )
+      const ask = (gateway: Gateway.Gateway, path: string, body: object) =>
+        Effect.promise(() =>
+          gateway.fetch(`http://gateway/v1${path}`, {
+            method: "POST",
+            headers: { "content-type": "application/json" },
+            body: JSON.stringify({ model: "route", ...body })
+          })
+        )
+      const chat = yield* over("chat", vendor)
+      assert.deepStrictEqual(yield* readJson(yield* ask(chat, "/embeddings", { input: "x" })), vectors)
+      const messages = yield* over("messages", vendor)
+      const counted = yield* ask(messages, "/messages/count_tokens", { messages: [] })
+      assert.deepStrictEqual(yield* readJson(counted), { input_tokens: 12 })
+      const mixed = yield* over("chat", failing, vendor)
+      const before = vendor.hits.length
+      assert.strictEqual((yield* ask(mixed, "/embeddings", { input: "x" })).status, 503)
+      assert.lengthOf(vendor.hits, before)
+    })
+  )
+})
+
+describe("n > 1", () => {
+  it.effect("passes through, and a cut is an error", () =>
+    Effect.gen(function* () {
+      const chunk = (index: number, delta: object, finish_reason: string | null = null) =>
+        Vendor.events("chat", [JSON.stringify({ id: "a", choices: [{ index, delta, finish_reason }] })])
+      const all = [
+        chunk(0, { content: "one" }),
+        chunk(1, { content: "uno" }),
+        chunk(0, {}, "stop"),
+        chunk(1, {}, "stop"),
+        "data: [DONE]\n\n"
+      ]
+      const whole = yield* Vendor.start((response) => Vendor.stream(response, all.join("")))
+      const gateway = yield* over("chat", whole)
+      assert.strictEqual(yield* read(yield* asked(gateway, "chat", { n: 2, stream: true })), all.join(""))
+      const cut = yield* Vendor.start((response, { socket }) => {
+        Vendor.stream(response, all.slice(0, 3).join(""), true)
+        setImmediate(() => socket.destroy())
+      })
+      const other = yield* Vendor.start(answering("chat"))
+      const body = yield* read(yield* asked(yield* over("chat", cut, other), "chat", { n: 2, stream: true }))
+      assert.include(body, '"error"')
+      assert.lengthOf(other.hits, 0)
+    })
+  )
+})
+
+describe("a length that the caller set", () => {
+  for (const stream of [false, true]) {
+    it.effect(`is not continued, ${stream ? "streamed" : "whole"}`, () =>
+      Effect.gen(function* () {
+        const text = stream
+          ? Vendor.events("chat", [
+              '{"id":"a","choices":[{"index":0,"delta":{"content":"Hel"},"finish_reason":null}]}',
+              '{"id":"a","choices":[{"index":0,"delta":{},"finish_reason":"length"}]}',
+              "[DONE]"
+            ])
+          : '{"id":"a","choices":[{"index":0,"message":{"role":"assistant","content":"Hel"},"finish_reason":"length"}]}'
+        const vendor = yield* Vendor.start((response) =>
+          stream ? Vendor.stream(response, text) : Vendor.json(response, 200, text)
+        )
+        const gateway = yield* over("chat", vendor, vendor)
+        const answer = yield* asked(gateway, "chat", { max_tokens: 1, stream })
+        assert.strictEqual(yield* read(answer), text)
+        assert.lengthOf(vendor.hits, 1)
+      })
+    )
+  }
+})
+
+describe("an answer that the provider refused", () => {
+  it.effect("is delivered as it is", () =>
+    Effect.gen(function* () {
+      const text =
+        '{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":"I"}],"stop_reason":"refusal","usage":{"input_tokens":1,"output_tokens":1}}'
+      const vendor = yield* Vendor.start((response) => Vendor.json(response, 200, text))
+      const answer = yield* asked(yield* over("messages", vendor), "messages")
+      assert.strictEqual(yield* read(answer), text)
+    })
+  )
+})
+
+describe("keep-alives", () => {
+  it.effect.each(wires)("%s: come after five seconds without content, and the answer behind them", (wire) =>
+    Effect.gen(function* () {
+      const go = Promise.withResolvers<void>()
+      const hit = Promise.withResolvers<void>()
+      const vendor = yield* Vendor.start((response, own, n) => {
+        hit.resolve()
+        void go.promise.then(() => answering(wire)(response, own, n))
+      })
+      const gateway = yield* over(wire, vendor)
+      const fiber = yield* Effect.forkChild(asked(gateway, wire, { stream: true }), {
+        startImmediately: true
+      })
+      yield* Effect.promise(() => hit.promise)
+      yield* TestClock.adjust("5 seconds")
+      const answer = yield* Fiber.join(fiber)
+      go.resolve()
+      const body = yield* read(answer)
+      assert.isTrue(body.startsWith(wire === "messages" ? "event: ping\n" : ": keep-alive\n"), body)
+      assert.isTrue(body.endsWith(Answers.stream(wire, { id: "one", text: ["Hello ", "world."] }).join("")))
+    })
+  )
+})
+
+describe("routes of a file", () => {
+  const file = {
+    routes: {
+      smart: { aliases: ["gpt-4o"], targets: [{ provider: "openai", model: "gpt-5.1", keys: ["A_KEY"] }] },
+      local: { targets: [{ provider: "compatible", model: "m", baseUrl: "http://127.0.0.1:1/v1" }] }
+    }
+  }
+
+  it("have their names and aliases, and keep what is written as before", () => {
+    const routes = Result.getOrThrow(RoutesConfig.decode(file))
+    assert.deepStrictEqual(Object.keys(routes), ["smart", "gpt-4o", "local"])
+    assert.strictEqual(routes["smart"], routes["gpt-4o"])
+    const { smart } = file.routes
+    const changed = { routes: { smart, local: { targets: [{ provider: "anthropic", model: "claude" }] } } }
+    const next = Result.getOrThrow(RoutesConfig.reload(changed, { input: file, routes }))
+    assert.strictEqual(next["gpt-4o"], routes["smart"])
+    assert.notStrictEqual(next["local"], routes["local"])
+  })
+
+  it("report every problem with its path", () => {
+    const wrong = {
+      routes: {
+        a: { targets: [{ provider: "openai", model: "m", keys: ["sk-ant-REDACTED"] }] },
+        b: { aliases: ["c"], targets: [{ provider: "compatible", model: "m" }] },
+        c: { targets: [{ provider: "openai", model: "m" }] }
+      }
+    }
+    const { problems } = Result.match(RoutesConfig.decode(wrong), {
+      onFailure: (error) => error,
+      onSuccess: () => assert.fail("decoded")
+    })
+    assert.deepStrictEqual(
+      problems.map(({ path }) => path),
+      ["routes.a.targets[0]", "routes.b.targets[0]"]
+    )
+    assert.notInclude(JSON.stringify(problems), "abcdefghij")
+    const unknown = RoutesConfig.decode({ routes: { a: { target: [] } } })
+    assert.isTrue(Result.isFailure(unknown))
+  })
+
+  it.effect("replace others without ending a running answer", () =>
+    Effect.gen(function* () {
+      const go = Promise.withResolvers<void>()
+      const events = Answers.stream("chat", { id: "one", text: ["Hello ", "world."] })
+      const vendor = yield* Vendor.start((response) => {
+        Vendor.stream(response, events.slice(0, 2).join(""), true)
+        void go.promise.then(() => response.end(events.slice(2).join("")))
+      })
+      const gateway = yield* over("chat", vendor)
+      const answer = yield* asked(gateway, "chat", { stream: true })
+      yield* gateway.replace({ other: { chain: [Vendor.target("chat", vendor)] } })
+      assert.strictEqual((yield* asked(gateway, "chat")).status, 404)
+      go.resolve()
+      assert.strictEqual(yield* read(answer), events.join(""))
+    })
+  )
+})
