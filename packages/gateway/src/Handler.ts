@@ -4,13 +4,14 @@
  * Only a JSON body is read, up to {@link maxBody}. Of the headers of a request only {@link forwarded} go on: no key, no
  * cookie, nothing of the connection. No URL of a request is fetched here.
  */
-import { Effect, Exit, Cause, Option, Tracer } from "effect"
+import { Cause, Duration, Effect, Exit, Option, Tracer } from "effect"
 import type { Context } from "effect"
 import * as Answering from "./answer/Answering.ts"
 import * as Problems from "./answer/Problems.ts"
 import * as Replies from "./answer/Replies.ts"
 import { isFields, parse, text } from "./json/Json.ts"
 import type { Routes } from "./Route.ts"
+import type { Narrowed } from "./target/WireCall.ts"
 import { WireCall } from "./target/WireCall.ts"
 import { chat } from "./wire/chat/Chat.ts"
 import { embeddings } from "./wire/chat/Embeddings.ts"
@@ -57,6 +58,7 @@ export const make = (
   services: Context.Context<never>
 ): ((incoming: Incoming) => Promise<Response>) => {
   let running = 0
+  const shared = new Set<string>()
   return async (incoming) => {
     const wire = find(incoming.path)
     if (wire === undefined) return elsewhere(incoming, await Effect.runPromiseWith(services)(routes.names))
@@ -93,6 +95,10 @@ export const make = (
     if (!isFields(body)) return refused(400, "The body is not a JSON object.", "invalid_json")
     const model = text(body["model"])
     if (model === "") return refused(400, "The field model is missing.", "model_missing")
+    if (shared.has(text(body["previous_response_id"])))
+      return refused(400, continued, "previous_response_not_found")
+    const narrowed = narrowedOf(incoming)
+    if (typeof narrowed === "string") return refused(400, narrowed, "invalid_header")
     const found = await Effect.runPromiseExitWith(services)(routes.find(model, wire))
     if (Exit.isFailure(found)) {
       const error = Option.getOrUndefined(Cause.findErrorOption(found.cause))
@@ -103,10 +109,18 @@ export const make = (
       text: given,
       body,
       headers: forwardedOf(incoming),
-      parent: parentOf(incoming.header("traceparent"))
+      parent: parentOf(incoming.header("traceparent")),
+      flows: found.value.route.toolArguments === "flow",
+      narrowed
     })
     run.isOwned = true
-    return Answering.answer(found.value, call, services, incoming.signal, () => running--)
+    return Answering.answer(found.value.calls, call, services, incoming.signal, (sharedId) => {
+      running--
+      if (sharedId === undefined) return
+      shared.add(sharedId)
+      const [oldest] = shared
+      if (shared.size > maxShared && oldest !== undefined) shared.delete(oldest)
+    })
   }
 }
 
@@ -138,6 +152,31 @@ const modelsOf = (names: ReadonlyArray<string>, isAnthropics: boolean): object =
         last_id: names.at(-1) ?? null
       }
     : { object: "list", data: names.map((id) => ({ id, object: "model", created: 0, owned_by: "outlast" })) }
+
+/** Ids of answers that more than one attempt has made, to remember. */
+const maxShared = 10_000
+
+const continued =
+  "The previous response was continued by another attempt after a cut, so no vendor knows its id. Send its output as input instead."
+
+/** What the caller allows less than the route; a text says which header is wrong. */
+const narrowedOf = ({ header }: Incoming): Narrowed | string => {
+  const [seconds, dollars, priority] = ["timeout", "max-cost", "priority"].map((name) =>
+    header(`x-outlast-${name}`)
+  )
+  const isPositive = (value: string) => /^\d{1,9}(?:\.\d{1,9})?$/.test(value) && Number(value) > 0
+  if (seconds !== undefined && !isPositive(seconds))
+    return "x-outlast-timeout must be a number of seconds above 0."
+  if (dollars !== undefined && !isPositive(dollars)) return "x-outlast-max-cost must be US dollars above 0."
+  if (priority !== undefined && priority !== "interactive" && priority !== "background") {
+    return "x-outlast-priority must be interactive or background."
+  }
+  return {
+    timeout: seconds === undefined ? undefined : Duration.seconds(Number(seconds)),
+    maxCost: dollars === undefined ? undefined : Number(dollars),
+    priority
+  }
+}
 
 /** Headers that go on to a vendor. */
 const forwarded = /^(?:anthropic-[a-z0-9-]+|openai-[a-z0-9-]+|idempotency-key)$/

@@ -25,6 +25,11 @@ export interface Route {
    * complete for the caller.
    */
   readonly policy?: RecoveryPolicy.RecoveryPolicy<string> | undefined
+  /**
+   * `whole` holds the arguments of tool calls until the answer is complete, so that another target can still answer.
+   * `flow` shows them as they come, and a cut in them is an error. Default: `whole`.
+   */
+  readonly toolArguments?: "whole" | "flow" | undefined
 }
 
 export type Named = Readonly<Record<string, Route>>
@@ -37,7 +42,10 @@ export class NoRoute extends Data.TaggedError("NoRoute")<{
 }> {}
 
 export interface Routes {
-  readonly find: (model: string, wire: Wire) => Effect.Effect<Calls.Calls, NoRoute | Chain.ChainError>
+  readonly find: (
+    model: string,
+    wire: Wire
+  ) => Effect.Effect<{ readonly calls: Calls.Calls; readonly route: Route }, NoRoute | Chain.ChainError>
   /** Models that callers may ask for. Without routes: those that the catalogue knows. */
   readonly names: Effect.Effect<ReadonlyArray<string>>
   /** Takes other routes. A route that stays the same object keeps its chains. Running calls go on. */
@@ -106,7 +114,8 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
           const [first, ...others] = found.route.chain.flatMap((spec) => spokenBy(spec, wire, fetch))
           if (first === undefined) return yield* unspoken(model, wire)
           const rest = wire.isBound ? others.filter((other) => other.model === first.model) : others
-          return yield* built(`${wire.name}/${found.name}`, found.route, [first, ...rest])
+          const calls = yield* built(`${wire.name}/${found.name}`, found.route, [first, ...rest])
+          return { calls, route: found.route }
         })
     }
   })

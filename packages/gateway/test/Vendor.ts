@@ -4,7 +4,7 @@
 import { Duration, Effect, Redacted } from "effect"
 import type { Scope } from "effect"
 import { KeySource, RecoveryPolicy } from "@outlast/agent"
-import type { ProviderModel } from "@outlast/agent"
+import type { ModelInfo, ProviderModel } from "@outlast/agent"
 import { Anthropic, OpenAi } from "@outlast/providers"
 import type { IncomingHttpHeaders, ServerResponse } from "node:http"
 import { createServer } from "node:http"
@@ -71,9 +71,11 @@ export const secret = "sk-test-0123456789abcdefghij"
 export const target = (
   wire: WireName,
   { url }: Pick<Vendor, "url">,
-  model = "vendor-model"
+  model = "vendor-model",
+  info: ModelInfo.ModelInfo = {}
 ): ProviderModel.TargetSpec => {
   const options = {
+    info,
     baseUrl: `${url}/v1`,
     keys: [KeySource.value(`KEY_${model}`.replaceAll("-", "_"), Redacted.make(secret))]
   }

@@ -394,3 +394,159 @@ describe("routes of a file", () => {
     })
   )
 })
+
+describe("a call that was continued", () => {
+  const cutThenWell = (wire: WireName, info: object = {}) =>
+    Effect.gen(function* () {
+      const events = Answers.stream(wire, { id: "one", text: ["Hello ", "world."] })
+      const first = yield* Vendor.start((response, { body, socket }) => {
+        if (body.previous_response_id !== undefined) return Vendor.json(response, 500, {})
+        Vendor.stream(response, events.slice(0, 5).join(""), true)
+        return void setImmediate(() => socket.destroy())
+      })
+      const second = yield* Vendor.start((response, hit) => {
+        const text = "Hello world.".slice(Answers.partialOf(hit).length)
+        Vendor.stream(response, Answers.stream(wire, { id: "two", text: [text] }).join(""))
+      })
+      const chain = [Vendor.target(wire, first, "a"), Vendor.target(wire, second, "b", info)] as const
+      return yield* Gateway.make({ routes: { route: { chain, policy: Vendor.impatient } } })
+    })
+
+  it.effect("says at its end what was not known when the headers went", () =>
+    Effect.gen(function* () {
+      const gateway = yield* cutThenWell("messages", { price: { input: 1_000_000, output: 1_000_000 } })
+      const answer = yield* asked(gateway, "messages", { stream: true })
+      assert.strictEqual(answer.headers.get("x-outlast-target"), "anthropic/a")
+      const body = yield* read(answer)
+      assert.match(
+        body,
+        /\n\n: x-outlast-cost: 12\.000000\n: x-outlast-attempts: 2\n: x-outlast-target: anthropic\/b\n/
+      )
+      assert.match(body, /: x-outlast-switched: Network\n\n$/)
+    })
+  )
+
+  it.effect("has an id that no vendor knows: it is refused as the previous response", () =>
+    Effect.gen(function* () {
+      const gateway = yield* cutThenWell("responses")
+      assert.include(
+        yield* read(yield* asked(gateway, "responses", { stream: true })),
+        '"text":"Hello world."'
+      )
+      const refused = yield* asked(gateway, "responses", { previous_response_id: "one" })
+      assert.strictEqual(refused.status, 400)
+      assert.include((yield* readJson(refused)).error.message, "no vendor knows its id")
+    })
+  )
+})
+
+describe("tool arguments that flow", () => {
+  /** The last piece of the arguments, as JSON. */
+  const last = '":1}"'
+
+  it.effect.each(wires)(
+    "%s: are shown before the answer is complete, and a cut in them is an error",
+    (wire) =>
+      Effect.gen(function* () {
+        const events = Answers.stream(wire, { id: "one", text: [], call: ['{"a"', ":1}"] })
+        const until = events.findIndex((event) => event.includes(last)) + 1
+        const opened = Promise.withResolvers<Vendor.Hit>()
+        const vendor = yield* Vendor.start((response, hit) => {
+          Vendor.stream(response, events.slice(0, until).join(""), true)
+          opened.resolve(hit)
+        })
+        const other = yield* Vendor.start(answering(wire))
+        const chain = [Vendor.target(wire, vendor, "a"), Vendor.target(wire, other, "b")] as const
+        const gateway = yield* Gateway.make({
+          routes: { route: { chain, policy: Vendor.impatient, toolArguments: "flow" } }
+        })
+        const answer = yield* asked(gateway, wire, { stream: true })
+        const reader = answer.body?.getReader() ?? assert.fail("no body")
+        const decoder = new TextDecoder()
+        let text = ""
+        while (!text.includes(last)) {
+          const { value } = yield* Effect.promise(() => reader.read())
+          text += decoder.decode(value)
+        }
+        const { socket } = yield* Effect.promise(() => opened.promise)
+        socket.destroy()
+        for (;;) {
+          const { done, value } = yield* Effect.promise(() => reader.read())
+          if (done) break
+          text += decoder.decode(value)
+        }
+        assert.include(text, '"error"')
+        assert.lengthOf(other.hits, 0)
+      })
+  )
+
+  it.effect.each(wires)("%s: pass as they are when the answer is complete", (wire) =>
+    Effect.gen(function* () {
+      const events = Answers.stream(wire, { id: "one", text: ["Hm. "], call: ['{"a"', ":1}"] }).join("")
+      const vendor = yield* Vendor.start((response) => Vendor.stream(response, events))
+      const chain = [Vendor.target(wire, vendor)] as const
+      const gateway = yield* Gateway.make({ routes: { route: { chain, toolArguments: "flow" } } })
+      assert.strictEqual(yield* read(yield* asked(gateway, wire, { stream: true })), events)
+    })
+  )
+})
+
+describe("headers of a request", () => {
+  const failing = Effect.gen(function* () {
+    const vendor = yield* Vendor.start((response) =>
+      Vendor.json(response, 503, { error: { message: "busy" } })
+    )
+    return { vendor, gateway: yield* over("chat", vendor, vendor, vendor) }
+  })
+  const ask = (gateway: Gateway.Gateway, headers: Record<string, string>) =>
+    Effect.promise(() => Vendor.ask(gateway.fetch, "chat", Vendor.request("chat"), headers))
+
+  it.effect("end a call whose waits would take longer", () =>
+    Effect.gen(function* () {
+      const vendor = yield* Vendor.start((response) =>
+        Vendor.json(response, 503, { error: { message: "busy" } })
+      )
+      const gateway = yield* Gateway.make({ routes: { route: { chain: [Vendor.target("chat", vendor)] } } })
+      // Nobody moves the clock: without the header it would wait.
+      const answer = yield* ask(gateway, { "x-outlast-timeout": "0.5" })
+      assert.strictEqual(answer.status, 503)
+      assert.lengthOf(vendor.hits, 1)
+    })
+  )
+
+  it.effect("end a call that has cost enough", () =>
+    Effect.gen(function* () {
+      // An answer that announces calls and has none has failed, and costs money.
+      const vendor = yield* Vendor.start((response) =>
+        Vendor.json(response, 200, {
+          choices: [{ index: 0, message: { role: "assistant", content: null }, finish_reason: "tool_calls" }],
+          usage: { prompt_tokens: 10, completion_tokens: 5 }
+        })
+      )
+      const price = { input: 100_000, output: 100_000 }
+      const [a, b] = ["a", "b"].map((model) => Vendor.target("chat", vendor, model, { price }))
+      const chain = [a ?? assert.fail(), b ?? assert.fail()] as const
+      const gateway = yield* Gateway.make({ routes: { route: { chain, policy: Vendor.impatient } } })
+      yield* ask(gateway, { "x-outlast-max-cost": "5" })
+      assert.lengthOf(vendor.hits, 2)
+      yield* ask(gateway, { "x-outlast-max-cost": "1.5" })
+      assert.lengthOf(vendor.hits, 3)
+    })
+  )
+
+  it.effect("that mean nothing are refused", () =>
+    Effect.gen(function* () {
+      const { gateway, vendor } = yield* failing
+      for (const headers of [
+        { "x-outlast-timeout": "soon" },
+        { "x-outlast-timeout": "0" },
+        { "x-outlast-max-cost": "-1" },
+        { "x-outlast-priority": "first" }
+      ]) {
+        const answer = yield* ask(gateway, headers as unknown as Record<string, string>)
+        assert.strictEqual(answer.status, 400, JSON.stringify(headers))
+      }
+      assert.lengthOf(vendor.hits, 0)
+    })
+  )
+})

@@ -9,6 +9,7 @@ import { Effect } from "effect"
 import type { Context, Scope, Stream } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
 import type { CallFailure } from "../failure/reasons/CallFailure.ts"
+import type * as Chain from "./chain/Chain.ts"
 import type { ChainError, NonEmpty, Services, Specs } from "./chain/Chain.ts"
 import * as ChainOptions from "./ChainOptions.ts"
 import { streamText } from "./call/StreamCall.ts"
@@ -16,14 +17,22 @@ import { generateText } from "./call/TextCall.ts"
 import { make as makeTargets } from "./chain/Targets.ts"
 import type { Targets } from "./chain/Targets.ts"
 
+/** What one call allows less than the policy. */
+export interface Narrowed {
+  /** US dollars. Default: as the policy says. */
+  readonly maxCost?: number | undefined
+}
+
 export interface Calls {
   /** A whole answer: its parts, the `finish` last. */
   readonly generateText: (
-    options: LanguageModel.ProviderOptions
+    options: LanguageModel.ProviderOptions,
+    narrowed?: Narrowed
   ) => Effect.Effect<Array<Response.PartEncoded>, CallFailure, IdGenerator.IdGenerator>
   /** The parts of an answer as they come. Its last part is the `finish`, or the stream fails. */
   readonly streamText: (
-    options: LanguageModel.ProviderOptions
+    options: LanguageModel.ProviderOptions,
+    narrowed?: Narrowed
   ) => Stream.Stream<Response.StreamPartEncoded, CallFailure, IdGenerator.IdGenerator>
   readonly targets: Context.Service.Shape<typeof Targets>
 }
@@ -34,10 +43,10 @@ export const make = <const S extends Specs, Class extends string>(
   options: Omit<ChainOptions.Options<Class>, "background">
 ): Effect.Effect<Calls, ChainError, Services<S> | Scope.Scope> =>
   Effect.map(ChainOptions.build<S, Class>(chain, options), ({ built }) => ({
-    generateText: (request) => generateText(built, request, (failure) => failure),
-    streamText: (request) =>
+    generateText: (request, narrowed) => generateText(within(built, narrowed), request, (failure) => failure),
+    streamText: (request, narrowed) =>
       streamText(
-        built,
+        within(built, narrowed),
         request,
         (failure) => failure,
         // Only calls of declared tools are judged, unless the request says `deferred`.
@@ -50,3 +59,9 @@ export const make = <const S extends Specs, Class extends string>(
       compacts: built.compact !== undefined && built.policy.maxCompactions > 0
     })
   }))
+
+/** The same chain, whose policy allows less. */
+const within = (chain: Chain.Chain, { maxCost }: Narrowed = {}): Chain.Chain =>
+  maxCost === undefined
+    ? chain
+    : { ...chain, policy: { ...chain.policy, maxCost: Math.min(maxCost, chain.policy.maxCost ?? Infinity) } }

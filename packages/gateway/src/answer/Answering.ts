@@ -9,6 +9,8 @@ import type { CallFailure } from "@outlast/agent"
 import { Answered } from "@outlast/agent"
 import { AnswerEnd, ClientOptions, OutputLimit, StreamedAnswer, Surface } from "@outlast/agent/failover"
 import type { Calls } from "@outlast/agent/internal"
+import { Priority } from "@outlast/agent/limiter"
+import { Deadline } from "@outlast/resilience"
 import { Cause, Context, Duration, Effect, Exit, Latch, Option, Stream } from "effect"
 import type { Fiber, Tracer } from "effect"
 import { IdGenerator, Prompt } from "effect/ai"
@@ -24,14 +26,14 @@ export const keepAliveAfter = Duration.seconds(5)
 
 /**
  * The response to a call. `signal` is the caller's. Rejects only with its reason. `ended` is called once, when the call has
- * ended and nothing of it is asked of a vendor any more.
+ * ended and nothing of it is asked of a vendor any more; with the id of an answer that more than one attempt has made.
  */
 export const answer = (
   calls: Calls.Calls,
   call: WireCall,
   services: Context.Context<never>,
   signal: AbortSignal,
-  ended: () => void
+  ended: (sharedId: string | undefined) => void
 ): Promise<Response> => {
   const id = `call_${globalThis.crypto.randomUUID()}`
   const made: Made = { calls, call, id, services, signal, ended }
@@ -44,13 +46,13 @@ interface Made {
   readonly id: string
   readonly services: Context.Context<never>
   readonly signal: AbortSignal
-  readonly ended: () => void
+  readonly ended: (sharedId: string | undefined) => void
 }
 
 const whole = async ({ call, calls, ended, id, services, signal }: Made): Promise<Response> => {
-  const run = inCall(call, (span) => calls.generateText(optionsOf(call, span)))
+  const run = inCall(call, (span) => calls.generateText(optionsOf(call, span), call.narrowed))
   const exit = await Effect.runPromiseExitWith(services)(run, { signal })
-  ended()
+  ended(undefined)
   if (Exit.isFailure(exit)) {
     const failure = Cause.findErrorOption(exit.cause)
     if (Option.isSome(failure)) return Replies.failed(call, id, failure.value)
@@ -81,6 +83,7 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
   let hasLeft = false
   /** The attempt with which the answer begins. */
   let source: Source | undefined
+  let last: Part | undefined
   let fiber: Fiber.Fiber<void, CallFailure.CallFailure>
 
   const body = new ReadableStream<Uint8Array>(
@@ -97,6 +100,7 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
           Effect.suspend(() => {
             let text = ""
             for (const part of parts) {
+              if (part.type === "finish") last = part
               source ??= carriedBy(part)?.source
               text += encoder.part(part)
             }
@@ -122,9 +126,11 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
         if (signal.aborted) abort()
         fiber.addObserver((exit) => {
           signal.removeEventListener("abort", abort)
-          ended()
+          ended(encoder.sharedId)
           if (hasLeft) return begun.resolve(undefined)
           if (Exit.isSuccess(exit)) {
+            const late = last === undefined ? "" : Replies.comment(call, source, last)
+            if (late !== "") write(late)
             begun.resolve(undefined)
             return controller.close()
           }
@@ -176,7 +182,9 @@ const inCall = <A, E>(
   answer: (span: Tracer.Span) => Effect.Effect<A, E, IdGenerator.IdGenerator>
 ): Effect.Effect<A, E> => {
   const { limit } = call.asked
-  const context = Context.add(settings, ClientOptions.ClientOptions, call)
+  const { priority } = call.narrowed
+  const own = Context.add(settings, ClientOptions.ClientOptions, call)
+  const context = priority === undefined ? own : Context.add(own, Priority.Priority, priority)
   // An answer that reaches the caller's limit is cut, and not continued.
   const limited =
     limit === undefined || limit.tokens < 1
@@ -184,12 +192,13 @@ const inCall = <A, E>(
       : Context.add(context, OutputLimit.OutputLimit, { start: limit.tokens, max: limit.tokens })
   return Effect.useSpan(`gateway ${call.wire.name}`, { kind: "server", parent: call.parent }, answer).pipe(
     Effect.tapDefect((defect) => Effect.logError("A call of the gateway ended with a defect.", defect)),
+    (run) => (call.narrowed.timeout === undefined ? run : Deadline.within(run, call.narrowed.timeout)),
     Effect.provideContext(limited)
   )
 }
 
 const partsOf = (calls: Calls.Calls, call: WireCall, span: Tracer.Span) => {
-  const parts = calls.streamText(optionsOf(call, span))
+  const parts = calls.streamText(optionsOf(call, span), call.narrowed)
   return call.asked.continues ? parts : Surface.offered({ ...Surface.closed, midStream: "fail" })(parts)
 }
 

@@ -1,9 +1,12 @@
 /**
  * Responses of the gateway: errors of a wire, and the headers of answers.
  */
+import { Answered } from "@outlast/agent"
 import type { CallFailure } from "@outlast/agent"
+import { Option } from "effect"
 import type { WireCall } from "../target/WireCall.ts"
-import type { Problem, Source, Wire } from "../wire/Wire.ts"
+import type { Part, Problem, Source, Wire } from "../wire/Wire.ts"
+import { carriedBy } from "../wire/Wire.ts"
 import * as Problems from "./Problems.ts"
 
 /**
@@ -47,6 +50,20 @@ export const headersOf = (
   ...own(call, id, source),
   "content-type": contentType
 })
+
+/** What was not known when the headers went: the cost, and attempts since then. Empty where they said it all. */
+export const comment = (call: WireCall, source: Source | undefined, finish: Part): string => {
+  const cost = Option.getOrUndefined(Answered.answeredBy([finish]))?.costUsd
+  const { source: last = source } = carriedBy(finish) ?? {}
+  const facts = {
+    "x-outlast-cost": cost?.toFixed(6),
+    ...(last === source ? undefined : own(call, "", last))
+  }
+  const lines = Object.entries(facts)
+    .filter(([, value]) => value !== undefined && value !== "")
+    .map(([name, value]) => `: ${name}: ${value}\n`)
+  return lines.length === 0 ? "" : `${lines.join("")}\n`
+}
 
 const own = (call: WireCall, id: string, source?: Source): Record<string, string> => {
   const switched = source === undefined ? undefined : call.switchedTo(source)

@@ -60,6 +60,12 @@ export const RoutesConfig = Struct({
         Schema.Array(String).annotate({ description: "Further names that callers may ask for." })
       ),
       targets: Schema.NonEmptyArray(Target),
+      toolArguments: optionalKey(
+        Schema.Literals(["whole", "flow"]).annotate({
+          description:
+            "Hold the arguments of tool calls until the answer is complete, or show them as they come."
+        })
+      ),
       policy: Policy
     })
   )
@@ -74,7 +80,9 @@ export const decode = (input: unknown): Result.Result<Named, OutlastConfig.Confi
   Result.flatMap(read(OutlastConfig.withoutSchema(input)), (config) => {
     const routes: Record<string, Route> = {}
     const problems: Array<OutlastConfig.Problem> = []
-    for (const [name, { aliases = [], policy = config.policy, targets }] of Object.entries(config.routes)) {
+    for (const [name, { aliases = [], policy = config.policy, targets, toolArguments }] of Object.entries(
+      config.routes
+    )) {
       const chain = targets.flatMap((target, i) => {
         try {
           return [targetOf(target)]
@@ -96,7 +104,11 @@ export const decode = (input: unknown): Result.Result<Named, OutlastConfig.Confi
         )
         continue
       }
-      const route: Route = { chain: [first, ...rest], policy: OutlastConfig.policyOf(settings.success) }
+      const route: Route = {
+        chain: [first, ...rest],
+        policy: OutlastConfig.policyOf(settings.success),
+        toolArguments
+      }
       for (const each of [name, ...aliases]) {
         if (Object.hasOwn(routes, each)) {
           problems.push({ path: `routes.${name}`, problem: `the name "${each}" is taken by another route` })

@@ -3,10 +3,21 @@
  * answers beside their parts. The attempts find it in their context (`ClientOptions`).
  */
 import { ClientOptions } from "@outlast/agent/failover"
-import type { Fiber, Tracer } from "effect"
+import type { Priority } from "@outlast/agent/limiter"
+import type { Duration, Fiber, Tracer } from "effect"
 import type { Fields } from "../json/Json.ts"
 import * as Splice from "../json/Splice.ts"
 import type { Asked, Source, Wire } from "../wire/Wire.ts"
+
+/** What a caller may say of its call, in headers. */
+export interface Narrowed {
+  /** From `x-outlast-timeout`: no attempt begins later. */
+  readonly timeout: Duration.Duration | undefined
+  /** From `x-outlast-max-cost`, in US dollars. */
+  readonly maxCost: number | undefined
+  /** From `x-outlast-priority`. */
+  readonly priority: Priority.Priority | undefined
+}
 
 /** An error of a vendor, as it came. */
 export interface Refusal {
@@ -24,6 +35,10 @@ export class WireCall {
   readonly headers: Readonly<Record<string, string>>
   /** The caller's own span. */
   readonly parent: Tracer.ExternalSpan | undefined
+  /** Arguments of tool calls are shown as they come. */
+  readonly flows: boolean
+  /** What the caller allows less than the route. */
+  readonly narrowed: Narrowed
   /** The number of attempts so far. */
   attempts = 0
   /** Attempts that have failed, the last one last. */
@@ -35,7 +50,14 @@ export class WireCall {
 
   constructor(
     wire: Wire,
-    { body, headers, parent, text }: Pick<WireCall, "body" | "headers" | "parent" | "text">
+    {
+      body,
+      flows,
+      headers,
+      narrowed,
+      parent,
+      text
+    }: Pick<WireCall, "body" | "flows" | "headers" | "narrowed" | "parent" | "text">
   ) {
     this.wire = wire
     const edits = wire.withoutCuts(body)
@@ -44,6 +66,8 @@ export class WireCall {
     this.asked = wire.asked(body)
     this.headers = headers
     this.parent = parent
+    this.flows = flows
+    this.narrowed = narrowed
   }
 
   /** The attempt failed, for a reason of this kind. */

@@ -125,7 +125,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
           Effect.succeed(attempt(request, fiber))
         )
         const controller = new AbortController()
-        const reader = call.wire.reader(call.asked, source)
+        const reader = call.wire.reader({ asked: call.asked, source, flows: call.flows })
         let body: Body | undefined
         yield* Effect.addFinalizer(() =>
           Effect.sync(() => {

@@ -52,6 +52,14 @@ export interface Asked {
   readonly continues: boolean
 }
 
+/** How an answer is read. */
+export interface Reading {
+  readonly asked: Asked
+  readonly source: Source
+  /** Arguments of tool calls are shown as they come. The answer then cannot be replaced any more. */
+  readonly flows: boolean
+}
+
 /** Makes parts of the events of one attempt. Throws {@link RefusedEvent}. */
 export interface Reader {
   /** The answer is complete, although events may follow. */
@@ -65,6 +73,8 @@ export interface Reader {
 
 /** Writes the events of one call for the caller. */
 export interface Encoder {
+  /** The id of an answer that more than one attempt has made: no vendor knows it. */
+  readonly sharedId: string | undefined
   readonly part: (part: Part) => string
   /** The call has failed in the middle of the answer: the wire's own error. */
   readonly failed: (problem: Problem) => string
@@ -96,7 +106,7 @@ export interface Wire {
   readonly withoutCuts: (body: Fields) => Edits
   /** The change of a request that asks to continue a cut answer. */
   readonly continued: (body: string, partial: string, nudge: string) => Edits
-  readonly reader: (asked: Asked, source: Source) => Reader
+  readonly reader: (reading: Reading) => Reader
   /** The parts of a whole answer; `undefined` where the body is none. */
   readonly whole: (body: Fields) => Array<Whole> | undefined
   readonly encoder: () => Encoder
@@ -138,6 +148,10 @@ export const carriedBy = ({ metadata }: Pick<Part, "metadata">): Carried | undef
 /** True unless the call machine has changed the text of the part. */
 export const isAsCarried = (part: Part, { text }: Carried): boolean =>
   (part.type !== "text-delta" && part.type !== "reasoning-delta") || part.delta === text
+
+/** Marks a call of a tool as one that is shown as it comes: as one that a provider runs. */
+export const flowing = (flows: boolean): { readonly providerExecuted?: true } =>
+  flows ? { providerExecuted: true } : {}
 
 /** Events that are no content: shown in their order, and never by themselves. */
 export const frame = (source: Source, events: ReadonlyArray<Received>): Part => ({

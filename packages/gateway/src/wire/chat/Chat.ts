@@ -2,7 +2,7 @@
 import { fields, list, number, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
 import { appended, valueOf } from "../../json/Splice.ts"
-import type { Asked, Wire } from "../Wire.ts"
+import type { Wire } from "../Wire.ts"
 import { ChatEncoder } from "./ChatEncoder.ts"
 import type { ChatAsked } from "./ChatReader.ts"
 import { ChatReader, whole } from "./ChatReader.ts"
@@ -52,9 +52,7 @@ export const chat: Wire = {
         ])
       ]
     ]),
-  // `asked` has made it.
-  reader: (asked: Asked, source) =>
-    new ChatReader(source, "choices" in asked ? (asked as ChatAsked) : { choices: 1 }),
+  reader: (reading) => new ChatReader(reading),
   whole,
   encoder: () => new ChatEncoder(),
   typeOf,

@@ -8,6 +8,8 @@ import type { Carried, Encoder, Part, Problem, Received, Source, Usage } from ".
 import { carriedBy, isAsCarried, written } from "../Wire.ts"
 
 export class ChatEncoder implements Encoder {
+  /** Nothing refers to the id of an answer. */
+  readonly sharedId = undefined
   #first: Source | undefined
   /** The identity of the answer: that of the first chunk. */
   #id: Fields = {}

@@ -11,8 +11,8 @@ import { EventFacts } from "@outlast/agent/failure"
 import { fields, isFields, list, number, parse, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
 import type { Event } from "../Sse.ts"
-import type { Asked, Part, Reader, Received, Source, Usage, Whole } from "../Wire.ts"
-import { carrying, frame, received, RefusedEvent, written } from "../Wire.ts"
+import type { Asked, Part, Reader, Reading, Received, Source, Usage, Whole } from "../Wire.ts"
+import { carrying, flowing, frame, received, RefusedEvent, written } from "../Wire.ts"
 
 type Block = "text" | "reasoning"
 
@@ -24,6 +24,7 @@ interface Call {
 
 export class ChatReader implements Reader {
   readonly #source: Source
+  readonly #flows: boolean
   readonly #choices: number
   /** The open block of each choice. */
   readonly #open = new Map<number, { readonly kind: Block; readonly id: string }>()
@@ -36,9 +37,10 @@ export class ChatReader implements Reader {
   #hasText = false
   isEnded = false
 
-  constructor(source: Source, { choices }: Pick<ChatAsked, "choices">) {
+  constructor({ asked, flows, source }: Reading) {
     this.#source = source
-    this.#choices = choices
+    this.#flows = flows
+    this.#choices = isChatAsked(asked) ? asked.choices : 1
   }
 
   get isComplete(): boolean {
@@ -110,7 +112,13 @@ export class ChatReader implements Reader {
           parts.push(...this.#close(index))
           const made = { id: text(call["id"]) || `call_${id}`, name: text(name), arguments: "" }
           this.#calls.set(id, made)
-          parts.push({ type: "tool-params-start", id: made.id, name: made.name, metadata: carry() })
+          parts.push({
+            type: "tool-params-start",
+            id: made.id,
+            name: made.name,
+            ...flowing(this.#flows),
+            metadata: carry()
+          })
         }
         const known = this.#calls.get(id)
         if (known === undefined || text(given) === "") continue
@@ -144,7 +152,7 @@ export class ChatReader implements Reader {
     this.isEnded = true
     const calls = Array.from(this.#calls.values(), ({ id, name, arguments: given }): ReadonlyArray<Part> => [
       { type: "tool-params-end", id },
-      { type: "tool-call", id, name, params: parse(given) ?? given }
+      { type: "tool-call", id, name, params: parse(given) ?? given, ...flowing(this.#flows) }
     ])
     const reason = this.#reasons.get(0) ?? Array.from(this.#reasons.values())[0] ?? ""
     return [
@@ -164,6 +172,8 @@ export interface ChatAsked extends Asked {
   /** Answers that are asked for: `n`. */
   readonly choices: number
 }
+
+const isChatAsked = (asked: Asked): asked is ChatAsked => "choices" in asked
 
 /** The parts of a whole answer; `undefined` where the body is none. */
 export const whole = (body: Fields): Array<Whole> | undefined => {

@@ -63,7 +63,7 @@ export const messages: Wire = {
         ])
       ]
     ]),
-  reader: (_, source) => new MessagesReader(source),
+  reader: (reading) => new MessagesReader(reading),
   whole,
   encoder: () => new MessagesEncoder(),
   typeOf: (status) => types[status] ?? (status < 500 ? "invalid_request_error" : "api_error"),

@@ -12,6 +12,8 @@ import { carriedBy, isAsCarried, written } from "../Wire.ts"
 export const cut = "outlast_cut"
 
 export class MessagesEncoder implements Encoder {
+  /** Nothing refers to the id of an answer. */
+  readonly sharedId = undefined
   #first: Source | undefined
   #isStarted = false
   #hasText = false

@@ -8,8 +8,8 @@ import type { Response } from "effect/ai"
 import { fields, isFields, list, number, parse, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
 import type { Event } from "../Sse.ts"
-import type { Part, Reader, Received, Source, Usage, Whole } from "../Wire.ts"
-import { carrying, frame, received, RefusedEvent } from "../Wire.ts"
+import type { Part, Reader, Reading, Received, Source, Usage, Whole } from "../Wire.ts"
+import { carrying, flowing, frame, received, RefusedEvent } from "../Wire.ts"
 
 interface Block {
   readonly kind: "text" | "thinking" | "call" | "provider-call" | "result"
@@ -21,6 +21,7 @@ interface Block {
 
 export class MessagesReader implements Reader {
   readonly #source: Source
+  readonly #flows: boolean
   readonly #open = new Map<number, Block>()
   #usage: Fields = {}
   #reason: string | undefined
@@ -28,8 +29,9 @@ export class MessagesReader implements Reader {
   #last: Array<Received> = []
   isEnded = false
 
-  constructor(source: Source) {
+  constructor({ flows, source }: Pick<Reading, "flows" | "source">) {
     this.#source = source
+    this.#flows = flows
   }
 
   get isComplete(): boolean {
@@ -119,7 +121,7 @@ export class MessagesReader implements Reader {
       case "thinking":
         return [{ type: "reasoning-start", id, metadata }]
       case "call":
-        return [{ type: "tool-params-start", id, name: block.name, metadata }]
+        return [{ type: "tool-params-start", id, name: block.name, ...flowing(this.#flows), metadata }]
       case "provider-call":
         return [{ type: "tool-params-start", id, name: block.name, providerExecuted: true, metadata }]
       case "result":
@@ -185,7 +187,7 @@ export class MessagesReader implements Reader {
         return [frame(this.#source, [event])]
       default: {
         const params = parse(block.arguments) ?? (block.arguments === "" ? {} : block.arguments)
-        const isProviders = block.kind === "provider-call"
+        const isProviders = this.#flows || block.kind === "provider-call"
         return [
           { type: "tool-params-end", id, metadata },
           { type: "tool-call", id, name, params, ...(isProviders ? { providerExecuted: true } : undefined) }

@@ -59,7 +59,7 @@ export const responses: Wire = {
       ]
     ])
   },
-  reader: (_, source) => new ResponsesReader(source),
+  reader: (reading) => new ResponsesReader(reading),
   whole,
   encoder: () => new ResponsesEncoder(),
   typeOf,

@@ -33,6 +33,7 @@ interface Thought {
 export const cut = "incomplete"
 
 export class ResponsesEncoder implements Encoder {
+  sharedId: string | undefined
   #first: Source | undefined
   #source: Source | undefined
   /** The response as it began. */
@@ -195,6 +196,7 @@ export class ResponsesEncoder implements Encoder {
 
   #completed(usage: Usage, value: Fields): Fields {
     const { created_at, id } = this.#response
+    this.sharedId = text(id)
     const response = fields(value["response"])
     const given = fields(response["usage"])
     const input = usage.inputTokens.total ?? given["input_tokens"]

@@ -9,8 +9,8 @@ import type { Response } from "effect/ai"
 import { fields, isFields, list, number, parse, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
 import type { Event } from "../Sse.ts"
-import type { Part, Reader, Received, Source, Usage, Whole } from "../Wire.ts"
-import { carrying, frame, received, RefusedEvent } from "../Wire.ts"
+import type { Part, Reader, Reading, Received, Source, Usage, Whole } from "../Wire.ts"
+import { carrying, flowing, frame, received, RefusedEvent } from "../Wire.ts"
 
 interface Item {
   readonly kind: "message" | "thinking" | "call" | "provider-call"
@@ -24,13 +24,15 @@ interface Item {
 
 export class ResponsesReader implements Reader {
   readonly #source: Source
+  readonly #flows: boolean
   readonly #items = new Map<number, Item>()
   #hasCall = false
   #hasRefusal = false
   isEnded = false
 
-  constructor(source: Source) {
+  constructor({ flows, source }: Pick<Reading, "flows" | "source">) {
     this.#source = source
+    this.#flows = flows
   }
 
   /** Nothing follows the event that completes the answer. */
@@ -88,7 +90,7 @@ export class ResponsesReader implements Reader {
         return [{ type: "reasoning-start", id, metadata }]
       case "call":
         this.#hasCall = true
-        return [{ type: "tool-params-start", id, name: item.name, metadata }]
+        return [{ type: "tool-params-start", id, name: item.name, ...flowing(this.#flows), metadata }]
       case "provider-call":
         return [{ type: "tool-params-start", id, name: item.name, providerExecuted: true, metadata }]
     }
@@ -174,7 +176,7 @@ export class ResponsesReader implements Reader {
             id,
             name,
             params,
-            ...(kind === "call" ? undefined : { providerExecuted: true })
+            ...flowing(this.#flows || kind !== "call")
           }
         ]
       }
