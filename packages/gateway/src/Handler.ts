@@ -35,10 +35,10 @@ export interface Incoming {
 }
 
 /** Bytes of a request, at most. Anthropic takes no more. */
-export const maxBody = 32 * 1024 * 1024
+const maxBody = 32 * 1024 * 1024
 
 /** Calls at a time, at most. */
-export const maxCalls = 2_000
+const maxCalls = 2_000
 
 const wires: ReadonlyArray<Wire> = [chat, responses, messages, countTokens, embeddings]
 

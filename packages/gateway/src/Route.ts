@@ -35,7 +35,7 @@ export interface Route {
 export type Named = Readonly<Record<string, Route>>
 
 /** The gateway has no chain for a request. */
-export class NoRoute extends Data.TaggedError("NoRoute")<{
+class NoRoute extends Data.TaggedError("NoRoute")<{
   readonly status: number
   readonly code: string
   readonly message: string

@@ -108,7 +108,7 @@ export const stream = (response: ServerResponse, text: string, isOpen = false): 
   if (!isOpen) response.end()
 }
 
-export const paths: Readonly<Record<WireName, string>> = {
+const paths: Readonly<Record<WireName, string>> = {
   chat: "/v1/chat/completions",
   messages: "/v1/messages",
   responses: "/v1/responses"

@@ -22,7 +22,7 @@ import * as Problems from "./Problems.ts"
 import * as Replies from "./Replies.ts"
 
 /** How long a caller of a stream hears nothing at most. */
-export const keepAliveAfter = Duration.seconds(5)
+const keepAliveAfter = Duration.seconds(5)
 
 /**
  * The response to a call. `signal` is the caller's. Rejects only with its reason. `ended` is called once, when the call has
