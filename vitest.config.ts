@@ -9,7 +9,7 @@ const inCi = process.env["OUTLAST_TEST_SUMMARY"] !== undefined
 
 /** Files that take long: most of them wait for processes, servers and real time. */
 const long =
-  /test\/(Dying|durability|chaos\/endurance|failover-bench|examples|ops|kill|host\/|process|lock)|cli\/test\/(serve|chat\/terminal|doctor)|Redis/
+  /test\/(Dying|durability|chaos\/endurance|failover-bench|examples|ops|kill|host\/|process|lock)|cli\/test\/(serve|gateway|chat\/terminal|doctor)|Redis/
 
 /** Starts the long files first: short ones use the CPU while others wait, and fill the workers at the end. */
 class LongFirst extends BaseSequencer {

@@ -151,3 +151,74 @@ for (const wire of ["chat", "messages", "responses"] as const) {
     }
   })
 }
+
+describe("what is never continued", () => {
+  it.effect("messages: an answer after a tool that the provider ran ends with the wire's error", () =>
+    Effect.gen(function* () {
+      const events = [
+        {
+          type: "message_start",
+          message: { id: "m", type: "message", role: "assistant", content: [], usage: { input_tokens: 1 } }
+        },
+        {
+          type: "content_block_start",
+          index: 0,
+          content_block: { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: {} }
+        },
+        {
+          type: "content_block_delta",
+          index: 0,
+          delta: { type: "input_json_delta", partial_json: '{"query":"rivers"}' }
+        },
+        { type: "content_block_stop", index: 0 },
+        {
+          type: "content_block_start",
+          index: 1,
+          content_block: { type: "web_search_tool_result", tool_use_id: "srvtoolu_1", content: [] }
+        },
+        { type: "content_block_stop", index: 1 },
+        { type: "content_block_start", index: 2, content_block: { type: "text", text: "" } },
+        { type: "content_block_delta", index: 2, delta: { type: "text_delta", text: "Rivers " } }
+      ].map((event) => Vendor.events("messages", [JSON.stringify(event)]))
+      const first = yield* Vendor.start((response, { socket }) => {
+        Vendor.stream(response, events.join(""), true)
+        setImmediate(() => socket.destroy())
+      })
+      const second = yield* Vendor.start((response) => Vendor.json(response, 500, {}))
+      const chain = [Vendor.target("messages", first, "a"), Vendor.target("messages", second, "b")] as const
+      const gateway = yield* Gateway.make({ routes: { route: { chain, policy: Vendor.impatient } } })
+      const asked = Vendor.request("messages", { stream: true })
+      const answer = yield* Effect.promise(() => Vendor.ask(gateway.fetch, "messages", asked))
+      const body = yield* Effect.promise(() => answer.text())
+      assert.isTrue(body.startsWith(events.join("")), body)
+      assert.match(body.slice(events.join("").length), /event: error\ndata: \{"type":"error","error":/)
+      assert.lengthOf(second.hits, 0)
+    })
+  )
+})
+
+describe("the usage of a continued answer", () => {
+  it.effect.each(["messages", "responses", "chat"] as const)("%s: is what is known of all attempts", (wire) =>
+    Effect.gen(function* () {
+      const events = Answers.stream(wire, { id: "first", text })
+      const first = yield* Vendor.start((response, { socket }) => {
+        Vendor.stream(response, events.slice(0, 6).join(""), true)
+        setImmediate(() => socket.destroy())
+      })
+      const second = yield* Vendor.start((response, hit) =>
+        Vendor.stream(
+          response,
+          Answers.stream(wire, { ...rest({ id: "second", text }, Answers.partialOf(hit)), tokens: 30 }).join(
+            ""
+          )
+        )
+      )
+      const chain = [Vendor.target(wire, first, "a"), Vendor.target(wire, second, "b")] as const
+      const gateway = yield* Gateway.make({ routes: { route: { chain, policy: Vendor.impatient } } })
+      const read = yield* Effect.promise(() => readers[wire](gateway.fetch))
+      // Only Anthropic says at the start what an answer has taken.
+      assert.strictEqual(read.outputTokens, wire === "messages" ? 31 : 30)
+      assert.strictEqual(read.text, all)
+    })
+  )
+})
