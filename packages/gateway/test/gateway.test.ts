@@ -550,3 +550,23 @@ describe("headers of a request", () => {
     })
   )
 })
+
+describe("the connection to a vendor", () => {
+  it.effect("serves the next call, too, where the body ends behind its last event", () =>
+    Effect.gen(function* () {
+      const open: Array<() => void> = []
+      const vendor = yield* Vendor.start((response) => {
+        Vendor.stream(response, Answers.stream("chat", { id: "one", text: ["Hello."] }).join(""), true)
+        open.push(() => response.end())
+      })
+      const gateway = yield* over("chat", vendor)
+      for (let i = 0; i < 3; i++) {
+        assert.include(yield* read(yield* asked(gateway, "chat", { stream: true })), "[DONE]")
+        open[i]?.()
+        // The end of the body travels over a socket.
+        for (let turn = 0; turn < 20; turn++) yield* Effect.promise(() => new Promise(setImmediate))
+      }
+      assert.strictEqual(new Set(vendor.hits.map(({ socket }) => socket)).size, 1)
+    })
+  )
+})

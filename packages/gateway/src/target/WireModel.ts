@@ -127,12 +127,13 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
         const controller = new AbortController()
         const reader = call.wire.reader({ asked: call.asked, source, flows: call.flows })
         let body: Body | undefined
+        const abort = Effect.sync(() => {
+          controller.abort()
+          body?.cancel().catch(() => {})
+        })
+        // A body that ends by itself keeps its connection for the next request.
         yield* Effect.addFinalizer(() =>
-          Effect.sync(() => {
-            // A body that has ended keeps its connection for the next request.
-            if (!reader.isEnded) controller.abort()
-            body?.cancel().catch(() => {})
-          })
+          body === undefined || !reader.isEnded ? abort : Effect.forkDetach(drained(body, abort))
         )
         body = yield* within(async () => {
           const response = await responded(controller.signal)
@@ -148,6 +149,14 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
 
 type Body = ReadableStreamDefaultReader<Uint8Array>
 type Pulled = Pull.Pull<Arr.NonEmptyReadonlyArray<Part>, Failure>
+
+/** Reads to the end of a body whose answer is complete. Calls `abort` on one that does not end in time. */
+const drained = (body: Body, abort: Effect.Effect<void>): Effect.Effect<void> =>
+  Effect.tryPromise(() => body.read()).pipe(
+    Effect.repeat({ until: ({ done }) => done }),
+    Effect.timeout(restWithin),
+    Effect.catch(() => abort)
+  )
 
 /** The parts as they arrive. The stream ends at the last event, even if the server keeps the connection open. */
 const decoded = (
