@@ -53,6 +53,10 @@ const find = (path: string): Wire | undefined => {
 /** The wire format of a path; Chat Completions for a path of none. */
 export const wireAt = (path: string): Wire => find(path) ?? chat
 
+/** True for a path that has a meaning here. */
+export const isServed = (path: string): boolean =>
+  find(path) !== undefined || ["", "/models"].includes(nameOf(path))
+
 export const make = (
   routes: Routes,
   services: Context.Context<never>

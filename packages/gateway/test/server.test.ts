@@ -308,6 +308,29 @@ describe("a caller that leaves", () => {
   )
 })
 
+describe("the access log", () => {
+  it.effect("has a line for each answer, without content", () =>
+    Effect.gen(function* () {
+      const entries: Array<Server.Entry> = []
+      const { port } = yield* serve(well, { onAnswered: (entry) => void entries.push(entry) })
+      yield* ask(port, { body: asked })
+      yield* ask(port, { path: "/v1/my-secret?key=secret", body: "{}" })
+      const [first, second] = entries
+      assert.deepStrictEqual(first, {
+        method: "POST",
+        path: "/v1/chat/completions",
+        status: 200,
+        duration: 0,
+        target: "openai/a",
+        attempts: 1,
+        hasLeft: false
+      })
+      assert.strictEqual(second?.status, 404)
+      assert.notInclude(JSON.stringify(entries), "secret")
+    })
+  )
+})
+
 describe("300 streams at a time", () => {
   it.effect("of which every fifth is cut: each caller gets its own text, whole", () =>
     Effect.gen(function* () {

@@ -17,6 +17,10 @@ export const gateway = Command.make(
       ),
       Flag.optional
     ),
+    log: Flag.Boolean("access-log").pipe(
+      Flag.withDescription("Print a line for each answer: path, status, target, attempts, time. No content"),
+      Flag.withDefault(false)
+    ),
     names: text("name").pipe(
       Flag.withDescription("A host name under which the gateway is reached; may be repeated"),
       Flag.atLeast(0)

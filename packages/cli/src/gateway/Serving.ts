@@ -13,13 +13,15 @@ export interface Options {
   readonly host: string
   readonly names: ReadonlyArray<string>
   readonly origins: ReadonlyArray<string>
+  /** Print a line for each answer. */
+  readonly log: boolean
   /** A file with routes. */
   readonly config: Option.Option<string>
 }
 
 const keyName = "OUTLAST_GATEWAY_KEY"
 
-export const run = ({ config, host, names, origins, port }: Options) =>
+export const run = ({ config, host, log, names, origins, port }: Options) =>
   Effect.scoped(
     Effect.gen(function* () {
       const keys = yield* keysOf
@@ -39,9 +41,15 @@ export const run = ({ config, host, names, origins, port }: Options) =>
       }
       const gateway = yield* Gateway.make(loaded === undefined ? {} : { routes: loaded.routes })
       if (loaded !== undefined) yield* Effect.forkScoped(followed(gateway, loaded))
-      const { drained, url } = yield* Server.listen(gateway, { port, host, keys, names, origins }).pipe(
-        Effect.mapError(({ message }) => new StartFailed({ exitCode: 1, message: hinted(message) }))
-      )
+      const run = Effect.runForkWith(yield* Effect.context<never>())
+      const { drained, url } = yield* Server.listen(gateway, {
+        port,
+        host,
+        keys,
+        names,
+        origins,
+        ...(log ? { onAnswered: (entry) => run(Console.log(lineOf(entry))) } : undefined)
+      }).pipe(Effect.mapError(({ message }) => new StartFailed({ exitCode: 1, message: hinted(message) })))
       yield* Host.onShutdown("runs", { name: "answers", run: drained })
       const served =
         loaded === undefined
@@ -111,6 +119,18 @@ const hinted = (message: string): string =>
   message
     .replace("set a key for callers", `set ${keyName}`)
     .replace("A key for callers", `A key in ${keyName}`)
+
+/** A line of the access log. */
+const lineOf = ({ attempts, duration, hasLeft, method, path, status, target }: Server.Entry): string =>
+  [
+    method,
+    path === "" ? "-" : path,
+    status,
+    target ?? "-",
+    `${attempts} ${attempts === 1 ? "attempt" : "attempts"}`,
+    `${duration} ms`,
+    ...(hasLeft ? ["the caller left"] : [])
+  ].join("  ")
 
 /** The base URL, and one line for each client. */
 const greeting = (url: string, served: string, asksForKey: boolean): string =>

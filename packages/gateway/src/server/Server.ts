@@ -18,7 +18,7 @@
  * ```
  */
 import { Options as Check } from "@outlast/resilience"
-import { Data, Duration, Effect, Latch, Redacted } from "effect"
+import { Clock, Data, Duration, Effect, Latch, Redacted } from "effect"
 import type { Scope } from "effect"
 import type { IncomingMessage, Server, ServerResponse } from "node:http"
 import { createServer } from "node:http"
@@ -27,7 +27,7 @@ import * as Problems from "../answer/Problems.ts"
 import * as Replies from "../answer/Replies.ts"
 import type { Gateway } from "../Gateway.ts"
 import type { Incoming } from "../Handler.ts"
-import { wireAt } from "../Handler.ts"
+import { isServed, wireAt } from "../Handler.ts"
 import * as Access from "./Access.ts"
 
 export interface Options {
@@ -41,8 +41,25 @@ export interface Options {
   readonly origins?: ReadonlyArray<string> | undefined
   /** Host names under which the server is reached, beside loopback. Default: none. */
   readonly names?: ReadonlyArray<string> | undefined
+  /** Hears of each request once its answer has ended. Default: nobody does. */
+  readonly onAnswered?: ((entry: Entry) => void) | undefined
   /** Time for running calls at the end. Default: 10 s. */
   readonly drain?: Duration.Input | undefined
+}
+
+/** A request and its answer, without content. */
+export interface Entry {
+  readonly method: string
+  /** A path that is served; empty for any other. */
+  readonly path: string
+  readonly status: number
+  /** Milliseconds from the request to the end of its answer. */
+  readonly duration: number
+  /** Who answered, e.g. `openai/gpt-5.1`. */
+  readonly target: string | undefined
+  readonly attempts: number
+  /** The caller left before the end. */
+  readonly hasLeft: boolean
 }
 
 export const defaults = {
@@ -83,6 +100,7 @@ const checks: Check.Checks<Options> = {
     ),
   origins: is.list(is.text, "a list of origins"),
   names: is.list(is.text, "a list of host names"),
+  onAnswered: is.fn("(entry) => void"),
   drain: is.duration()
 }
 
@@ -110,6 +128,9 @@ export const listen = (
       })
     }
     const access = { keys, origins: options.origins ?? [], names: options.names ?? [] }
+    const { onAnswered } = options
+    const clock = yield* Clock.Clock
+    const now = () => Number(clock.monotonicTimeNanosUnsafe() / 1_000_000n)
     const idle = Latch.makeUnsafe(true)
     let running = 0
     const server = createServer(
@@ -121,8 +142,10 @@ export const listen = (
       },
       (request, response) => {
         if (++running === 1) idle.closeUnsafe()
+        const begun = now()
         void served(gateway, access, request, response).finally(() => {
           if (--running === 0) idle.openUnsafe()
+          onAnswered?.(entryOf(request, response, now() - begun))
         })
       }
     )
@@ -187,6 +210,24 @@ const served = async (
   } catch {
     // The caller has left, or its answer broke: there is nobody to tell.
     response.destroy()
+  }
+}
+
+const entryOf = (
+  { method = "", url = "" }: IncomingMessage,
+  response: ServerResponse,
+  duration: number
+): Entry => {
+  const path = url.split("?", 1)[0] ?? ""
+  const target = response.getHeader("x-outlast-target")
+  return {
+    method,
+    path: isServed(path) ? path : "",
+    status: response.statusCode,
+    duration,
+    target: typeof target === "string" ? target : undefined,
+    attempts: Number(response.getHeader("x-outlast-attempts") ?? 0),
+    hasLeft: !response.writableEnded
   }
 }
 
