@@ -1,7 +1,8 @@
 /** What a caller gets beside an answer: errors of its wire, headers, models, keep-alives. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Result } from "effect"
+import { ConfigProvider, Effect, Fiber, Result } from "effect"
 import { TestClock } from "effect/testing"
+import OpenAI from "openai"
 import { Gateway, RoutesConfig } from "@outlast/gateway"
 import * as Answers from "./Answers.ts"
 import type { WireName } from "./Vendor.ts"
@@ -569,4 +570,73 @@ describe("the connection to a vendor", () => {
       assert.strictEqual(new Set(vendor.hits.map(({ socket }) => socket)).size, 1)
     })
   )
+})
+
+describe("keys in the environment", () => {
+  const env = ConfigProvider.fromEnv({
+    env: {
+      OPENAI_API_KEY: "sk-first-0123456789",
+      OPENAI_API_KEY_3: "sk-third-0123456789",
+      ANTHROPIC_API_KEY: "sk-ant-0123456789"
+    }
+  })
+
+  it.effect("are enough: each format is asked at its vendor, with the next key where one is refused", () =>
+    Effect.gen(function* () {
+      const sent: Array<string> = []
+      const gateway = yield* Gateway.make({
+        fetch: async (url, init) => {
+          const headers = new Headers(init?.headers)
+          const key = headers.get("authorization") ?? headers.get("x-api-key") ?? ""
+          sent.push(`${String(url)} ${key} ${JSON.parse(String(init?.body)).model}`)
+          if (key.includes("first"))
+            return Response.json({ error: { message: "bad key", code: "invalid_api_key" } }, { status: 401 })
+          const message = { role: "assistant", content: "Hi." }
+          return String(url).endsWith("/messages")
+            ? Response.json({
+                type: "message",
+                content: [{ type: "text", text: "Hi." }],
+                stop_reason: "end_turn"
+              })
+            : Response.json({ choices: [{ index: 0, message, finish_reason: "stop" }] })
+        }
+      })
+      for (const wire of ["chat", "messages"] as const) {
+        assert.strictEqual((yield* asked(gateway, wire, { model: "some-model" })).status, 200)
+      }
+      assert.deepStrictEqual(sent, [
+        "https://api.openai.com/v1/chat/completions Bearer sk-first-0123456789 some-model",
+        "https://api.openai.com/v1/chat/completions Bearer sk-third-0123456789 some-model",
+        "https://api.anthropic.com/v1/messages sk-ant-0123456789 some-model"
+      ])
+      const models = yield* readJson(yield* Effect.promise(() => gateway.fetch("http://gateway/v1/models")))
+      const ids: ReadonlyArray<string> = models.data.map(({ id }: { id: string }) => id)
+      assert.includeMembers([...ids], ["gpt-5.1", "claude-sonnet-4-5"])
+      assert.isFalse(ids.some((id) => id.startsWith("gemini")))
+    }).pipe(Effect.provideService(ConfigProvider.ConfigProvider, env))
+  )
+})
+
+describe("Gateway.create", () => {
+  it.effect("serves programs without Effect until it is disposed of", () =>
+    Effect.gen(function* () {
+      const vendor = yield* Vendor.start(answering("chat"))
+      const gateway = Gateway.create({ routes: { route: { chain: [Vendor.target("chat", vendor)] } } })
+      const client = new OpenAI({ apiKey: "none", baseURL: "http://gateway/v1", fetch: gateway.fetch })
+      const text = yield* Effect.promise(async () => {
+        const stream = client.chat.completions.stream({
+          model: "route",
+          messages: [{ role: "user", content: "Hi" }]
+        })
+        return (await stream.finalChatCompletion()).choices[0]?.message.content
+      })
+      assert.strictEqual(text, "Hello world.")
+      yield* Effect.promise(() => gateway.dispose())
+    })
+  )
+
+  it("rejects options that it does not know", () => {
+    assert.throws(() => Gateway.create({ routes: {} }), /routes must be routes by name/)
+    assert.throws(() => Gateway.create({ route: {} } as object), /is not an option/)
+  })
 })
