@@ -20,7 +20,17 @@ const root = join(import.meta.dirname, "..")
 const out = join(root, ".cache", "examples")
 
 /** Modules whose names need no import, first match first. A header's own package comes before them. */
-const packages = ["resilience", "agent", "providers", "ai-sdk", "delivery", "tasks", "node", "testing", "gateway"]
+const packages = [
+  "resilience",
+  "agent",
+  "providers",
+  "ai-sdk",
+  "delivery",
+  "tasks",
+  "node",
+  "testing",
+  "gateway"
+]
 const entries = packages.flatMap((name) => {
   const { exports }: { readonly exports: Readonly<Record<string, unknown>> } = JSON.parse(
     readFileSync(join(root, "packages", name, "package.json"), "utf8")
