@@ -21,10 +21,22 @@ import type { Schema, Scope } from "effect"
 import { ResilienceEvents } from "@outlast/resilience"
 import type { View } from "./ActivityState.ts"
 import { ActivityState } from "./ActivityState.ts"
+import { needsPerson } from "./failure/reasons/CallFailure.ts"
 import { Targets } from "./failover/chain/Targets.ts"
 
 export { bounds } from "./ActivityState.ts"
-export type { Alert, Call, Circuit, Cooldown, Minute, Notice, Step, View } from "./ActivityState.ts"
+export type {
+  Alert,
+  Call,
+  Circuit,
+  Cooldown,
+  History,
+  Minute,
+  Notice,
+  Slot,
+  Step,
+  View
+} from "./ActivityState.ts"
 
 export interface Service {
   readonly view: Effect.Effect<View>
@@ -62,30 +74,54 @@ const untilOf = (left: Duration.Duration | undefined, now: number): number | nul
 
 /**
  * The chain of the surrounding `Targets` as JSON, for `Host.section`: each target with its state, and when it is back in
- * Unix milliseconds.
+ * Unix milliseconds. `needsPerson` is true when waiting cannot bring it back, and `health` is that of its provider.
  */
 export const chain: Effect.Effect<Schema.Json, never, Targets> = Effect.gen(function* () {
-  const list = yield* (yield* Targets).list
+  const targets = yield* Targets
+  const list = yield* targets.list
+  const health = new Map((yield* targets.providers).map(({ provider, status }) => [provider, status]))
   const now = yield* Clock.currentTimeMillis
-  return list.map(({ availableIn, circuits, cooldowns, lastSuccessAt, message, reason, state, target }) => ({
-    id: target.id,
-    provider: target.provider,
-    model: target.model,
-    key: target.key,
-    state,
-    reason: reason ?? null,
-    message: message ?? null,
-    until: untilOf(availableIn, now),
-    lastSuccessAt: lastSuccessAt ?? null,
-    cooldowns: cooldowns.map((one) => ({
-      scope: one.scope,
-      reason: one.reason,
-      until: untilOf(one.availableIn, now)
-    })),
-    circuits: circuits.map((one) => ({
-      circuit: one.circuit,
-      phase: one.phase,
-      until: untilOf(one.availableIn, now)
-    }))
-  }))
+  return list.map(
+    ({ advice, availableIn, circuits, cooldowns, lastSuccessAt, message, reason, state, target }) => ({
+      id: target.id,
+      provider: target.provider,
+      model: target.model,
+      key: target.key,
+      state,
+      reason: reason ?? null,
+      message: message ?? null,
+      advice: advice ?? null,
+      needsPerson:
+        circuits.some(({ phase }) => phase === "isolated") ||
+        (reason !== undefined && needsPerson.has(reason)),
+      health: health.get(target.provider) ?? null,
+      until: untilOf(availableIn, now),
+      lastSuccessAt: lastSuccessAt ?? null,
+      cooldowns: cooldowns.map((one) => ({
+        scope: one.scope,
+        reason: one.reason,
+        until: untilOf(one.availableIn, now)
+      })),
+      circuits: circuits.map((one) => ({
+        circuit: one.circuit,
+        phase: one.phase,
+        until: untilOf(one.availableIn, now)
+      }))
+    })
+  )
+})
+
+/**
+ * True when a call may be sent to a target now; otherwise the reason. For `Host.ready`, where a program asks for it: then
+ * an outage of the providers makes every replica unready at once.
+ *
+ * **Example** (A probe that follows the providers)
+ *
+ * ```ts
+ * yield* Host.ready("models", Activity.canAnswer)
+ * ```
+ */
+export const canAnswer: Effect.Effect<true | string, never, Targets> = Effect.gen(function* () {
+  const list = yield* (yield* Targets).list
+  return list.some(({ state }) => state === "ready") || "no model can answer"
 })

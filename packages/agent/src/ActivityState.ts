@@ -28,6 +28,8 @@ export interface Step {
   readonly reason: string | undefined
   /** HTTP status of a failure. */
   readonly status: number | undefined
+  /** The classifier's rule that decided about a failure. */
+  readonly rule: string | undefined
   /** Unix time at which a wait ends, as far as that is known. */
   readonly until: number | undefined
   /** Milliseconds that it took. */
@@ -80,10 +82,43 @@ export interface Minute {
   readonly calls: number
   readonly answered: number
   readonly failed: number
+  /** US dollars for calls that were answered, as far as they are known. */
+  readonly costUsd: number
+  /** Streamed answers, and the sum of their times until the first token, in milliseconds. */
+  readonly streamed: number
+  readonly firstTokens: number
+}
+
+/** Counts of one target in {@link slot} milliseconds. */
+export interface Slot {
+  /** Unix time of its begin. */
+  readonly at: number
+  readonly answered: number
+  /** Attempts that failed, after which the call went on. */
+  readonly repeated: number
+  /** Calls that failed after their last attempt here. */
+  readonly failed: number
+}
+
+/** The last minutes of one target. */
+export interface History {
+  readonly target: string
+  /** Unix time of the first failure since the last answer. `undefined`: the last attempt was answered. */
+  readonly failingSince: number | undefined
+  /** The last failure since the last answer. */
+  readonly lastFailure:
+    | { readonly at: number; readonly reason: string; readonly status: number | undefined }
+    | undefined
+  /** The oldest first. Slots without attempts are left out. */
+  readonly slots: ReadonlyArray<Slot>
+  /** Times in which a cooldown kept it out, the oldest first. `until` is absent until it is reset. */
+  readonly outs: ReadonlyArray<{ readonly since: number; readonly until: number | undefined }>
 }
 
 export interface Notice {
   readonly at: number
+  /** The tag of its event. */
+  readonly tag: string
   /** The run that it belongs to, where the program names its runs (`Activity.CurrentRun`). */
   readonly run: string | undefined
   readonly level: string
@@ -104,6 +139,10 @@ export interface View {
   readonly amplification: number | undefined
   /** Share of the calls that ended in these minutes with an answer. `undefined` without any. */
   readonly goodput: number | undefined
+  /** US dollars for calls that were answered since the program began, as far as they are known. */
+  readonly costUsd: number
+  /** The targets that were asked or were out, the last one to begin first. */
+  readonly histories: ReadonlyArray<History>
   /** Guard, compaction and other notes, the newest first. */
   readonly notices: ReadonlyArray<Notice>
 }
@@ -115,13 +154,23 @@ export const bounds = {
   names: 200,
   minutes: 15,
   notices: 50,
+  histories: 50,
+  outs: 20,
   run: 100,
-  text: 300
+  text: 300,
+  message: 2_000
 } as const
 
 const minute = 60_000
 
+/** Milliseconds of a {@link Slot}. */
+export const slot = 30_000
+
 type Mutable<A> = { -readonly [K in keyof A]: A[K] }
+interface OpenHistory extends Mutable<Omit<History, "slots" | "outs">> {
+  slots: Array<Mutable<Slot>>
+  outs: Array<Mutable<History["outs"][number]>>
+}
 interface OpenCall extends Mutable<Omit<Call, "steps">> {
   readonly steps: Array<Mutable<Step>>
 }
@@ -152,6 +201,8 @@ export class ActivityState {
   readonly #alerts = new Map<string, Alert>()
   readonly #minutes: Array<Mutable<Minute>> = []
   #notices: Array<Notice> = []
+  readonly #histories = new Map<string, OpenHistory>()
+  #costUsd = 0
 
   apply(published: ResilienceEvents.ResilienceEvent, run?: string): void {
     // An event of another package has an unknown tag and matches no case.
@@ -164,8 +215,18 @@ export class ActivityState {
         break
       case "AttemptFailed": {
         this.#minute(event.at).failedAttempts++
-        const { elapsed, reason, status } = event
-        this.#closeAt(this.#running.get(event.call), event, { state: "failed", reason, status, elapsed })
+        const { at, elapsed, reason, rule, status } = event
+        this.#closeAt(this.#running.get(event.call), event, {
+          state: "failed",
+          reason,
+          status,
+          rule,
+          elapsed
+        })
+        const history = this.#history(event.target.id)
+        history.failingSince ??= at
+        history.lastFailure = { at, reason, status }
+        slotOf(history, at).repeated++
         break
       }
       case "AttemptOvertaken":
@@ -198,7 +259,19 @@ export class ActivityState {
         this.#step(event, { kind: "note", text: noteOf(published), state: "note" })
         break
       case "CallSucceeded": {
-        this.#minute(event.at).answered++
+        const minute = this.#minute(event.at)
+        minute.answered++
+        minute.costUsd += event.costUsd ?? 0
+        this.#costUsd += event.costUsd ?? 0
+        if (event.firstToken !== undefined) {
+          minute.streamed++
+          minute.firstTokens += event.firstToken
+        }
+        const history = this.#history(event.target.id)
+        history.failingSince = undefined
+        history.lastFailure = undefined
+        slotOf(history, event.at).answered++
+        endOuts(history, event.at)
         const call = this.#call(event)
         this.#closeAt(call, event, { state: "answered", elapsed: event.elapsed })
         this.#end(call, event.at, event.recoveredFrom === undefined ? "answered" : "recovered")
@@ -211,7 +284,14 @@ export class ActivityState {
       case "CallGaveUp": {
         this.#minute(event.at).failed++
         const call = this.#call(event)
-        call.message = event.message.slice(0, bounds.text)
+        call.message = cut(event.message, bounds.message)
+        const last = call.steps.findLast(({ kind, state }) => kind === "attempt" && state === "failed")
+        if (last !== undefined) {
+          const found = slotOf(this.#history(last.text), event.at)
+          found.failed++
+          // The attempt was counted when it failed, before the end of its call was known.
+          if (found.repeated > 0) found.repeated--
+        }
         this.#end(call, event.at, "failed")
         break
       }
@@ -233,10 +313,13 @@ export class ActivityState {
         const until = length === undefined ? undefined : at + length
         const { id } = target
         keep(this.#cooldowns, `${scope} ${id}`, { target: id, scope, reason, since: at, until })
+        const history = this.#history(id)
+        history.outs = [...history.outs, { since: at, until }].slice(-bounds.outs)
         break
       }
       case "CooldownLifted":
         this.#cooldowns.delete(`${event.scope} ${event.target.id}`)
+        endOuts(this.#history(event.target.id), event.at)
         break
       case "AlertRaised":
         keep(this.#alerts, event.key, { key: event.key, failures: event.failures, since: event.at })
@@ -265,6 +348,8 @@ export class ActivityState {
       minutes: minutes.map((one) => ({ ...one })),
       amplification: calls === 0 ? undefined : sum("attempts") / calls,
       goodput: ended === 0 ? undefined : sum("answered") / ended,
+      costUsd: this.#costUsd,
+      histories: [...this.#histories.values()].toReversed().map((one) => historyAt(one, now)),
       notices: [...this.#notices]
     }
   }
@@ -297,10 +382,11 @@ export class ActivityState {
       at: event.at,
       reason: undefined,
       status: undefined,
+      rule: undefined,
       until: undefined,
       elapsed: undefined,
       ...step,
-      text: step.text.slice(0, bounds.text)
+      text: cut(step.text)
     })
     if (steps.length <= bounds.steps) return
     // The first steps say how it began, the last ones where it is.
@@ -321,7 +407,7 @@ export class ActivityState {
     { target }: { readonly target: { readonly id: string } },
     change: Partial<Step>
   ): void {
-    this.#close(call, "attempt", change, target.id.slice(0, bounds.text))
+    this.#close(call, "attempt", change, cut(target.id))
   }
 
   #end(call: OpenCall, at: number, outcome: Call["outcome"]): void {
@@ -338,9 +424,29 @@ export class ActivityState {
     // Events of several fibers may arrive slightly out of order.
     let found = this.#minutes.findLast((one) => one.at === start)
     if (found === undefined) {
-      found = { at: start, attempts: 0, failedAttempts: 0, calls: 0, answered: 0, failed: 0 }
+      found = {
+        at: start,
+        attempts: 0,
+        failedAttempts: 0,
+        calls: 0,
+        answered: 0,
+        failed: 0,
+        costUsd: 0,
+        streamed: 0,
+        firstTokens: 0
+      }
       this.#minutes.push(found)
       if (this.#minutes.length > bounds.minutes) this.#minutes.shift()
+    }
+    return found
+  }
+
+  #history(target: string): OpenHistory {
+    const id = cut(target)
+    let found = this.#histories.get(id)
+    if (found === undefined) {
+      found = { target: id, failingSince: undefined, lastFailure: undefined, slots: [], outs: [] }
+      keep(this.#histories, id, found, bounds.histories)
     }
     return found
   }
@@ -348,14 +454,18 @@ export class ActivityState {
   #notice(event: ResilienceEvents.ResilienceEvent, name: string | undefined): void {
     const line = EventLine.of(event)
     if (line === undefined) return
-    const text = line.text.trim().slice(0, bounds.text)
-    const run = name?.slice(0, bounds.run)
-    this.#notices = [{ at: event.at, run, level: line.level, text }, ...this.#notices].slice(
+    const text = cut(line.text.trim())
+    const run = name === undefined ? undefined : cut(name, bounds.run)
+    this.#notices = [{ at: event.at, tag: event._tag, run, level: line.level, text }, ...this.#notices].slice(
       0,
       bounds.notices
     )
   }
 }
+
+/** A text of at most `max` characters. An ellipsis shows that some are missing. */
+const cut = (text: string, max: number = bounds.text): string =>
+  text.length > max ? `${text.slice(0, max - 1)}…` : text
 
 /** Sets an entry, and drops the oldest beyond the bound. */
 const keep = <K, V>(map: Map<K, V>, key: K, value: V, max: number = bounds.names): void => {
@@ -365,6 +475,32 @@ const keep = <K, V>(map: Map<K, V>, key: K, value: V, max: number = bounds.names
   const [oldest] = map.keys()
   // The map is not empty.
   if (oldest !== undefined) map.delete(oldest)
+}
+
+const slotOf = (history: OpenHistory, at: number): Mutable<Slot> => {
+  const start = Math.floor(at / slot) * slot
+  let found = history.slots.findLast((one) => one.at === start)
+  if (found === undefined) {
+    found = { at: start, answered: 0, repeated: 0, failed: 0 }
+    history.slots = [...history.slots, found].slice(-maxSlots)
+  }
+  return found
+}
+
+const maxSlots = (bounds.minutes * minute) / slot
+
+/** The target is back: a cooldown that was longer ends at this time. */
+const endOuts = ({ outs }: OpenHistory, at: number): void => {
+  for (const out of outs) if (out.until === undefined || out.until > at) out.until = at
+}
+
+const historyAt = ({ outs, slots, ...history }: OpenHistory, now: number): History => {
+  const start = now - bounds.minutes * minute
+  return {
+    ...history,
+    slots: slots.filter(({ at }) => at > start - slot).map((one) => ({ ...one })),
+    outs: outs.filter(({ until }) => until === undefined || until > start).map((one) => ({ ...one }))
+  }
 }
 
 const shown = ({ steps, ...call }: OpenCall): Call => ({ ...call, steps: steps.map((step) => ({ ...step })) })

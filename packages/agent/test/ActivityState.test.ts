@@ -6,7 +6,7 @@ import { Activity } from "@outlast/agent"
 import type { EventLine } from "@outlast/agent"
 import type { GuardEvent } from "@outlast/agent/guard"
 import { ResilienceEvents } from "@outlast/resilience"
-import { ActivityState, bounds } from "#agent/ActivityState"
+import { ActivityState, bounds, slot } from "#agent/ActivityState"
 import * as Sweeps from "../../../test/sweeps.ts"
 
 const target = (id: string) => ({ id, provider: "p", model: id, endpoint: "", key: "" })
@@ -63,6 +63,7 @@ const waited = (at: number, elapsed: number): Event => ({
 })
 const succeeded = (at: number, attempt: number, of = a, call = 1): Event => ({
   _tag: "CallSucceeded",
+  firstToken: undefined,
   at,
   call,
   attempt,
@@ -202,6 +203,54 @@ describe("ActivityState", () => {
     assert.strictEqual(state.view(later).amplification, 1)
   })
 
+  it("keeps for each target what its last attempts came to, and since when it fails", () => {
+    const gaveUp = (at: number): Event => ({
+      _tag: "CallGaveUp",
+      at,
+      call: 1,
+      attempt: 2,
+      reason: "RateLimit",
+      message: "x".repeat(bounds.message + 1)
+    })
+    const state = fold(started(0, 1), failed(1, 1), started(2, 2), failed(3, 2), gaveUp(slot))
+    const [history] = state.view(slot + 1).histories
+    assert.deepStrictEqual(history, {
+      target: "a",
+      failingSince: 1,
+      lastFailure: { at: 3, reason: "RateLimit", status: 429 },
+      slots: [
+        { at: 0, answered: 0, repeated: 2, failed: 0 },
+        { at: slot, answered: 0, repeated: 0, failed: 1 }
+      ],
+      outs: []
+    })
+    // A message that is cut shows it.
+    const message = state.view(slot + 1).recent[0]?.message ?? ""
+    assert.strictEqual(message.length, bounds.message)
+    assert.match(message, /…$/)
+    state.apply({ ...started(slot + 2, 1), call: 2 } as Event)
+    state.apply({ ...succeeded(slot + 3, 1), call: 2, target: a, costUsd: 0.5, firstToken: 120 } as Event)
+    const view = state.view(slot + 4)
+    assert.isUndefined(view.histories[0]?.failingSince)
+    assert.deepStrictEqual(view.histories[0]?.slots.at(-1), { at: slot, answered: 1, repeated: 0, failed: 1 })
+    assert.deepInclude(view.minutes[0], { costUsd: 0.5, streamed: 1, firstTokens: 120 })
+    assert.strictEqual(view.costUsd, 0.5)
+    // The last minutes only.
+    assert.deepStrictEqual(state.view(slot + bounds.minutes * 60_000 + 60_000).histories[0]?.slots, [])
+  })
+
+  it("keeps when a cooldown kept a target out, until it answers or is lifted", () => {
+    const lifted = (at: number) =>
+      ({ _tag: "CooldownLifted", at, target: a, scope: "key" }) as unknown as Event
+    const state = fold(cooldown(0, 10_000), cooldown(20_000, 10_000), lifted(21_000))
+    assert.deepStrictEqual(state.view(30_000).histories[0]?.outs, [
+      { since: 0, until: 10_000 },
+      { since: 20_000, until: 21_000 }
+    ])
+    for (let i = 0; i < 100; i++) state.apply(cooldown(40_000 + i, 10_000))
+    assert.lengthOf(state.view(50_000).histories[0]?.outs ?? [], bounds.outs)
+  })
+
   it("keeps the guard and compactions as notices", () => {
     const view = fold({
       _tag: "GuardStopped",
@@ -212,7 +261,13 @@ describe("ActivityState", () => {
       counts: { toolCalls: 10, events: 1, turns: 1, elapsed: 1 }
     } as unknown as Event).view(2)
     assert.deepStrictEqual(view.notices, [
-      { at: 1, run: undefined, level: "Warn", text: "✗ the guard stopped the run: toolCalls" }
+      {
+        at: 1,
+        tag: "GuardStopped",
+        run: undefined,
+        level: "Warn",
+        text: "✗ the guard stopped the run: toolCalls"
+      }
     ])
   })
 

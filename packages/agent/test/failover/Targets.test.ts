@@ -61,6 +61,7 @@ describe("the operator's view", () => {
           availableIn: Duration.seconds(50),
           reason: "RateLimit",
           message: "rate limited (HTTP 429)",
+          advice: "Wait, or add another key or target to the chain.",
           lastSuccessAt: undefined,
           cooldowns: [
             {
@@ -80,6 +81,7 @@ describe("the operator's view", () => {
           availableIn: undefined,
           reason: undefined,
           message: undefined,
+          advice: undefined,
           lastSuccessAt: 990_000,
           cooldowns: [],
           circuits: [],
@@ -92,6 +94,7 @@ describe("the operator's view", () => {
           availableIn: undefined,
           reason: "Auth",
           message: "the key was refused (HTTP 429)",
+          advice: "Set the key to a valid one, or add another key.",
           lastSuccessAt: undefined,
           cooldowns: [
             {
@@ -111,6 +114,7 @@ describe("the operator's view", () => {
           availableIn: undefined,
           reason: "Auth",
           message: "the key was refused (HTTP 429)",
+          advice: "Set the key to a valid one, or add another key.",
           lastSuccessAt: undefined,
           cooldowns: [],
           circuits: [],

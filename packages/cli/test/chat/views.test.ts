@@ -16,6 +16,7 @@ const target = (
   availableIn: undefined,
   reason: undefined,
   message: undefined,
+  advice: undefined,
   lastSuccessAt: undefined,
   cooldowns: [],
   circuits: [],

@@ -209,6 +209,8 @@ export interface CallSucceeded extends OfCall {
   readonly target: TargetRef
   /** Of the last attempt. */
   readonly elapsed: number
+  /** Time until the first token of the last attempt; `undefined` for an answer that was not streamed. */
+  readonly firstToken: number | undefined
   /** How long the whole call waited on our side. */
   readonly waited: number
   /** The reason of its first failure, if it had one: the call has recovered from it. */

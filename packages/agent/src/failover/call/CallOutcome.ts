@@ -147,6 +147,9 @@ export class CallOutcome {
     this.#context.chain.memory.unprobed(probe.target, probe.at)
   }
 
+  /** Milliseconds until the first token of a streamed answer. Absent for a whole one, and before an answer. */
+  firstToken: number | undefined
+
   // ---------------------------------------------------------------------------
   // The attempt in flight
   // ---------------------------------------------------------------------------
@@ -281,12 +284,13 @@ export class CallOutcome {
     this.#probe = undefined
     if (flight === undefined) return
     const { startedAt, firstTokenAt } = flight
+    // A whole answer is compared by the time it takes.
+    this.firstToken = streams && firstTokenAt !== undefined ? firstTokenAt - startedAt : undefined
     const answer = {
       target: id,
       conversation,
       elapsed: now - startedAt,
-      // A whole answer is compared by the time it takes.
-      firstToken: streams && firstTokenAt !== undefined ? firstTokenAt - startedAt : undefined,
+      firstToken: this.firstToken,
       now
     }
     chain.memory.succeeded(flight, answer, inputTokens.total)

@@ -29,7 +29,7 @@ import { eventOf } from "./ActionEvent.ts"
 import type { Repair } from "../target/ProviderModel.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { CallContext } from "./CallContext.ts"
-import type { CallEvent } from "./CallEvent.ts"
+import type { CallEvent, CallSucceeded } from "./CallEvent.ts"
 import type { CallTrace } from "./CallTrace.ts"
 import * as Waits from "./Waits.ts"
 
@@ -222,7 +222,11 @@ export class CallReport {
     return isNews ? this.#announce(ref) : undefined
   }
 
-  succeeded(attempt: Attempt, usage: Usage | undefined, costUsd: number | undefined): Told {
+  succeeded(
+    attempt: Attempt,
+    usage: Usage | undefined,
+    { costUsd, firstToken }: Pick<CallSucceeded, "costUsd" | "firstToken">
+  ): Told {
     const { ref } = attempt.target
     const news = this.answers(attempt)
     if (this.#isSilent) return news
@@ -231,6 +235,7 @@ export class CallReport {
       ...this.#numbers(),
       target: ref,
       elapsed: this.#context.now() - attempt.startedAt,
+      firstToken,
       waited: this.waits.total(),
       recoveredFrom: this.#firstFailure,
       costUsd,

@@ -266,7 +266,10 @@ export class CallRun {
     this.#lane.outcome.succeeded(attempt, usage)
     this.#request.answered(attempt.target.ref)
     this.#trace?.succeeded(attempt, attempt.target.ref, costUsd)
-    const told = this.#report.succeeded(attempt, usage, costUsd)
+    const told = this.#report.succeeded(attempt, usage, {
+      costUsd,
+      firstToken: this.#lane.outcome.firstToken
+    })
     return told === undefined ? Effect.succeed(costUsd) : Effect.as(told, costUsd)
   }
 

@@ -24,7 +24,7 @@ import { Options as Check } from "@outlast/resilience"
 import type { CircuitBreaker, RetryBudget } from "@outlast/resilience"
 import type { TargetOut } from "../../failure/reasons/CallFailure.ts"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
-import { whatHappened } from "../../failure/reasons/ProviderFailure.ts"
+import { whatHappened, whatToDo } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type * as CallLimiter from "../../limiter/CallLimiter.ts"
 import type { ChainMemory } from "./ChainMemory.ts"
@@ -51,6 +51,8 @@ export interface TargetStatus {
   readonly reason: ReasonTag | undefined
   /** Description of that failure, without secrets. */
   readonly message: string | undefined
+  /** One sentence of advice. Absent when the target is ready. */
+  readonly advice: string | undefined
   /**
    * Time of the last answer in Unix milliseconds. Absent when the target has not answered since the layer was built.
    */
@@ -232,6 +234,7 @@ const statusOf = (
     availableIn: leftOf(out?.until ?? Infinity, at),
     reason: out?.failure.reason._tag,
     message: out && whatHappened(out.failure),
+    advice: out && whatToDo(out.failure),
     lastSuccessAt: toUnix(answeredAt, time),
     cooldowns: Cool.openOf(cooldowns, target, at).map(({ scope, until, failure }) => ({
       scope,
@@ -253,6 +256,7 @@ const unbuilt = ({ target, failure }: TargetOut): TargetStatus => ({
   availableIn: undefined,
   reason: failure.reason._tag,
   message: whatHappened(failure),
+  advice: whatToDo(failure),
   lastSuccessAt: undefined,
   cooldowns: [],
   circuits: [],
