@@ -4,7 +4,7 @@ import { Clock, Effect, Exit, Layer, Redacted, Schema, Scope } from "effect"
 import { Host } from "@outlast/node"
 import { Ops } from "@outlast/node/ops"
 import type { Alerts } from "@outlast/resilience"
-import { ResilienceEvents } from "@outlast/resilience"
+import { CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
 import type { Browser, Page } from "playwright-core"
 import * as Chromium from "./Chromium.ts"
 import * as World from "./World.ts"
@@ -74,12 +74,21 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
         for (const text of ["#revoked", "401", "#busy", "429", "#good", "answered"])
           assert.include(chain, text)
         const targets = yield* promise(() => page.locator("#targets").innerText())
-        assert.match(
-          targets,
-          /cooling\s+anthropic\/claude-sonnet-4-5 · busy\s+RateLimit · .*\s+back in \d+ s/
-        )
-        assert.match(targets, /· revoked\s+Auth · key\s+back in 10 min/)
+        assert.match(targets, /cooling\s+anthropic\/claude-sonnet-4-5 · busy\s/)
+        assert.match(targets, /rate limited \(HTTP 429\).* · covers the .*\s+next try in \d+ s/)
+        // Waiting does not bring a refused key back, so nothing counts down.
+        assert.match(targets, /needs a person\s+anthropic\/claude-sonnet-4-5 · revoked/)
+        assert.match(targets, /the key was refused \(HTTP 401\).*\s+Set revoked to a valid key/)
         assert.match(targets, /ready\s+openai\/gpt-4.1 · good/)
+        const label = yield* promise(() =>
+          page.locator("#targets li:last-child .strip").getAttribute("aria-label")
+        )
+        assert.strictEqual(label, "Last 15 minutes: 3 answered, 0 failed, 0 times out")
+        // One bar for each step, on the axis of the call.
+        assert.strictEqual(
+          yield* promise(() => page.locator("#recent details[open] .bar rect[data-from]").count()),
+          yield* promise(() => page.locator("#recent details[open] .steps > li").count())
+        )
         assert.match(yield* promise(() => page.locator("#summary").innerText()), /attempts per call\s+1.67/)
         assert.isTrue(yield* promise(() => page.locator("#recent details[open]").isVisible()), "stays open")
         assert.deepStrictEqual(errors, [])
@@ -105,8 +114,10 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
         yield* Scope.close(first.scope, Exit.void)
         yield* shows(page, "#connection", "connection lost")
         yield* shows(page, "#age", "last update")
+        yield* shows(page, "body.gone #headline", "The program has not answered since")
         const second = yield* start(port)
         yield* shows(page, "#connection", "live")
+        assert.strictEqual(yield* promise(() => page.locator("body.gone").count()), 0)
         // A new process knows nothing of the earlier calls.
         yield* shows(page, "#recent", "No call has ended yet.")
         yield* Effect.provideContext(World.call, second.context)
@@ -120,7 +131,44 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
   )
 
   it.live(
-    "fits a phone, in light and dark, and shows a hostile name as text",
+    "asks before a circuit is opened, says where its calls go, and undoes it",
+    () =>
+      Effect.gen(function* () {
+        const breaker = yield* CircuitBreaker.CircuitBreaker
+        const phase = Effect.map(breaker.state("openai"), (state) => state.phase)
+        yield* Host.section(
+          "circuits",
+          Effect.map(breaker.state("openai"), ({ circuit, phase }) => [{ circuit, phase, until: null }])
+        )
+        const { page: port } = yield* Ops.Ops
+        const { errors, page } = yield* open(port)
+        const press = (name: string) => promise(() => page.getByRole("button", { name }).first().click())
+        yield* promise(() => page.locator("#token").fill(World.token))
+        yield* promise(() => page.keyboard.press("Enter"))
+        yield* press("Open the circuit…")
+        yield* shows(
+          page,
+          "#ask[open]",
+          "Open the circuit of openai? Until its next probe its calls go to anthropic."
+        )
+        yield* press("Cancel")
+        assert.strictEqual(yield* phase, "closed")
+        yield* press("Open the circuit…")
+        yield* promise(() => page.locator("#ask-yes").click())
+        yield* shows(page, "#message", "Done: circuit openai is open.")
+        yield* shows(page, "#headline.bad", "An operator has opened the circuit openai")
+        yield* shows(page, "#operators", "an operator: trip openai")
+        assert.strictEqual(yield* phase, "open")
+        yield* promise(() => page.locator("#message button").click())
+        yield* shows(page, "#headline.good", "All is well")
+        assert.strictEqual(yield* phase, "closed")
+        assert.deepStrictEqual(errors, [])
+      }).pipe(Effect.scoped, Effect.provide(World.operated({ answers: () => ({ text: "The Nile." }) }))),
+    60_000
+  )
+
+  it.live(
+    "fits a phone and any screen, in light and dark, and shows a hostile name as text",
     () =>
       Effect.gen(function* () {
         const { page: port } = yield* Ops.Ops
@@ -137,7 +185,13 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
         yield* shows(page, "#recent", "recovered")
         for (const colorScheme of ["light", "dark"] as const) {
           yield* promise(() => page.emulateMedia({ colorScheme }))
-          assert.strictEqual(yield* promise(() => page.evaluate("document.documentElement.scrollWidth")), 360)
+          for (const width of [360, 768, 1_280, 1_920]) {
+            yield* promise(() => page.setViewportSize({ width, height: 740 }))
+            assert.strictEqual(
+              yield* promise(() => page.evaluate("document.documentElement.scrollWidth")),
+              width
+            )
+          }
         }
         assert.notStrictEqual(yield* promise(() => page.title()), "hacked")
         assert.deepStrictEqual(errors, [])
@@ -182,7 +236,7 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
           await page.locator("#access button").click()
           await page.locator('#outbox button:text-is("Replay")').click()
         })
-        yield* shows(page, "#message", "Done: replay.")
+        yield* shows(page, "#message", "Done: event e2 is sent again.")
         assert.deepStrictEqual(replayed, [["2"]])
         assert.deepStrictEqual(errors, [])
       }).pipe(
@@ -208,7 +262,7 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
         const { page: port } = yield* Ops.Ops
         const { page } = yield* open(port)
         yield* World.call
-        yield* shows(page, "#targets", "back in")
+        yield* shows(page, "#targets", "next try in")
         const enter = (text: string) =>
           promise(async () => {
             await page.locator("#token").fill(text)
@@ -223,7 +277,7 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
         assert.deepStrictEqual(lifted, [])
         yield* enter(token)
         yield* press
-        yield* shows(page, "#message", "Done: lift.")
+        yield* shows(page, "#message", "Done: calls may go to anthropic/claude-sonnet-4-5#busy again.")
         assert.deepStrictEqual(lifted, ["anthropic/claude-sonnet-4-5#busy"])
         assert.notInclude(yield* promise(() => page.content()), token)
       }).pipe(

@@ -241,9 +241,15 @@ const doctor = Command.make(
       Flag.withDescription("A port that the program opens: 8080 or 127.0.0.1:8080; may be repeated"),
       Flag.atLeast(0)
     ),
+    url: text("url").pipe(
+      Flag.withDescription(
+        "The status page of a program that runs, for example http://127.0.0.1:4180: what its first line says. OUTLAST_OPS_TOKEN is its token"
+      ),
+      Flag.optional
+    ),
     json: Flag.Boolean("json").pipe(Flag.withDescription("Print one JSON object"), Flag.withDefault(false))
   },
-  Effect.fn(function* ({ nats, subject, config, store, lock, port, ...options }) {
+  Effect.fn(function* ({ nats, subject, config, store, lock, port, url, ...options }) {
     const node = { version: process.versions.node, needed: manifest.engines.node }
     if (Option.isSome(nats) !== subject.length > 0) {
       const message = "--nats and --subject go together."
@@ -260,13 +266,23 @@ const doctor = Command.make(
       }
       ports.push(parsed)
     }
+    const page = Option.isSome(url)
+      ? (yield* Effect.promise(() => import("./doctor/RunningProgram.ts"))).parse(url.value)
+      : undefined
+    if (Option.isSome(url) && page === undefined) {
+      const message =
+        "--url is no address of a status page. Expected http://127.0.0.1:4180, without a password."
+      yield* Console.error(`outlast doctor: ${message}`)
+      return yield* new UsageError({ message })
+    }
     const named = {
       nats: Option.getOrUndefined(nats),
       subjects: subject,
       config: Option.getOrUndefined(config),
       stores: store,
       lock: Option.getOrUndefined(lock),
-      ports
+      ports,
+      url: page
     }
     if (!(yield* (yield* Doctor).run({ ...options, ...named, node }))) return yield* new Unsuccessful()
     // A timer or a connection left open by a user module would keep the process running.
@@ -274,7 +290,7 @@ const doctor = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "Is this configuration complete? Looks at Node, at the keys of the providers, and at what the tools and extensions of your modules and manifests require: which are offered, which are skipped, and why. Also at the clock, and at what you name: settings, stores, the streams of the subjects that you publish, the lock, the ports. Sends nothing to a provider and shows no value."
+    "Is this configuration complete? Looks at Node, at the keys of the providers, and at what the tools and extensions of your modules and manifests require: which are offered, which are skipped, and why. Also at the clock, and at what you name: settings, stores, the streams of the subjects that you publish, the lock, the ports, a program that runs. Sends nothing to a provider and shows no value."
   )
 )
 

@@ -11,6 +11,7 @@ export type Area =
   | "streams"
   | "lock"
   | "ports"
+  | "program"
 
 /** One finding. */
 export interface Check {

@@ -1,7 +1,7 @@
 /**
  * `outlast doctor`: checks that the configuration is complete, and says what to do otherwise. Covers Node, the clock, the
  * keys of the providers, and what is named: modules and manifests with tools and extensions, a file of settings, stores,
- * the streams of subjects, a lock, ports.
+ * the streams of subjects, a lock, ports, a program that runs.
  *
  * | finding | level |
  * |---|---|
@@ -11,6 +11,7 @@
  * | a subject without a stream, a stream without acknowledgements, a server without an answer | error |
  * | a stream that can lose events in an outage | warning |
  * | a wrong setting, a store that is missing or damaged, a port in use, a clock before the release | error |
+ * | what the first line of a running program's status page says (`--url`) | by its level |
  * | a lock that is held, a store that others may open, clocks that differ | warning |
  *
  * Nothing is sent to a provider. Values of variables are never shown. Output of modules and checks goes to standard
@@ -35,6 +36,7 @@ import * as Report from "./Report.ts"
 // Loaded when they are asked for: settings, databases and the broker take longer to load than all other checks.
 const Configuration = Effect.promise(() => import("./Configuration.ts"))
 const EventStreams = Effect.promise(() => import("./EventStreams.ts"))
+const RunningProgram = Effect.promise(() => import("./RunningProgram.ts"))
 const Stores = Effect.promise(() => import("./Stores.ts"))
 
 export interface Options {
@@ -55,6 +57,8 @@ export interface Options {
   readonly lock?: string | undefined
   /** Ports that the program will open. */
   readonly ports?: ReadonlyArray<Ports.Port> | undefined
+  /** The status page of a program that runs. Its token is `OUTLAST_OPS_TOKEN`. */
+  readonly url?: URL | undefined
   readonly node: NodeVersion.Versions
 }
 
@@ -75,7 +79,8 @@ const examine = ({
   config,
   stores = [],
   lock,
-  ports = []
+  ports = [],
+  url
 }: Options) =>
   Effect.gen(function* () {
     const version = NodeVersion.of(node)
@@ -120,6 +125,7 @@ const examine = ({
     }
     if (lock !== undefined) checks.push(...(yield* Lock.examine(lock)))
     for (const port of ports) checks.push(...(yield* Ports.examine(port)))
+    if (url !== undefined) checks.push(...(yield* (yield* RunningProgram).examine(url)))
     const report: Report.Report = {
       node: version,
       providers: Keys.examine(values),

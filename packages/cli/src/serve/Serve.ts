@@ -69,6 +69,8 @@ export interface Options {
   readonly data: string
   /** Use fake providers, also where a key is set. */
   readonly fake: boolean
+  /** Answer `/ready` with 503 while no model can answer. */
+  readonly readyNeedsModel: boolean
   readonly version: string
 }
 
@@ -318,10 +320,8 @@ const serving = (options: Options, { breaker, isFake, limiter, live, outbox, tok
         )
       )
     )
-    yield* Host.ready(
-      "targets",
-      Effect.map(targets.list, (list) => list.some(({ state }) => state !== "dead") || "every target is dead")
-    )
+    // By default not: an outage of the providers would take every replica out of the load balancer.
+    if (options.readyNeedsModel) yield* Host.ready("models", Activity.canAnswer)
 
     // Routes need what this effect has.
     const context = yield* Effect.context<Runs.Needed>()

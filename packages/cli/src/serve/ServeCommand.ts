@@ -40,6 +40,12 @@ export const serve = Command.make(
       Flag.withDescription("The folder of the tasks, and of the lock, which keeps a second instance away"),
       Flag.withDefault(".outlast")
     ),
+    readyNeedsModel: Flag.Boolean("ready-needs-model").pipe(
+      Flag.withDescription(
+        "/ready answers 503 while no model can answer. An outage then takes every replica out"
+      ),
+      Flag.withDefault(false)
+    ),
     fake: Flag.Boolean("fake").pipe(
       Flag.withDescription("Use fake providers, also where keys are set"),
       Flag.withDefault(false)

@@ -36,17 +36,26 @@ export const count = (
     : { state: { ...state, skipped: state.skipped + 1 }, skipped: undefined }
 }
 
-export type Audit = (action: string, subject: string | undefined, outcome: Outcome) => Effect.Effect<void>
+/** Actions that are kept for the page. */
+const maxKept = 20
+
+export interface Audit {
+  readonly add: (action: string, subject: string | undefined, outcome: Outcome) => Effect.Effect<void>
+  /** The last actions that were not refused, the newest first. */
+  readonly last: () => ReadonlyArray<OperatorAction>
+}
 
 const update = EventDefinition.reader(definitions)
 
 /** The audit trail of one page. */
 export const make = (): Audit => {
   let refusals = none
-  return (action, subject, outcome) =>
+  let kept: ReadonlyArray<OperatorAction> = []
+  const add: Audit["add"] = (action, subject, outcome) =>
     Effect.gen(function* () {
       const at = yield* Clock.currentTimeMillis
       const event: OperatorAction = { _tag: "OperatorAction", at, action, subject, outcome }
+      if (outcome !== "refused") kept = [event, ...kept].slice(0, maxKept)
       yield* update(event)
       yield* ResilienceEvents.publish(event)
       const line = EventDefinition.lineOf(definitions, event)
@@ -58,4 +67,5 @@ export const make = (): Audit => {
       const detail = skipped === 0 ? undefined : ` ${skipped} refusals before it have no line.`
       yield* Warnings.log({ ...line, detail })
     })
+  return { add, last: () => kept }
 }

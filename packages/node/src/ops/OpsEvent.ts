@@ -20,12 +20,28 @@ export interface OperatorAction {
   readonly outcome: Outcome
 }
 
-export type OpsEvent = OperatorAction
+export interface HeadlineChanged {
+  readonly _tag: "HeadlineChanged"
+  /** Unix time in milliseconds. */
+  readonly at: number
+  readonly level: "good" | "warn" | "bad"
+  /** The first line of the status page. */
+  readonly text: string
+}
+
+export type OpsEvent = OperatorAction | HeadlineChanged
 
 const operatorActions = Metric.counter("outlast_operator_actions_total", {
   description: "Actions of operators, by outcome",
   incremental: true
 })
+
+const headlineLevel = Metric.gauge("outlast_headline_level", {
+  description:
+    "First line of the status page: 0 all is well, 1 something is out, 2 no model can answer or a person must act"
+})
+
+const levels = { good: 0, warn: 1, bad: 2 } as const
 
 /** When each event is published, its line and its metrics. */
 export const definitions: EventDefinition.EventDefinitions<OpsEvent> = {
@@ -41,5 +57,10 @@ export const definitions: EventDefinition.EventDefinitions<OpsEvent> = {
         words: { action: ({ action }) => action, outcome: ({ outcome }) => outcome }
       }
     ]
+  },
+  HeadlineChanged: {
+    doc: "Another problem is on the first line of the status page, or one has ended. Looked at every 5 seconds.",
+    line: ({ level, text }) => ({ level: level === "good" ? "Info" : "Warn", text: `Status: ${text}` }),
+    metrics: [{ metric: headlineLevel, value: ({ level }) => levels[level] }]
   }
 }

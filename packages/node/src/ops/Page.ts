@@ -10,6 +10,8 @@ import { ActionFailed } from "./Action.ts"
 import type { Audit } from "./Audit.ts"
 import * as Body from "./Body.ts"
 import type { EventFeed } from "./EventFeed.ts"
+import * as Headline from "./Headline.ts"
+import { watch } from "./HeadlineWatch.ts"
 import * as Gate from "./RequestGate.ts"
 import * as Routes from "./Routes.ts"
 import type { WrongTokens } from "./WrongTokens.ts"
@@ -25,10 +27,22 @@ const headers = {
   "x-content-type-options": "nosniff"
 } as const
 
+const modules = [
+  "actions",
+  "calls",
+  "charts",
+  "elements",
+  "headline",
+  "page",
+  "sections",
+  "status",
+  "words"
+] as const
+
 const files = [
   ["/", "index.html", "text/html; charset=utf-8"],
-  ["/status.js", "status.js", "text/javascript; charset=utf-8"],
-  ["/status.css", "status.css", "text/css; charset=utf-8"]
+  ["/status.css", "status.css", "text/css; charset=utf-8"],
+  ...modules.map((name) => [`/${name}.js`, `${name}.js`, "text/javascript; charset=utf-8"] as const)
 ] as const
 
 const filePaths: ReadonlySet<string> = new Set(files.map(([path]) => path))
@@ -129,7 +143,7 @@ export const gate =
         return HttpServerResponse.setHeader(json({ error: message }, status), "connection", "close")
       }
       if (pathOf(request.url).toLowerCase().startsWith(actionPath)) {
-        yield* audit(nameOf(request.url, actions), undefined, "refused")
+        yield* audit.add(nameOf(request.url, actions), undefined, "refused")
       }
       return refusal
     })
@@ -167,28 +181,28 @@ const acting = (checked: Checked) =>
     const name = nameOf(request.url, actions)
     const refusal = yield* refusalOf(checked, "change", request)
     if (refusal !== undefined) {
-      yield* audit(name, undefined, "refused")
+      yield* audit.add(name, undefined, "refused")
       return refusal
     }
     const action = Object.hasOwn(actions, name) ? actions[name] : undefined
     if (action === undefined) {
-      yield* audit("unknown", undefined, "refused")
+      yield* audit.add("unknown", undefined, "refused")
       return json({ error: "There is no such action.", actions: Object.keys(actions) }, 404)
     }
     const body = yield* Effect.result(Body.readJson)
     if (Result.isFailure(body)) {
       const { message, status } = body.failure
-      yield* audit(name, undefined, "refused")
+      yield* audit.add(name, undefined, "refused")
       return json({ error: `${message} ${action.doc}` }, status)
     }
     // A connection that closes does not leave an action half done.
     const done = yield* Effect.uninterruptible(Effect.result(carriedOut(action, body.success)))
     if (Result.isSuccess(done)) {
-      yield* audit(name, done.success.subject, "done")
+      yield* audit.add(name, done.success.subject, "done")
       return json({ result: done.success.result })
     }
     const { message, reason } = done.failure
-    yield* audit(name, undefined, reason === "params" ? "refused" : "failed")
+    yield* audit.add(name, undefined, reason === "params" ? "refused" : "failed")
     return json({ error: message }, reason === "params" ? 400 : 409)
   })
 
@@ -224,6 +238,8 @@ export const routes = ({
               { concurrency: "unbounded" }
             )
             const at = yield* Clock.currentTimeMillis
+            const operators = checked.audit.last()
+            const headline = Headline.of({ at, status, readiness, sections, operators })
             const names = Object.entries(checked.actions).map(([name, { doc }]) => ({ name, doc }))
             const text = JSON.stringify({
               name,
@@ -231,17 +247,20 @@ export const routes = ({
               started,
               at,
               status,
+              headline,
               readiness,
               readers,
               actions: names,
+              operators,
               sections
             })
             // One body for all answers of this time: those that a client does not read cost no memory of their own.
-            return HttpServerResponse.text(text, { contentType: "application/json" })
+            return { headline, response: HttpServerResponse.text(text, { contentType: "application/json" }) }
           })
         ),
         stateAge
       )
+      yield* Effect.forkScoped(watch(Effect.map(state, ({ headline }) => headline)))
       const events = Effect.gen(function* () {
         const request = yield* HttpServerRequest.HttpServerRequest
         const body = yield* feed.open(request.headers["last-event-id"])
@@ -259,7 +278,11 @@ export const routes = ({
           return HttpRouter.route("GET", path, HttpServerResponse.text(text, { contentType }))
         }),
         HttpRouter.route("GET", "/events", events),
-        HttpRouter.route("GET", "/api/state", state),
+        HttpRouter.route(
+          "GET",
+          "/api/state",
+          Effect.map(state, ({ response }) => response)
+        ),
         HttpRouter.route("POST", `${actionPath}:name`, acting(checked))
       ])
     })
