@@ -1,5 +1,6 @@
 /** `outlast doctor` on settings, stores, the clock, the lock and ports: the real command, files, locks and sockets. */
 import { chmod, mkdtemp, rm, utimes, writeFile } from "node:fs/promises"
+import { createServer as createHttpServer } from "node:http"
 import { createServer } from "node:net"
 import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
@@ -173,6 +174,77 @@ describe("outlast doctor", { timeout: 60_000 }, () => {
       const wrong = yield* Effect.promise(() => outlast(["doctor", "--port", "70000"], { env }))
       assert.strictEqual(wrong.exitCode, 2)
       assert.include(wrong.stderr, "--port 70000 is no port")
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("outlast doctor --url", () => {
+  /** A status page that answers with this state. */
+  const answering = (status: number, body: string) =>
+    Effect.acquireRelease(
+      Effect.callback<{
+        readonly url: string
+        readonly tokens: Array<string | undefined>
+        readonly end: () => void
+      }>((resume) => {
+        const tokens: Array<string | undefined> = []
+        const server = createHttpServer(({ headers, url }, response) => {
+          tokens.push(headers.authorization)
+          response.writeHead(url === "/status/api/state" ? status : 404).end(body)
+        })
+        server.listen(0, "127.0.0.1", () => {
+          const { port } = server.address() as AddressInfo
+          const url = `http://127.0.0.1:${port}/status`
+          resume(Effect.succeed({ url, tokens, end: () => server.close() }))
+        })
+      }),
+      ({ end }) => Effect.sync(end)
+    )
+  const state = (level: string) =>
+    JSON.stringify({ name: "triage", headline: { level, text: `It is ${level}.` } })
+
+  it.live("says what the first line of the page says, with its level", () =>
+    Effect.gen(function* () {
+      for (const [level, exitCode, said] of [
+        ["good", 0, "ok"],
+        ["warn", 0, "warning"],
+        ["bad", 1, "error"]
+      ] as const) {
+        const { url } = yield* answering(200, state(level))
+        const run = yield* doctor("--url", url)
+        assert.strictEqual(run.exitCode, exitCode)
+        assert.deepStrictEqual(run.of("program"), [`${said}: triage: It is ${level}.`])
+      }
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("sends the token of operators, and says when it is missing or wrong", () =>
+    Effect.gen(function* () {
+      const { tokens, url } = yield* answering(401, "{}")
+      const run = yield* Effect.promise(() =>
+        outlast(["doctor", "--url", url], { env: { ...env, OUTLAST_OPS_TOKEN: secret } })
+      )
+      assert.strictEqual(run.exitCode, 1)
+      assert.include(run.all, "needs the token of operators: set OUTLAST_OPS_TOKEN")
+      assert.deepStrictEqual(tokens, [`Bearer ${secret}`])
+      assert.notInclude(run.all, secret)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("finds a program that does not answer, and a page of another program", () =>
+    Effect.gen(function* () {
+      const { end, url } = yield* answering(200, "<html>")
+      assert.match(
+        (yield* doctor("--url", url)).of("program").join(),
+        /^error: .* is no status page of Outlast/
+      )
+      end()
+      assert.match((yield* doctor("--url", url)).of("program").join(), /^error: .* does not answer/)
+      for (const wrong of ["status", "ftp://a", `http://user:${secret}@a`]) {
+        const run = yield* Effect.promise(() => outlast(["doctor", "--url", wrong], { env }))
+        assert.strictEqual(run.exitCode, 2)
+        assert.notInclude(run.all, secret)
+      }
     }).pipe(Effect.scoped)
   )
 })

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Activity from "#agent/Activity"
 import type { TargetRef } from "#agent/conversation/TargetRef"
 import { ChainMemory } from "#agent/failover/chain/ChainMemory"
 import * as ChainStore from "#agent/failover/chain/ChainStore"
@@ -47,6 +48,20 @@ const chain = Effect.gen(function* () {
 })
 
 describe("the operator's view", () => {
+  it.effect("says whether a call may be sent to any target", () =>
+    Effect.gen(function* () {
+      const { targets, out } = yield* chain
+      const canAnswer = Effect.provideService(Activity.canAnswer, Targets.Targets, targets)
+      out("key", a, minute)
+      out("key", other, Infinity)
+      assert.strictEqual(yield* canAnswer, true)
+      out("key", b, minute)
+      assert.strictEqual(yield* canAnswer, "no model can answer")
+      yield* TestClock.adjust(minute)
+      assert.strictEqual(yield* canAnswer, true)
+    })
+  )
+
   it.effect("lists each target with its state, time and reason, also those that could not be built", () =>
     Effect.gen(function* () {
       const { targets, out } = yield* chain

@@ -108,7 +108,15 @@ const Activity = Schema.Struct({
   ),
   running: Schema.Array(
     Schema.Struct({
-      steps: Schema.Array(Schema.Struct({ kind: Schema.String, state: Schema.String, reason: word }))
+      steps: Schema.Array(
+        Schema.Struct({
+          kind: Schema.String,
+          state: Schema.String,
+          text: Schema.optional(Schema.String),
+          reason: word,
+          until: time
+        })
+      )
     })
   ),
   circuits: Schema.Array(
@@ -221,7 +229,7 @@ const outageOf = (group: ReadonlyArray<Target>, activity: Activity | undefined, 
     {
       needsPerson: person,
       since: least(own.map(({ failingSince }) => failingSince)),
-      ...(person ? {} : { next: "next try", until: least(group.map(({ until }) => until)) }),
+      ...(person ? {} : { next: "next try", until: nextTry(group, activity) }),
       advice: person ? (first?.advice ?? null) : null
     }
   )
@@ -238,6 +246,20 @@ const nameOf = (one: Target, works: ReadonlyArray<Target>, targets: ReadonlyArra
     ? `${provider}/${model}`
     : `${provider}/${model} (key ${key})`
 }
+
+/** A call that waits may ask a target before its cooldown or its circuit ends. */
+const nextTry = (targets: ReadonlyArray<Target>, activity: Activity | undefined): number | null =>
+  least([
+    ...targets.map(({ until }) => until),
+    ...(activity?.running ?? []).flatMap(({ steps }) => {
+      const last = steps.at(-1)
+      return last?.kind === "wait" &&
+        last.state === "running" &&
+        targets.some(({ id }) => last.text?.split(" ", 1)[0] === id)
+        ? [last.until]
+        : []
+    })
+  ])
 
 const groupOf = ({ cooldowns = [], key = "", message, model, provider, reason }: Target): string => {
   const isKey = cooldowns.some(({ scope }) => scope.startsWith("key"))
@@ -278,7 +300,10 @@ const models = (
               ? {}
               : {
                   next: "next try",
-                  until: least(out.map(({ needsPerson, until }) => (needsPerson === true ? null : until)))
+                  until: nextTry(
+                    out.filter(({ needsPerson }) => needsPerson !== true),
+                    activity
+                  )
                 }
           )
         ]

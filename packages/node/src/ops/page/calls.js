@@ -17,6 +17,19 @@ const endOf = ({ text, until }) => {
   return until === undefined ? back : Math.min(until, back ?? until)
 }
 
+/**
+ * When a target is asked next: a call that waits may ask it before its cooldown or its circuit ends.
+ * @param {import("../PageState.ts").Target} target
+ */
+export const nextTry = ({ id, until }) => {
+  const waits = (page.state?.sections.activity?.running ?? []).flatMap(({ steps }) => {
+    const last = steps.at(-1)
+    const isIt = last?.kind === "wait" && last.state === "running" && last.text.split(" ", 1)[0] === id
+    return isIt && last.until !== undefined ? [last.until] : []
+  })
+  return until === null ? until : Math.min(until, ...waits)
+}
+
 /** @param {Step} step */
 const wordsOf = (step) => (step.kind === "wait" ? `waits ${waitOf(step.reason)}: ${step.text}` : step.text)
 

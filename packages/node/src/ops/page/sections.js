@@ -1,6 +1,6 @@
 // The sections below the calls: targets, circuits, tasks, the outbox, figures, and what operators did.
 import { button } from "./actions.js"
-import { callRow, wordOf } from "./calls.js"
+import { callRow, nextTry, wordOf } from "./calls.js"
 import { bars, legend, strip } from "./charts.js"
 import { age, at, badge, countdown, element, grow, isNew, list, replaced, row, weak } from "./elements.js"
 import { page } from "./page.js"
@@ -39,8 +39,7 @@ const wordOfTarget = ({ health, needsPerson, state }, history) =>
 
 /** @param {{ target: Target, history: History | undefined }} item */
 const targetRow = ({ history, target }) => {
-  const { advice, id, key, lastSuccessAt, message, model, needsPerson, provider, reason, state, until } =
-    target
+  const { advice, id, key, lastSuccessAt, message, model, needsPerson, provider, reason, state } = target
   const scopes = [...new Set(target.cooldowns.map(({ scope }) => scope))].join(", ")
   const isOut = state !== "ready"
   const last = history?.lastFailure
@@ -80,7 +79,7 @@ const targetRow = ({ history, target }) => {
             since === undefined ? "" : ` since ${clock(since)}`,
             scopes === "" ? "" : ` · covers the ${scopes}`
           ),
-          isOut && needsPerson !== true && until !== null ? countdown(until, "next try in ") : undefined
+          isOut && needsPerson !== true ? countdown(nextTry(target), "next try in ") : undefined
         ),
     needsPerson === true && advice ? element("strong", {}, advice) : undefined
   )
@@ -349,7 +348,12 @@ export const renderSections = () => {
   ]
   list(
     "targets",
-    listOf(sections.targets).map((target) => ({ target, history: histories.get(target.id), drawn })),
+    listOf(sections.targets).map((target) => ({
+      target,
+      history: histories.get(target.id),
+      drawn,
+      next: nextTry(target)
+    })),
     targetRow
   )
   if (at("legend").childElementCount === 0) at("legend").replaceChildren(...legend())
