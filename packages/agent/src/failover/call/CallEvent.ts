@@ -279,6 +279,11 @@ export const hedgesWon = counter(
   "Hedged calls whose second attempt sent content first"
 )
 
+export const firstTokenSeconds = Metric.histogram("outlast_first_token_seconds", {
+  description: "Time until the first token of streamed answers",
+  boundaries: [0.25, 0.5, 1, 2, 3, 5, 8, 13, 20, 30, 60, 120]
+})
+
 export const waits = counter("outlast_waits_total", "Waits on our side that have begun")
 
 export const waitSeconds = Metric.histogram("outlast_wait_seconds", {
@@ -498,6 +503,11 @@ export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
       },
       { metric: callAttempts, value: made },
       { metric: cost, names: of, value: ({ costUsd }) => some(costUsd) },
+      {
+        metric: firstTokenSeconds,
+        names: of,
+        value: ({ firstToken }) => (firstToken === undefined ? undefined : firstToken / 1_000)
+      },
       {
         metric: tokens,
         names: of,
