@@ -7,6 +7,8 @@
  */
 import type { ResilienceEvents } from "@outlast/resilience"
 import * as EventLine from "./EventLine.ts"
+import type { FailoverReason } from "./failure/reasons/FailoverReason.ts"
+import { definitionOf, definitions, reasonTags } from "./failure/reasons/FailoverReason.ts"
 
 // -----------------------------------------------------------------------------
 // Model
@@ -103,7 +105,7 @@ export interface Slot {
 /** The last minutes of one target. */
 export interface History {
   readonly target: string
-  /** Unix time of the first failure since the last answer. `undefined`: the last attempt was answered. */
+  /** Unix time of the first failure of its own since the last answer. `undefined`: there is none. */
   readonly failingSince: number | undefined
   /** The last failure since the last answer. */
   readonly lastFailure:
@@ -189,6 +191,14 @@ const noticed: ReadonlySet<string> = new Set([
   "TargetDead"
 ])
 
+/** Reasons that always count against their target. */
+const faults: ReadonlySet<string> = new Set(
+  reasonTags.filter((tag) => {
+    const samples: ReadonlyArray<FailoverReason> = definitions[tag].samples
+    return samples.every((reason) => definitionOf(reason).isItsFault(reason))
+  })
+)
+
 // -----------------------------------------------------------------------------
 // Fold
 // -----------------------------------------------------------------------------
@@ -224,8 +234,11 @@ export class ActivityState {
           elapsed
         })
         const history = this.#history(event.target.id)
-        history.failingSince ??= at
-        history.lastFailure = { at, reason, status }
+        // A request that would fail everywhere says nothing of its target.
+        if (faults.has(reason)) {
+          history.failingSince ??= at
+          history.lastFailure = { at, reason, status }
+        }
         slotOf(history, at).repeated++
         break
       }

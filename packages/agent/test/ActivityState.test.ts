@@ -239,6 +239,12 @@ describe("ActivityState", () => {
     assert.deepStrictEqual(state.view(slot + bounds.minutes * 60_000 + 60_000).histories[0]?.slots, [])
   })
 
+  it("does not call a target failing for a request that would fail everywhere", () => {
+    const refused = { ...failed(1, 1), reason: "ContextOverflow" } as Event
+    assert.isUndefined(fold(started(0, 1), refused).view(2).histories[0]?.failingSince)
+    assert.strictEqual(fold(started(0, 1), failed(1, 1)).view(2).histories[0]?.failingSince, 1)
+  })
+
   it("keeps when a cooldown kept a target out, until it answers or is lifted", () => {
     const lifted = (at: number) =>
       ({ _tag: "CooldownLifted", at, target: a, scope: "key" }) as unknown as Event
