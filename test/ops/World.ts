@@ -26,15 +26,6 @@ export const failing: FaultPlan.FaultPlan = {
   ]
 }
 
-/** Also, from its fourth call on, the other provider is overloaded. */
-export const slow: FaultPlan.FaultPlan = {
-  answers,
-  faults: [
-    ...(failing.faults ?? []),
-    { when: { key: "secret-of-good" }, skip: 3, times: "always", fault: { type: "status", status: 529 } }
-  ]
-}
-
 /** Circuits that all parts of one program share. */
 const Breaker = Layer.effect(CircuitBreaker.CircuitBreaker, CircuitBreaker.make())
 
