@@ -34,6 +34,8 @@ export class FitSteps {
   #last: Compacting.Last
   /** The prompt of the last step and whether its usage may teach its size. */
   #prompt: Prompt.Prompt | undefined
+  /** The run has said that the window is unknown. */
+  #isWarned = false
 
   constructor(options: CompactionOptions, tools: ToolSet) {
     this.#options = options
@@ -49,7 +51,11 @@ export class FitSteps {
       const system = systemOf(instructions)
       const prompt = ModelMessages.toPrompt([...system, ...messages])
       const compacting = (this.#compacting ??= yield* this.#open(prompt))
-      const fitted = yield* compacting.fit(prompt, this.#last, unknownWindow)
+      const fitted = yield* compacting.fit(prompt, this.#last, (model) => {
+        if (this.#isWarned) return Effect.void
+        this.#isWarned = true
+        return unknownWindow(model)
+      })
       this.#prompt = fitted?.prompt ?? prompt
       // System messages stay as they are, at the beginning.
       return fitted === undefined ? messages : ModelMessages.fromPrompt(fitted.prompt).slice(system.length)

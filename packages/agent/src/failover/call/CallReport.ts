@@ -64,6 +64,8 @@ export class CallReport {
    * when the attempt ends, in the order of the call's events.
    */
   readonly #done = new Map<string, { repeats: number; readonly repairs: Set<Repair> }>()
+  /** Milliseconds after which a late attempt was aborted. */
+  #late: number | undefined
   /** The reason of the first failure. */
   #firstFailure: ReasonTag | undefined
 
@@ -205,6 +207,7 @@ export class CallReport {
   /** The attempt was aborted, because the one at `by` has sent content first. */
   overtaken(attempt: Attempt, by: TargetRef | undefined, { elapsed, isLate }: Overtaken): Told {
     const target = attempt.target.ref
+    if (isLate) this.#late = elapsed
     const of = { ...this.#numbers(attempt), target }
     const told =
       by === undefined
@@ -296,7 +299,7 @@ export class CallReport {
       ? undefined
       : isBack
         ? log.returned(from, target)
-        : log.switched(from, target, failure)
+        : log.switched(from, target, failure, this.#late)
     return inTurn(
       written(line),
       this.#publish({ _tag: "ModelChanged", ...this.#numbers(), ...change, message })
