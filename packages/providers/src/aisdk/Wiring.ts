@@ -25,14 +25,14 @@ export interface Wiring {
 
 const property = Symbol.for("@outlast/providers/aisdk/Wiring")
 
-/** The target with its wiring. A copy of the target keeps it. */
+/** The target with its wiring, in a function: its headers must not appear where a target is printed. A copy keeps it. */
 export const wired = (spec: ProviderModel.TargetSpec, wiring: Wiring): ProviderModel.TargetSpec =>
-  Object.assign(spec, { [property]: wiring })
+  Object.assign(spec, { [property]: () => wiring })
 
 /** The wiring of a target, if it has one. */
 export const of = (spec: object): Wiring | undefined =>
   // Only `wired` writes this property.
-  (spec as { readonly [property]?: Wiring })[property]
+  (spec as { readonly [property]?: () => Wiring })[property]?.()
 
 /** OpenAI's way to send a key. */
 export const bearer: Wiring["keyed"] = (key) =>
