@@ -13,6 +13,7 @@ import type { Chain, ProviderModel } from "@outlast/agent"
 import { Calls } from "@outlast/agent/internal"
 import { Anthropic, Catalogue, OpenAi } from "@outlast/providers"
 import { Wiring } from "@outlast/providers/internal"
+import { Options } from "@outlast/resilience"
 import { Config, Data, Effect, Exit, Scope } from "effect"
 import * as WireModel from "./target/WireModel.ts"
 import type { Wire } from "./wire/Wire.ts"
@@ -172,22 +173,11 @@ const shortened = (name: string): string => (name.length > 100 ? `${name.slice(0
 /** The name with the fewest changes. */
 const nearest = (name: string, names: ReadonlyArray<string>): string | undefined => {
   const asked = name.slice(0, 100).toLowerCase()
-  const ranked = names.map((each) => ({ each, changes: changes(asked, each.slice(0, 100).toLowerCase()) }))
+  const ranked = names.map((each) => ({
+    each,
+    changes: Options.typingErrors(asked, each.slice(0, 100).toLowerCase())
+  }))
   return ranked.toSorted((a, b) => a.changes - b.changes)[0]?.each
-}
-
-/** Insertions, removals and replacements that make one text of the other. */
-const changes = (a: string, b: string): number => {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
-    }
-    row = next
-  }
-  return row[b.length] ?? 0
 }
 
 // -----------------------------------------------------------------------------

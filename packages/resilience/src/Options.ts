@@ -376,7 +376,7 @@ export const nearest = (name: string, known: ReadonlyArray<string>): string | un
 const maxName = 80
 
 /** Number of letters that were left out, added, replaced, or swapped with their neighbour. */
-const typingErrors = (a: string, b: string): number => {
+export const typingErrors = (a: string, b: string): number => {
   const rows: Array<Array<number>> = [Array.from({ length: b.length + 1 }, (_, j) => j)]
   const at = (i: number, j: number): number => rows[i]?.[j] ?? Infinity
   for (let i = 1; i <= a.length; i++) {

@@ -9,7 +9,7 @@
  */
 import type { ProviderModel } from "@outlast/agent"
 import { AiSdk, Anthropic, Catalogue, Google, OpenAi } from "@outlast/providers"
-import { InvalidOption } from "@outlast/resilience"
+import { InvalidOption, Options } from "@outlast/resilience"
 import type { LanguageModel } from "ai"
 import { Config, Effect, Option } from "effect"
 
@@ -173,23 +173,9 @@ const nearest = (name: string, names: ReadonlyArray<string>): string | undefined
     .map((known) => {
       // A name without its provider is compared with the models alone.
       const compared = name.includes("/") ? known : known.slice(known.indexOf("/") + 1)
-      return { known, distance: distance(name.toLowerCase(), compared) }
+      return { known, distance: Options.typingErrors(name.toLowerCase(), compared) }
     })
     .toSorted((a, b) => a.distance - b.distance)
   const [best] = ranked
   return best !== undefined && best.distance <= name.length / 2 ? best.known : undefined
-}
-
-/** Number of characters to insert, remove or replace. */
-const distance = (a: string, b: string): number => {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
-    }
-    row = next
-  }
-  return row[b.length] ?? 0
 }

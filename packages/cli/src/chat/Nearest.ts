@@ -1,28 +1,6 @@
 /** Finds the name that a mistyped one probably means. Pure. */
 
-/** Number of insertions, deletions, replacements and swaps of neighbours that turn one text into the other. */
-export const distance = (from: string, to: string): number => {
-  let before: ReadonlyArray<number> = []
-  let row: ReadonlyArray<number> = Array.from({ length: to.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= from.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= to.length; j++) {
-      const isSame = from[i - 1] === to[j - 1]
-      const isSwap = i > 1 && j > 1 && from[i - 1] === to[j - 2] && from[i - 2] === to[j - 1]
-      next.push(
-        Math.min(
-          (row[j] ?? 0) + 1,
-          (next[j - 1] ?? 0) + 1,
-          (row[j - 1] ?? 0) + (isSame ? 0 : 1),
-          isSwap ? (before[j - 2] ?? 0) + 1 : Infinity
-        )
-      )
-    }
-    before = row
-    row = next
-  }
-  return row[to.length] ?? 0
-}
+import { Options } from "@outlast/resilience"
 
 /** Longest name that is compared. A longer one is no typing mistake. */
 const maxLength = 60
@@ -37,7 +15,7 @@ export const nearest = (given: string, names: ReadonlyArray<string>): string | u
   const part = names.find((name) => asked.length > 1 && (name.startsWith(asked) || name.endsWith(asked)))
   if (part !== undefined) return part
   const [best] = names
-    .map((name) => ({ name, away: distance(asked, name.toLowerCase()) }))
+    .map((name) => ({ name, away: Options.typingErrors(asked, name.toLowerCase()) }))
     .filter(({ name, away }) => away <= Math.max(1, Math.floor(name.length / 3)))
     .toSorted((a, b) => a.away - b.away)
   return best?.name

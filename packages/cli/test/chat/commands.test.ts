@@ -1,6 +1,7 @@
 import { assert, describe, it } from "vitest"
 import { definitions, parse } from "#cli/chat/Command"
-import { distance, nearest, unknown } from "#cli/chat/Nearest"
+import { Options } from "@outlast/resilience"
+import { nearest, unknown } from "#cli/chat/Nearest"
 
 describe("the reading of a line", () => {
   const cases: ReadonlyArray<readonly [line: string, command: ReturnType<typeof parse>]> = [
@@ -66,8 +67,8 @@ describe("the nearest name", () => {
       ["stats", "trip", 4]
     ] as const
     for (const [from, to, away] of pairs) {
-      assert.strictEqual(distance(from, to), away, `${from} ${to}`)
-      assert.strictEqual(distance(to, from), away, `${to} ${from}`)
+      assert.strictEqual(Options.typingErrors(from, to), away, `${from} ${to}`)
+      assert.strictEqual(Options.typingErrors(to, from), away, `${to} ${from}`)
     }
   })
 

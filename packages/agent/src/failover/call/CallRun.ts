@@ -5,8 +5,8 @@
  * return the next attempt to make, or `undefined` when the cut answer is to be delivered as it is, or fail with the
  * failure of the call. {@link CallRun.succeeded} ends a call that is answered, {@link CallRun.abandoned} any other.
  *
- * **Composition.** `CallContext` has what does not change, `CallRequest` what is sent. `CallAdmission` lets an attempt go,
- * `CallOutcome` keeps it and records how it ended, `CallReport` tells of it. None of them decides what comes next, and
+ * **Composition.** `CallContext` has what does not change, `CallRequest` what is sent. `Lanes` has the attempts in flight:
+ * for each, `CallAdmission` lets it go, and `CallOutcome` keeps it and records how it ended. `CallReport` tells of it. None of them decides what comes next, and
  * none of them calls this module.
  */
 import { Duration, Effect, Fiber, MutableRef } from "effect"
@@ -20,7 +20,7 @@ import { ContextOverflow } from "../../failure/reasons/FailoverReason.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import { local } from "../../failure/reasons/ProviderFailure.ts"
 import type { Verdict } from "../../recovery/Seam.ts"
-import type { Chain, Target } from "../chain/Chain.ts"
+import type { Chain } from "../chain/Chain.ts"
 import type { TargetLog } from "../chain/TargetLog.ts"
 import type { AnswerEnd } from "../decide/AnswerEnd.ts"
 import type { Action, CallState, Commit, Event } from "../decide/CallState.ts"
@@ -40,7 +40,7 @@ import { CallReport } from "./CallReport.ts"
 import { CallRequest } from "./CallRequest.ts"
 import { CallTrace } from "./CallTrace.ts"
 import * as Conversation from "./Conversation.ts"
-import { Lane } from "./Lane.ts"
+import { Lanes } from "./Lanes.ts"
 import type { Surface } from "./Surface.ts"
 import * as Waits from "./Waits.ts"
 
@@ -49,7 +49,6 @@ const windowFull = "answer/window-full"
 
 type Waiting = Extract<Action, { readonly _tag: "Wait" }>
 type Next = Effect.Effect<Attempt | undefined, CallFailure>
-type Beside = Pick<Call.Failed, "isLate" | "overlap">
 
 export class CallRun {
   readonly chain: Chain
@@ -58,10 +57,7 @@ export class CallRun {
   readonly #report: CallReport
   readonly #trace: CallTrace | undefined
   readonly #started: Extract<Event, { readonly _tag: "Started" }>
-  /** The attempt in flight, the hedge where there are two, or the next one. */
-  #lane: Lane
-  /** The late attempt, while `#lane` hedges it. */
-  #late: Lane | undefined
+  readonly #lanes: Lanes
   #state: CallState = Call.initial
   /** The chain's cooldowns when the machine decided last. */
   #cooldowns: Cooldowns = Cool.empty
@@ -86,7 +82,7 @@ export class CallRun {
     this.#request = new CallRequest(context, options)
     this.#trace = CallTrace.of(fiber, options)
     this.#report = new CallReport(context, this.#trace)
-    this.#lane = new Lane(context, this.#report.waits)
+    this.#lanes = new Lanes(context, this.#report.waits)
     this.#started = {
       _tag: "Started",
       rewindable: surface.rewindable,
@@ -122,8 +118,8 @@ export class CallRun {
   }
 
   /** True once the headers of the attempt's response have come. */
-  isHeard({ target }: Pick<Attempt, "target">): boolean {
-    return this.#laneOf(target).outcome.isHeard
+  isHeard(attempt: Pick<Attempt, "target">): boolean {
+    return this.#lanes.of(attempt).outcome.isHeard
   }
 
   /** Milliseconds without content after which the attempt that was begun last is late, at the earliest. */
@@ -148,7 +144,7 @@ export class CallRun {
   request(attempt: Attempt, partial: string): AttemptRequest {
     return this.#request.of(attempt, partial, {
       heard: (headers) => {
-        this.#laneOf(attempt.target).outcome.heard()
+        this.#lanes.of(attempt).outcome.heard()
         this.chain.limiter?.learnUnsafe(attempt.target.ref, headers)
       },
       repeated: () => this.#report.repeated(attempt),
@@ -177,8 +173,8 @@ export class CallRun {
   }
 
   /** The first token of the attempt, or a further one, came at `now`. */
-  progressed({ target }: Pick<Attempt, "target">, now: number): void {
-    this.#laneOf(target).outcome.progressed(now)
+  progressed(attempt: Pick<Attempt, "target">, now: number): void {
+    this.#lanes.of(attempt).outcome.progressed(now)
   }
 
   /** The first part of the attempt's answer has come. The Effect, if there is one, tells of a change of model. */
@@ -193,7 +189,7 @@ export class CallRun {
   failed(attempt: Attempt, failure: ProviderFailure, commit: Commit, usage?: Usage, silent?: number): Next {
     return Effect.suspend(() => {
       this.#trace?.failed(attempt, failure)
-      const { lane, ...beside } = this.#landed(attempt)
+      const { lane, ...beside } = this.#lanes.landed(attempt)
       const event = lane.outcome.failed(attempt, failure, commit, usage, { silent, ...beside })
       return after(this.#report.failed(attempt, event), this.#fed(event, attempt.startedAt))
     })
@@ -209,7 +205,7 @@ export class CallRun {
       const mayHedge = this.chain.hedges?.isLeft === true
       const hedge = this.#advance({ _tag: "Late", inputTokens, mayHedge })
       return Effect.onInterrupt(hedge, () =>
-        Effect.suspend(() => (this.#late === undefined ? Effect.void : this.#told({ _tag: "TakenAway" })))
+        Effect.suspend(() => (this.#lanes.isHedged ? this.#told({ _tag: "TakenAway" }) : Effect.void))
       )
     })
   }
@@ -218,11 +214,11 @@ export class CallRun {
   overtaken(attempt: Attempt): Effect.Effect<void> {
     return Effect.suspend(() => {
       const inputTokens = Conversation.estimate(this.#request.prompt)
-      const { lane, isLate = false } = this.#landed(attempt)
+      const { lane, isLate = false } = this.#lanes.landed(attempt)
       const event = lane.outcome.overtaken(attempt, { isLate, inputTokens })
       this.#trace?.overtaken(attempt)
       return after(
-        this.#report.overtaken(attempt, this.#lane.target, event),
+        this.#report.overtaken(attempt, this.#lanes.current.target, event),
         this.#told(event, attempt.startedAt)
       )
     })
@@ -237,13 +233,13 @@ export class CallRun {
       if (answer.byWindow) {
         const failure = local(windowFull, new ContextOverflow({}), attempt.target.ref)
         this.#trace?.failed(attempt, failure)
-        const event = this.#lane.outcome.failed(attempt, failure, answer.commit, answer.usage, {
+        const event = this.#lanes.current.outcome.failed(attempt, failure, answer.commit, answer.usage, {
           keptText: answer.hasText
         })
         return after(this.#report.failed(attempt, event), this.#fed(event))
       }
       this.#trace?.answered(attempt)
-      const event = this.#lane.outcome.cut(attempt, answer)
+      const event = this.#lanes.current.outcome.cut(attempt, answer)
       return after(this.#report.attemptEnded(attempt.target.ref), this.#fed(event))
     })
   }
@@ -263,12 +259,12 @@ export class CallRun {
     const { price } = attempt.target.info
     const own = usage !== undefined ? costOf(price, usage) : price === undefined ? undefined : 0
     const costUsd = own === undefined ? undefined : own + this.#state.made.cost
-    this.#lane.outcome.succeeded(attempt, usage)
+    this.#lanes.current.outcome.succeeded(attempt, usage)
     this.#request.answered(attempt.target.ref)
     this.#trace?.succeeded(attempt, attempt.target.ref, costUsd)
     const told = this.#report.succeeded(attempt, usage, {
       costUsd,
-      firstToken: this.#lane.outcome.firstToken
+      firstToken: this.#lanes.current.outcome.firstToken
     })
     return told === undefined ? Effect.succeed(costUsd) : Effect.as(told, costUsd)
   }
@@ -289,39 +285,9 @@ export class CallRun {
   )
 
   #leave(): Effect.Effect<void> {
-    this.#late?.outcome.abandoned()
-    this.#lane.outcome.abandoned()
+    this.#lanes.abandoned()
     if (!this.#ended) this.#trace?.abandoned()
     return (this.#ended ? undefined : this.#report.abandoned()) ?? Effect.void
-  }
-
-  // ---------------------------------------------------------------------------
-  // The attempts in flight
-  // ---------------------------------------------------------------------------
-
-  #laneOf({ ref }: Target): Lane {
-    return this.#late?.target === ref ? this.#late : this.#lane
-  }
-
-  /** Takes the lane of an attempt that has ended. Of two attempts, the other one goes on alone. */
-  #landed({ target, startedAt }: Attempt): Beside & { readonly lane: Lane } {
-    const lane = this.#laneOf(target)
-    const late = this.#late
-    if (late === undefined) return { lane, isLate: false, overlap: 0 }
-    const isLate = lane === late
-    const other = isLate ? this.#lane : late
-    this.#lane = other
-    this.#late = undefined
-    return { lane, isLate, overlap: this.now() - Math.max(startedAt, other.startedAt) }
-  }
-
-  /** Begins a lane for the attempt that hedges the one in flight. */
-  #hedge(isCounted: boolean | undefined): void {
-    this.#late = this.#lane
-    this.#lane = new Lane(this.#context, this.#report.waits)
-    if (isCounted !== true) return
-    this.#lane.isCounted = true
-    this.chain.hedges?.take()
   }
 
   // ---------------------------------------------------------------------------
@@ -358,19 +324,19 @@ export class CallRun {
     since = this.#since
   ): { readonly action: Action; readonly opened: Cooldown | undefined } {
     const { policy, memory } = this.chain
-    if (event._tag === "PermitRefused" || event._tag === "TakenAway") this.#notSent()
+    if (event._tag === "PermitRefused" || event._tag === "TakenAway") this.#lanes.notSent()
     // An expired key is no failure of its provider: asking again with a new one is no retry.
     const isRenewed = event._tag === "KeyAsked" && event.renewed
     // A first attempt needs no budget, and asking it costs a look at the clock.
     const isFree = event._tag === "Started" || isRenewed
     const isFull = event._tag === "Failed" && event.keptText !== undefined
-    const snapshot = this.#context.snapshot(now, isFree || this.#lane.outcome.mayRetry, isFull)
+    const snapshot = this.#context.snapshot(now, isFree || this.#lanes.current.outcome.mayRetry, isFull)
     const [action, state] = Call.step(policy, this.#state, event, snapshot, this.#context.draw())
     this.#state = state
     if (isSending(action)) {
-      if (action.hedges !== undefined) this.#hedge(action.isCounted)
-      if (!isRenewed && !action.isFree && snapshot.mayRetry) this.#lane.outcome.pay()
-      if (action.probe) this.#lane.outcome.probes(action.target, now)
+      if (action.hedges !== undefined) this.#lanes.hedge(action.isCounted === true)
+      if (!isRenewed && !action.isFree && snapshot.mayRetry) this.#lanes.current.outcome.pay()
+      if (action.probe) this.#lanes.current.outcome.probes(action.target, now)
       memory.sending(action, now)
     }
     const { cooldown } = action
@@ -381,17 +347,6 @@ export class CallRun {
     this.#cooldowns = MutableRef.get(memory.cooldowns)
     if (!isOfAttempt(event)) this.#since = now
     return { action, opened }
-  }
-
-  /** The next attempt was not sent. */
-  #notSent(): void {
-    const late = this.#late
-    // Another call may look.
-    if (late === undefined) return this.#lane.outcome.endProbe()
-    this.#lane.outcome.abandoned()
-    if (this.#lane.isCounted) this.chain.hedges?.giveBack()
-    this.#lane = late
-    this.#late = undefined
   }
 
   #carryOut(action: Action): Next {
@@ -420,7 +375,7 @@ export class CallRun {
       default:
         return action.delay === 0
           ? this.#enter(action)
-          : Effect.flatMap(this.#lane.admission.foresee(action.target), (refused) =>
+          : Effect.flatMap(this.#lanes.current.admission.foresee(action.target), (refused) =>
               refused === undefined ? this.#delayed(action) : this.#advance(refused)
             )
     }
@@ -481,7 +436,7 @@ export class CallRun {
 
   #queued(until: number, since: number): Effect.Effect<TargetRef | undefined> {
     const { policy } = this.chain
-    return this.#lane.outcome.queued(until, {
+    return this.#lanes.current.outcome.queued(until, {
       mayGo: (target) => {
         const state = Call.afterReset(this.#state, this.#resetSince(since))
         return Call.mayRelease(policy, state, this.#asIf(), target)
@@ -501,7 +456,7 @@ export class CallRun {
     reset = this.#resetSince(since),
     answeredAt: Pick<ReadonlyMap<string, number>, "get"> = this.chain.memory.answeredAt
   ): boolean {
-    const snapshot = this.#context.snapshot(this.now(), this.#lane.outcome.mayRetry)
+    const snapshot = this.#context.snapshot(this.now(), this.#lanes.current.outcome.mayRetry)
     const state = Call.afterReset(this.#state, reset)
     const isBack = ({ id }: TargetRef) => reset.has(id) || (answeredAt.get(id) ?? 0) > since
     return Call.mayWake(this.chain.policy, state, snapshot, isBack)
@@ -555,7 +510,7 @@ export class CallRun {
   /** The attempt, if all that it needs lets it go. */
   #enter(action: Sending): Next {
     const { prompt } = this.#request
-    const admitted = this.#lane.admission.enter({ action, state: this.#state, prompt })
+    const admitted = this.#lanes.current.admission.enter({ action, state: this.#state, prompt })
     return admitted === true
       ? this.#begin(action)
       : Effect.flatMap(admitted, (refused) =>
@@ -567,7 +522,7 @@ export class CallRun {
   #begin(action: Sending): Next {
     const { memory } = this.chain
     if (MutableRef.get(memory.cooldowns) !== this.#cooldowns && this.#isTakenAway(action)) {
-      this.#lane.admission.giveBack()
+      this.#lanes.current.admission.giveBack()
       return this.#fed({ _tag: "TakenAway" })
     }
     const made = this.#attempt(action)
@@ -594,10 +549,11 @@ export class CallRun {
     this.#since = now
     const isFirst = Call.attemptsOf(this.#state) === 1
     if (isFirst) this.chain.hedges?.pay()
-    this.#lane.target = target.ref
-    this.#lane.startedAt = now
+    const lane = this.#lanes.current
+    lane.target = target.ref
+    lane.startedAt = now
     if (target.key !== undefined) this.#keyVersions.set(target.ref.id, target.key.version)
-    this.#lane.outcome.begin(target.ref, isFirst, now)
+    lane.outcome.begin(target.ref, isFirst, now)
     return attemptOf(action, target, this.#state, { isAsHad: this.#request.isAsHad, now, raised, range })
   }
 }
