@@ -191,7 +191,7 @@ describe.for(Object.entries(kinds))("the limit for connecting, %s", ([, kind]) =
       yield* TestClock.adjust("10 seconds")
       const parts = yield* Fiber.join(fiber)
       assert.isTrue([...parts].some((part) => part.type === "text-delta"))
-      assert.deepStrictEqual(seen, [["endpoint", "Timeout", 10_000]])
+      assert.deepStrictEqual(seen, [["endpoint", "Timeout", 30_000]])
     })
   )
 })

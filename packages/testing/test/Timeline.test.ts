@@ -59,7 +59,7 @@ describe("Timeline", () => {
         "+0.000s attempt slow#1 → overtaken by quick/n after 11.000s",
         "+10.000s hedge slow at quick",
         "+10.000s attempt quick#2 → answer after 1.000s",
-        "+11.000s model of slow/m is out for 10 s",
+        "+11.000s model of slow/m is out for 30 s",
         "+11.000s Switched to n.",
         "+11.000s end: success"
       ])

@@ -538,7 +538,7 @@ describe("limits of a call", () => {
   does(
     "asks no other target behind a provider's own timeout",
     [fails(new FailoverReason.Timeout({ phase: "total", local: false }), { elapsed: 120_000 })],
-    "Attempt m1 free; GiveUp Timeout (model cools 10000)"
+    "Attempt m1 free; GiveUp Timeout (model cools 30000)"
   )
   does(
     "asks no other target when the time of the program is up",

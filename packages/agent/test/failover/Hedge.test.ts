@@ -333,32 +333,38 @@ describe("a stream whose first token is late", () => {
 })
 
 describe("a whole answer that is late", () => {
+  const after = (wait: number, model: string) =>
+    Effect.as(Effect.sleep(wait), [{ type: "text" as const, text: `${model} ${model}` }, finish()])
+
+  /** Requested whole, an answer is late only where an earlier one is known: that takes a second. */
   const answers = (model: string, wait: number, streams: boolean) =>
     streams
       ? played({ model, streams: [speaks(model, wait)], info: { wholeAnswers: "stream" } })
-      : played({
-          model,
-          answers: [Effect.as(Effect.sleep(wait), [{ type: "text", text: `${model} ${model}` }, finish()])]
-        })
+      : played({ model, answers: [after(1_000, model), after(wait, model)] })
 
   for (const streams of [true, false]) {
     const way = streams ? "asked for as a stream" : "requested whole"
+    const known = streams ? Effect.void : ask
+    const last = Effect.andThen(known, timed(ask))
+
     it.effect(`and ${way} comes from another model`, () =>
       Effect.gen(function* () {
         const first = answers("slow", 30_000, streams)
-        const second = answers("quick", 500, streams)
-        const { took, value } = yield* inTime(timed(ask).pipe(over([first, second])))
+        const second = streams
+          ? answers("quick", 500, true)
+          : played({ model: "quick", answers: [after(500, "quick")] })
+        const { took, value } = yield* inTime(last.pipe(over([first, second])))
         assert.deepStrictEqual([value.text, took], ["quick quick", streams ? 11_500 : 10_500])
-        assert.deepStrictEqual([timesOf(first), timesOf(second)], [[0], [10_000]])
+        assert.deepStrictEqual(timesOf(second), [(timesOf(first).at(-1) ?? 0) + 10_000])
       })
     )
 
     it.effect(`and ${way} comes from its target when that is faster`, () =>
       Effect.gen(function* () {
-        const second = answers("quick", 5_000, streams)
-        const { took, value } = yield* inTime(
-          timed(ask).pipe(over([answers("slow", 11_000, streams), second]))
-        )
+        const second = streams
+          ? answers("quick", 5_000, true)
+          : played({ model: "quick", answers: [after(5_000, "quick")] })
+        const { took, value } = yield* inTime(last.pipe(over([answers("slow", 11_000, streams), second])))
         assert.deepStrictEqual([value.text, took], ["slow slow", streams ? 12_000 : 11_000])
       })
     )
@@ -366,13 +372,48 @@ describe("a whole answer that is late", () => {
     it.effect(`and ${way} comes from its target when the other model fails`, () =>
       Effect.gen(function* () {
         const second = played({ model: "quick" })
-        const { took, value } = yield* inTime(
-          timed(ask).pipe(over([answers("slow", 15_000, streams), second]))
-        )
+        const { took, value } = yield* inTime(last.pipe(over([answers("slow", 15_000, streams), second])))
         assert.deepStrictEqual([value.text, took], ["slow slow", streams ? 16_000 : 15_000])
+        assert.lengthOf(second.requests, 1)
       })
     )
   }
+
+  it.effect("and requested whole is waited for in the end, where its model always takes long", () =>
+    Effect.gen(function* () {
+      const first = played({ model: "slow", answers: [after(25_000, "slow")] })
+      const second = played({ model: "quick", answers: [after(5_000, "quick")] })
+      const call = Effect.map(
+        Effect.tap(ask, () => Effect.sleep("2 minutes")),
+        ({ text }) => text.split(" ")[0]
+      )
+      const all = yield* inTime(
+        Effect.forEach(Array.from({ length: 10 }), () => call).pipe(over([first, second]))
+      )
+      assert.deepStrictEqual(
+        all.slice(-5),
+        Array.from({ length: 5 }, () => "slow")
+      )
+    })
+  )
+})
+
+describe("a model that always begins late", () => {
+  it.effect("is found to answer once the share of hedges is used up", () =>
+    Effect.gen(function* () {
+      const call = Effect.map(
+        Effect.tap(read, () => Effect.sleep("2 minutes")),
+        (parts) => textOf(parts).split(" ")[0]
+      )
+      const all = yield* inTime(
+        Effect.forEach(Array.from({ length: 10 }), () => call).pipe(over([slow(15_000), quick()]))
+      )
+      assert.deepStrictEqual(
+        all.slice(-5),
+        Array.from({ length: 5 }, () => "slow")
+      )
+    })
+  )
 })
 
 describe("a call is not hedged", () => {

@@ -115,9 +115,15 @@ describe("a call whose first token is late", () => {
       isProven: true,
       ...spent
     })
-    const { action } = after(started, late(), overtaken(true))
-    const { scope, target, looks, until } = action?.cooldown ?? assert.fail()
-    assert.deepStrictEqual([scope, target, looks, until], ["model", views[0]?.ref, true, 12_000])
+    const { state } = after(started, late())
+    const cooldown = (answered: CallState.Snapshot["answered"]) => {
+      const [action] = CallState.step(policy, state, overtaken(true), { ...snapshot(2_000), answered }, 0)
+      const { scope, target, looks, until } = action.cooldown ?? assert.fail()
+      return [scope, target, looks, until]
+    }
+    // Only a target that has answered before is looked at.
+    assert.deepStrictEqual(cooldown(new Map([["one", 0]])), ["model", views[0]?.ref, true, 12_000])
+    assert.deepStrictEqual(cooldown(new Map()), ["model", views[0]?.ref, false, 32_000])
     assert.isUndefined(after(started, late(), overtaken(false)).action?.cooldown)
   })
 

@@ -6,9 +6,8 @@
  * not failed: under concurrency the circuits decide, because they know the share of failures.
  *
  * One silent failure is enough when no other attempt there made progress. Silence means that the time limit for the
- * connection, for the first token, or for a whole answer passed and nothing came. A late attempt that was aborted counts
- * as silent, too. Headers are not progress of a
- * stream, because some providers send them before they can answer. They are progress of a whole answer, which shows
+ * connection, for the first token, or for a whole answer passed and nothing came, or that a late attempt was aborted.
+ * Headers are not progress of a stream, because some providers send them before they can answer. They are progress of a whole answer, which shows
  * no other sign.
  *
  * The functions read the logs of the targets in the scope.

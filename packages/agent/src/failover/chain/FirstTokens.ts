@@ -32,8 +32,8 @@ export class FirstTokens {
   }
 
   /**
-   * The time within which answers to a prompt of that size usually begin: twice the median. Sizes without an answer have the time of the next
-   * smaller size, or else of the next larger one. `undefined` before the first answer.
+   * The time within which answers to a prompt of that size usually begin: twice the median. Sizes without an answer have
+   * the time of the next smaller size, or else of the next larger one. `undefined` before the first answer.
    */
   usual(inputTokens: number): number | undefined {
     const size = sizeOf(inputTokens)

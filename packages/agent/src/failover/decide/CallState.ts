@@ -25,8 +25,8 @@
  *
  * **Where to look.** `Openings`: when may the call ask a target, and why not earlier? `CallLimits`: may it make another
  * attempt at all? `Delays`: how long does it wait before one? `Waiting`: what does it do when it can go nowhere, and
- * which news end that wait? `Hedge`: when does it make two attempts at once? `AfterFailure`, `CutAnswer`: how does it go on behind an attempt? `Remedy`: what lets the
- * same target succeed? `AnswerSoFar`, `CallLog`: what has it so far?
+ * which news end that wait? `Hedge`: when does it make two attempts at once? `AfterFailure`, `CutAnswer`: how does it go
+ * on behind an attempt? `Remedy`: what lets the same target succeed? `AnswerSoFar`, `CallLog`: what has it so far?
  */
 import { Format, Timeout } from "../../failure/reasons/FailoverReason.ts"
 import { local } from "../../failure/reasons/ProviderFailure.ts"

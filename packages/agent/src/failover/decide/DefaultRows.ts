@@ -61,7 +61,7 @@ const cooldown = (
 
 /**
  * First cooldown where the server named no wait. It is a guess from a few failures, so it is short, and doubles until a
- * success. A time limit that passed is better evidence, and a probe of it costs more: its cooldown is longer.
+ * success. A time limit that passed is better evidence: where calls do not look at the target, its cooldown is longer.
  */
 const firstCooldown: Duration.Input = "10 seconds"
 

@@ -65,8 +65,7 @@ export const cooldownFor = (
   const before = Cool.streakOf(cooldowns, rule.scope, target, now, Duration.toMillis(pacing.forgetAfter))
   const isServed =
     rule.looks !== undefined &&
-    // A call that looks at a silent target waits for it, unless it is hedged.
-    (failure.reason._tag !== "Timeout" || isHedged(policy, Openings.viewOf(snapshot, target.id)?.info)) &&
+    (failure.reason._tag !== "Timeout" || mayLookAtSilent(policy, target, snapshot)) &&
     targets.some(({ ref }) => serves(pacing, ref, rule, target, snapshot))
   // The wait that the server named first is kept. A served target is then looked at again after the same time each time, or
   // after a longer wait that the server names.
@@ -88,6 +87,13 @@ export const cooldownFor = (
     streak: looks ? Math.min(before, 1) + 1 : before + 1
   }
 }
+
+/**
+ * True when a call may look at a silent target: it is hedged, so it does not wait, and the target has answered before.
+ * Otherwise it is not known how long an answer takes, and a model that is only slow would lose to each hedge of a look.
+ */
+const mayLookAtSilent = (policy: RecoveryPolicy<string>, { id }: TargetRef, snapshot: Snapshot): boolean =>
+  snapshot.answered.has(id) && isHedged(policy, Openings.viewOf(snapshot, id)?.info)
 
 /** True when `other` answers in the place of a target that is out, as far as is known. */
 const serves = (

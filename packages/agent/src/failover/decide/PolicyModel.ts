@@ -71,7 +71,7 @@ export interface CooldownRule {
   /**
    * Length of a cooldown while another target serves, where the server named no wait. It does not grow, and behind its end
    * one call at a time looks whether the target is back: it goes there first, and to the other one after its first failure.
-   * A look at a silent target needs `RecoveryPolicy.hedge`. Default: each further cooldown grows, and its end lets all
+   * A look at a silent target needs `RecoveryPolicy.hedge`, and an earlier answer of the target. Default: each further cooldown grows, and its end lets all
    * calls go there.
    */
   readonly looks?: Duration.Duration | undefined
