@@ -3,5 +3,7 @@
  */
 export * as Calls from "./failover/Calls.ts"
 export * as Compacting from "./loop/Compacting.ts"
+export * as EncodedPart from "./failover/target/EncodedPart.ts"
 export * as Fields from "./config/Fields.ts"
 export * as LoopGuard from "./guard/LoopGuard.ts"
+export * as ModelHooks from "./failover/ModelHooks.ts"

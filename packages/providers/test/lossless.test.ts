@@ -456,6 +456,35 @@ describe("an unknown failure", () => {
   )
 })
 
+describe("a part that effect/ai lacks", () => {
+  it.live("is sent with well-formed text", () =>
+    Effect.gen(function* () {
+      const made = client({ content: [said] })
+      const model = yield* served(made)
+      const note = "half \ud83d"
+      yield* Effect.promise(async () =>
+        model.doGenerate({
+          prompt: [
+            { role: "user", content: [{ type: "text", text: "Go on." }] },
+            {
+              role: "assistant",
+              content: [{ type: "custom", kind: "acme.compaction", providerOptions: { acme: { note } } }]
+            }
+          ]
+        })
+      )
+      const sent = made.calls.at(-1)?.prompt.find(({ role }) => role === "assistant")
+      assert.deepStrictEqual(sent?.content, [
+        {
+          type: "custom",
+          kind: "acme.compaction",
+          providerOptions: { acme: { note: note.toWellFormed() } }
+        }
+      ])
+    })
+  )
+})
+
 describe("an abandoned attempt whose client answers nevertheless", () => {
   it.live("adds nothing to the answer of the next attempt", () =>
     Effect.gen(function* () {

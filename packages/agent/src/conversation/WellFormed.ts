@@ -41,7 +41,8 @@ const isPlain = (value: object): boolean => {
 const ofRecord = (record: Readonly<Record<string, unknown>>, around: Array<object>): object => {
   const keys = Object.keys(record)
   let made: Array<[string, unknown]> | undefined
-  for (const [i, key] of keys.entries()) {
+  let i = 0
+  for (const key of keys) {
     const value = record[key]
     const name = key.isWellFormed() ? key : key.toWellFormed()
     const next = replaced(value, around)
@@ -49,6 +50,7 @@ const ofRecord = (record: Readonly<Record<string, unknown>>, around: Array<objec
       made = keys.slice(0, i).map((key): [string, unknown] => [key, record[key]])
     }
     made?.push([name, next])
+    i++
   }
   if (made === undefined) return record
   const changed = Object.fromEntries(made)

@@ -43,8 +43,12 @@ interface Methods {
 }
 type Whole = (options: unknown) => Effect.Effect<unknown, unknown>
 
+/** The guard around the calls of a fiber. */
+export const guardOf = (fiber: Fiber.Fiber<unknown, unknown>): Around | undefined =>
+  held.get(fiber) ?? fiber.getRef(CallGuard)
+
 const guarded = (fiber: Fiber.Fiber<unknown, unknown>, model: Model): Methods => {
-  const guard = held.get(fiber) ?? fiber.getRef(CallGuard)
+  const guard = guardOf(fiber)
   // The same methods without their types.
   return (guard === undefined ? model : guard(model)) as unknown as Methods
 }

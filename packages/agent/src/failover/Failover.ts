@@ -28,6 +28,7 @@ import type { ChainError, NonEmpty, Services, Specs } from "./chain/Chain.ts"
 import type * as Chain from "./chain/Chain.ts"
 import * as ChainOptions from "./ChainOptions.ts"
 import type { Options } from "./ChainOptions.ts"
+import * as ModelHooks from "./ModelHooks.ts"
 import { Priority } from "../limiter/Priority.ts"
 import type { DefaultClass } from "./decide/RecoveryPolicy.ts"
 import { streamText } from "./call/StreamCall.ts"
@@ -79,22 +80,17 @@ const makeContext = <const S extends Specs, Class extends string>(
     const chainOf = (priority: Priority): Chain.Chain =>
       priority === "background" ? (unhurried ?? built) : built
     const boundary = makeBoundary()
-    const model = yield* UndeclaredTools.make({
-      generateText: (request) =>
-        boundary.repeated(request) ??
-        Effect.flatMap(
-          unhurried === undefined
-            ? generateText(built, request, boundary.toAiError("generateText", request))
-            : Effect.flatMap(Priority, (priority) =>
-                generateText(chainOf(priority), request, boundary.toAiError("generateText", request))
-              ),
-          (parts) => {
-            const mistake = mistakeIn(request, parts)
-            return mistake === undefined
-              ? Effect.succeed(UndeclaredTools.inAnswer(parts, request))
-              : Effect.fail(mistaken("generateText")(mistake))
-          }
-        ),
+    const hooks: ModelHooks.ModelHooks = {
+      generateText: (request) => {
+        const asked = (chain: Chain.Chain) =>
+          generateText(chain, request, boundary.toAiError("generateText", request))
+        return (
+          boundary.repeated(request) ??
+          (unhurried === undefined
+            ? asked(built)
+            : Effect.flatMap(Priority, (priority) => asked(chainOf(priority))))
+        )
+      },
       streamText: (request) => {
         const repeated = boundary.repeated(request)
         if (repeated !== undefined) return Stream.fromEffect(repeated)
@@ -104,9 +100,21 @@ const makeContext = <const S extends Specs, Class extends string>(
           ? streamed(built)
           : Stream.unwrap(Effect.map(Priority, (priority) => streamed(chainOf(priority))))
       }
+    }
+    const model = yield* UndeclaredTools.make({
+      ...hooks,
+      generateText: (request) =>
+        Effect.flatMap(hooks.generateText(request), (parts) => {
+          const mistake = mistakeIn(request, parts)
+          return mistake === undefined
+            ? Effect.succeed(UndeclaredTools.inAnswer(parts, request))
+            : Effect.fail(mistaken("generateText")(mistake))
+        })
     })
     const compacts = built.compact !== undefined && policy.maxCompactions > 0
-    return Context.make(LanguageModel.LanguageModel, guardable(model)).pipe(
+    const own = guardable(model)
+    ModelHooks.keep(own, hooks)
+    return Context.make(LanguageModel.LanguageModel, own).pipe(
       Context.add(Targets, makeTargets({ ...built, compacts }))
     )
   })

@@ -105,8 +105,8 @@ export class ClientCall {
   }
 
   /** The original to which the metadata of a part refer. */
-  original(metadata: Readonly<Record<string, unknown>>): Original | undefined {
-    const index = metadata[key]
+  original(metadata: Readonly<Record<string, unknown>> | undefined): Original | undefined {
+    const index = metadata?.[key]
     return typeof index === "number" ? this.#originals[index] : undefined
   }
 

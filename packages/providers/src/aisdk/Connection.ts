@@ -33,6 +33,8 @@ export interface Call<A> {
   readonly onHeaders?: ((headers: Readonly<Record<string, string>>) => void) | undefined
   /** Called by {@link repeats}. Default: repeats are not reported. */
   readonly onRepeated?: (() => void) | undefined
+  /** The call asks for a stream. Default: only its request says so. */
+  readonly streams?: boolean | undefined
   /** Hears of each field of the answer that was changed so that the client reads it. */
   readonly onRepair?: ((repair: ProviderModel.Repair) => void) | undefined
 }
@@ -89,7 +91,7 @@ const late = () =>
     undefined
   )
 
-type Listeners = Pick<Call<unknown>, "onHeaders" | "onRepeated" | "onRepair">
+type Listeners = Pick<Call<unknown>, "onHeaders" | "onRepeated" | "onRepair" | "streams">
 
 /** The way of a call to its server: `new`, then `begun` with its first request, then `settled` by its end or its headers. */
 class Connection {
@@ -124,8 +126,8 @@ class Connection {
 
 const connecting = new AsyncLocalStorage<Connection>()
 
-/** Receives repairs in answers to requests of the current call. `undefined` outside of a call. */
-export const repairs = (): Call<unknown>["onRepair"] => connecting.getStore()?.listeners.onRepair
+/** What the current call says of itself. `undefined` outside of a call. */
+export const current = (): Listeners | undefined => connecting.getStore()?.listeners
 
 const connections = new WeakMap<object, Connection>()
 

@@ -40,19 +40,18 @@ export const make = (send: Fetch = (input, init) => globalThis.fetch(input, init
     // Most responses are no redirects, and no wait follows.
     const response = follows && isRedirect(first) ? await followed(repeated, first, input, init) : first
     const url = input instanceof Request ? input.url : String(input)
-    const onRepair = Connection.repairs()
+    const { onRepair, streams } = Connection.current() ?? {}
     // No answer is changed outside of a call, where no event could report it.
     const form = onRepair === undefined ? undefined : AnswerForm.of(url, init?.body, onRepair)
-    if (StreamEnd.isStream(response, url, init)) {
+    const asksForStream = () => streams ?? DisguisedError.asksForStream(url, init)
+    if (StreamEnd.isStream(response, asksForStream)) {
       // Some servers stream whatever the request says.
-      if (form !== undefined && !DisguisedError.asksForStream(url, init)) {
-        return WholeBody.formed(BodyLimit.limited(response), url, init, form)
-      }
+      if (form !== undefined && !asksForStream()) return WholeBody.formed(BodyLimit.limited(response), form)
       return StreamEnd.ended(response, url, form)
     }
     const whole = BodyLimit.limited(response)
-    if (InPlaceOfStream.mayBe(whole, url, init)) return InPlaceOfStream.read(whole, url, form)
-    return WholeBody.formed(whole, url, init, form)
+    if (InPlaceOfStream.mayBe(whole, asksForStream)) return InPlaceOfStream.read(whole, url, form)
+    return form === undefined || asksForStream() ? whole : WholeBody.formed(whole, form)
   }
 }
 

@@ -13,15 +13,11 @@ import type { AnswerForm } from "./form/AnswerForm.ts"
 import { isFields, parsed } from "./form/Fields.ts"
 import * as StreamEnd from "./StreamEnd.ts"
 
-/** True for a response that {@link read} reads: a text in place of a stream. */
-export const mayBe = (
-  { body, headers, status }: Response,
-  url: string,
-  request: RequestInit | undefined
-): boolean => {
+/** True for a response that {@link read} reads: a text in place of the stream that was asked for. */
+export const mayBe = ({ body, headers, status }: Response, asksForStream: () => boolean): boolean => {
   if (status !== 200 || typeof body?.getReader !== "function") return false
   const type = headers.get("content-type")?.split(";")[0]?.trim().toLowerCase()
-  return (type === "application/json" || type === "text/plain") && DisguisedError.asksForStream(url, request)
+  return (type === "application/json" || type === "text/plain") && asksForStream()
 }
 
 /** Returns the response as the client reads it. Throws if it is an error. */

@@ -1,5 +1,5 @@
 /**
- * Converts effect/ai answers to the form that an AI SDK model returns. `SpecResponse` is the opposite direction.
+ * Converts encoded answers of effect/ai to the form that an AI SDK model returns. `SpecResponse` is the opposite direction.
  *
  * `providerMetadata.outlast` of the answer has the target, the attempt and the cost.
  */
@@ -17,12 +17,14 @@ import type {
 } from "@ai-sdk/provider"
 import type { ClientCall, Original } from "./ClientCall.ts"
 import { Answered } from "@outlast/agent"
-import { DateTime, Option, Predicate } from "effect"
+import { Option, Predicate } from "effect"
 import type { Response } from "effect/ai"
+
+type Part = Response.AllPartsEncoded
 
 /** A complete answer. */
 export const whole = (
-  parts: ReadonlyArray<Response.AnyPart>,
+  parts: ReadonlyArray<Part>,
   warnings: ReadonlyArray<SharedV4Warning>,
   client: ClientCall
 ): LanguageModelV4GenerateResult => {
@@ -50,7 +52,7 @@ export const whole = (
 
 /** A complete answer as a stream, each block in one piece. */
 export const pieces = (
-  parts: ReadonlyArray<Response.AnyPart>,
+  parts: ReadonlyArray<Part>,
   client: ClientCall
 ): ReadonlyArray<LanguageModelV4StreamPart> =>
   parts.flatMap((part, index): ReadonlyArray<LanguageModelV4StreamPart> => {
@@ -64,10 +66,7 @@ export const pieces = (
   })
 
 /** A part of a stream; an empty list for one without a counterpart. */
-export const streamPart = (
-  part: Response.AnyPart,
-  client: ClientCall
-): ReadonlyArray<LanguageModelV4StreamPart> => {
+export const streamPart = (part: Part, client: ClientCall): ReadonlyArray<LanguageModelV4StreamPart> => {
   const original = client.original(part.metadata)
   switch (part.type) {
     case "text-end":
@@ -113,7 +112,7 @@ export const failed = (error: unknown): ReadonlyArray<LanguageModelV4StreamPart>
   { type: "finish", finishReason: { unified: "error", raw: undefined }, usage: usage(undefined) }
 ]
 
-const contentPart = (part: Response.AnyPart, client: ClientCall): ReadonlyArray<LanguageModelV4Content> => {
+const contentPart = (part: Part, client: ClientCall): ReadonlyArray<LanguageModelV4Content> => {
   const original = client.original(part.metadata)
   switch (part.type) {
     case "text":
@@ -140,7 +139,7 @@ type CommonPart = Extract<
   { readonly type: "tool-call" | "tool-result" | "tool-approval-request" | "file" | "source" }
 >
 
-const commonPart = (part: Response.AnyPart, original: Original | undefined): ReadonlyArray<CommonPart> => {
+const commonPart = (part: Part, original: Original | undefined): ReadonlyArray<CommonPart> => {
   switch (part.type) {
     case "tool-call":
       return [
@@ -176,7 +175,7 @@ const commonPart = (part: Response.AnyPart, original: Original | undefined): Rea
   }
 }
 
-const toolCall = (part: Response.ToolCallPart<string, unknown>): LanguageModelV4ToolCall => ({
+const toolCall = (part: Response.ToolCallPartEncoded): LanguageModelV4ToolCall => ({
   type: "tool-call",
   toolCallId: part.id,
   toolName: part.name,
@@ -186,21 +185,19 @@ const toolCall = (part: Response.ToolCallPart<string, unknown>): LanguageModelV4
   ...metadata(part)
 })
 
-const toolResult = (
-  part: Extract<Response.AnyPart, { readonly type: "tool-result" }>
-): LanguageModelV4ToolResult => ({
+const toolResult = (part: Extract<Part, { readonly type: "tool-result" }>): LanguageModelV4ToolResult => ({
   type: "tool-result",
   toolCallId: part.id,
   toolName: part.name,
   // Encoded results are JSON; the AI SDK allows no null here.
-  result: (part.encodedResult ?? {}) as LanguageModelV4ToolResult["result"],
+  result: (part.result ?? {}) as LanguageModelV4ToolResult["result"],
   ...(part.isFailure ? { isError: true } : undefined),
   ...(part.preliminary === true ? { preliminary: true } : undefined),
   ...metadata(part)
 })
 
 const source = (
-  part: Extract<Response.AnyPart, { readonly type: "source" }>,
+  part: Extract<Part, { readonly type: "source" }>,
   original: Original | undefined
 ): Extract<CommonPart, { readonly type: "source" }> => {
   if (original?.type === "source" && original.sourceType === "url") {
@@ -210,25 +207,25 @@ const source = (
   }
   if (part.sourceType === "url") {
     const { id, url, title } = part
-    return { type: "source", sourceType: "url", id, url: url.href, title, ...metadata(part) }
+    return { type: "source", sourceType: "url", id, url, title, ...metadata(part) }
   }
   const { id, mediaType, title, fileName } = part
   const named = fileName === undefined ? undefined : { filename: fileName }
   return { type: "source", sourceType: "document", id, mediaType, title, ...named, ...metadata(part) }
 }
 
-const responseMetadata = (part: Response.ResponseMetadataPart): LanguageModelV4ResponseMetadata => {
+const responseMetadata = (part: Response.ResponseMetadataPartEncoded): LanguageModelV4ResponseMetadata => {
   const { id, modelId, timestamp } = part
   return {
     ...(id === undefined ? undefined : { id }),
     ...(modelId === undefined ? undefined : { modelId }),
-    ...(timestamp === undefined ? undefined : { timestamp: DateTime.toDateUtc(timestamp) })
+    ...(timestamp === undefined ? undefined : { timestamp: new Date(timestamp) })
   }
 }
 
 /** Finish reason and usage of an answer, in Outlast's terms and in the provider's. */
 const end = (
-  finish: Response.FinishPart | undefined,
+  finish: Response.FinishPartEncoded | undefined,
   client: ClientCall
 ): { readonly finishReason: LanguageModelV4FinishReason; readonly usage: LanguageModelV4Usage } => {
   const original = finish && client.original(finish.metadata)
@@ -256,7 +253,7 @@ const finishReason = (reason: Response.FinishReason): LanguageModelV4FinishReaso
   }
 }
 
-const usage = (finish: Response.FinishPart | undefined): LanguageModelV4Usage => {
+const usage = (finish: Response.FinishPartEncoded | undefined): LanguageModelV4Usage => {
   const { inputTokens, outputTokens } = finish?.usage ?? {}
   return {
     inputTokens: {
@@ -274,7 +271,7 @@ const usage = (finish: Response.FinishPart | undefined): LanguageModelV4Usage =>
 }
 
 /** All facts about the target that answered. The written form omits default values. */
-const finishMetadata = (finish: Response.FinishPart) =>
+const finishMetadata = (finish: Response.FinishPartEncoded) =>
   metadata(
     Option.match(Answered.answeredBy([finish]), {
       onNone: () => finish,
@@ -283,8 +280,9 @@ const finishMetadata = (finish: Response.FinishPart) =>
   )
 
 const metadata = (part: {
-  readonly metadata: Readonly<Record<string, unknown>>
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined
 }): { readonly providerMetadata: SharedV4ProviderMetadata } | undefined => {
+  if (part.metadata === undefined) return undefined
   const kept = Object.entries(part.metadata).filter(([, value]) => Predicate.isObject(value))
   // Metadata of parts are JSON, and these values are objects.
   return kept.length === 0

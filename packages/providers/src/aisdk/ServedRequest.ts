@@ -10,14 +10,14 @@ import { Schema } from "effect"
 import type { LanguageModel, Prompt, Toolkit } from "effect/ai"
 import { ClientCall } from "./ClientCall.ts"
 import { isCredential } from "./Secrets.ts"
-import * as ServedPrompt from "./ServedPrompt.ts"
+import type { ServedConversations } from "./ServedConversations.ts"
 import * as ServedTools from "./ServedTools.ts"
 
 export interface Request {
   readonly client: ClientCall
   readonly call: Call
   /** The requested object, if the call asks for one. */
-  readonly object: { readonly name: string; readonly schema: ObjectSchema } | undefined
+  readonly object: { readonly objectName: string; readonly schema: ObjectSchema } | undefined
   readonly maxOutputTokens: number | undefined
   readonly warnings: Array<SharedV4Warning>
 }
@@ -34,13 +34,14 @@ interface Call {
 /** JSON with the fields that the schema requires. The AI SDK checks the rest with its own schema. */
 type ObjectSchema = Schema.Codec<Record<string, unknown>>
 
-export const make = (options: LanguageModelV4CallOptions): Request => {
+/** `conversations` are those of the model that is asked. */
+export const make = (options: LanguageModelV4CallOptions, conversations: ServedConversations): Request => {
   const { responseFormat, tools = [] } = options
   const format = responseFormat?.type === "json" ? responseFormat : undefined
   return {
     client: new ClientCall(options),
     call: {
-      prompt: ServedPrompt.decode(options.prompt),
+      prompt: conversations.decode(options.prompt),
       toolkit: offering(tools),
       toolChoice: toolChoice(options.toolChoice),
       disableToolCallResolution: true,
@@ -50,7 +51,10 @@ export const make = (options: LanguageModelV4CallOptions): Request => {
       format === undefined
         ? undefined
         : // Without a schema any JSON is right.
-          { name: format.name ?? "response", schema: objectSchema(format.schema ?? {}, format.description) },
+          {
+            objectName: format.name ?? "response",
+            schema: objectSchema(format.schema ?? {}, format.description)
+          },
     maxOutputTokens: options.maxOutputTokens,
     warnings: warningsOf(options)
   }

@@ -12,6 +12,7 @@
  */
 import { UnsupportedFunctionalityError } from "@ai-sdk/provider"
 import * as Base64 from "effect/encoding/Base64"
+import { WellFormed } from "@outlast/agent/conversation"
 import { Prompt } from "effect/ai"
 import { Predicate } from "effect"
 import type { Schema } from "effect"
@@ -27,6 +28,8 @@ export interface Options {
   readonly toolFiles: "result" | "user-message"
   /** See `Dialect`. */
   readonly afterResults?: string | undefined
+  /** The client may change its messages, so each call gets its own. Default `false`. */
+  readonly isForeign?: boolean | undefined
 }
 
 export const encode = (prompt: Prompt.Prompt, options: Options): Array<Spec.Message> => {
@@ -34,7 +37,12 @@ export const encode = (prompt: Prompt.Prompt, options: Options): Array<Spec.Mess
   const messages: Array<Spec.Message> = []
   let results: Array<Prompt.ToolMessage> = []
   const flush = () => {
-    if (results.length > 0) messages.push(...toolMessages(results, asked, options))
+    const [first, ...more] = results
+    if (first === undefined) return
+    // Other messages decide which approvals are sent, and what is merged.
+    const isAlone = more.length === 0 && asked.size === 0
+    const known = isAlone ? encodedBefore(first, options) : undefined
+    messages.push(...(known ?? kept(first, toolMessages(results, asked, options), options, isAlone)))
     results = []
   }
   for (const message of prompt.content) {
@@ -43,8 +51,8 @@ export const encode = (prompt: Prompt.Prompt, options: Options): Array<Spec.Mess
       continue
     }
     flush()
-    const encoded = encodeMessage(message, options)
-    if (encoded !== undefined) messages.push(encoded)
+    const known = encodedBefore(message, options) ?? kept(message, encodeMessage(message, options), options)
+    for (const encoded of known) messages.push(encoded)
   }
   flush()
   const { afterResults: text } = options
@@ -53,6 +61,36 @@ export const encode = (prompt: Prompt.Prompt, options: Options): Array<Spec.Mess
   return messages.flatMap((message, i) =>
     message.role === "user" && messages[i - 1]?.role === "tool" ? [answer, message] : [message]
   )
+}
+
+interface Encoded {
+  readonly version: Options["version"]
+  readonly toolFiles: Options["toolFiles"]
+  readonly messages: ReadonlyArray<Spec.Message>
+}
+
+/** What the messages of conversations that go on have become. */
+const conversations = new WeakMap<Prompt.Message, Encoded>()
+
+const encodedBefore = (
+  message: Prompt.Message,
+  { isForeign = false, toolFiles, version }: Options
+): Encoded["messages"] | undefined => {
+  const before = isForeign ? undefined : conversations.get(message)
+  return before?.version === version && before.toolFiles === toolFiles ? before.messages : undefined
+}
+
+/** The message as it is sent, kept for later calls. */
+const kept = (
+  message: Prompt.Message,
+  encoded: ReadonlyArray<Spec.Message>,
+  { isForeign = false, toolFiles, version }: Options,
+  isAlone = true
+): ReadonlyArray<Spec.Message> => {
+  // The chain has made the prompt well-formed, except parts as the AI SDK wrote them.
+  const messages = OriginalPart.ofMessage(message) === undefined ? encoded : WellFormed.of(encoded)
+  if (isAlone && !isForeign) conversations.set(message, { version, toolFiles, messages })
+  return messages
 }
 
 /** Every text of a prompt. A failure must not quote any of them. */
@@ -86,18 +124,16 @@ const written = (value: unknown): string => {
 const encodeMessage = (
   message: Exclude<Prompt.Message, Prompt.ToolMessage>,
   options: Options
-): Spec.Message | undefined => {
+): ReadonlyArray<Spec.Message> => {
   const providerOptions = ownOptions(message, OriginalPart.ofMessage(message))
   switch (message.role) {
     case "system":
-      return message.content === ""
-        ? undefined
-        : { role: "system", content: message.content, ...providerOptions }
+      return message.content === "" ? [] : [{ role: "system", content: message.content, ...providerOptions }]
     case "user": {
       const parts = message.content.map((part) => userPart(part, options))
       const content = parts.filter(says)
       // A message with only empty texts is the caller's decision. The provider may judge it.
-      return { role: "user", content: content.length > 0 ? content : parts, ...providerOptions }
+      return [{ role: "user", content: content.length > 0 ? content : parts, ...providerOptions }]
     }
     case "assistant": {
       const parts = message.content.flatMap((part) => assistantPart(part, options)).filter(says)
@@ -108,7 +144,7 @@ const encodeMessage = (
       const content = speaks
         ? parts
         : parts.filter((part) => part.type !== "text" || part.providerOptions !== undefined)
-      return content.length === 0 ? undefined : { role: "assistant", content, ...providerOptions }
+      return content.length === 0 ? [] : [{ role: "assistant", content, ...providerOptions }]
     }
   }
 }

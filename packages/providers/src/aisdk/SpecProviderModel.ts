@@ -107,9 +107,10 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
       if (ofCall !== undefined) ofCall.answered = {}
       return { client, call: callOptions(request, client, signal, options, ofCall) }
     }
-    const sent = <A>(call: (signal: AbortSignal) => Promise<A>) =>
+    const sent = <A>(streams: boolean, call: (signal: AbortSignal) => Promise<A>) =>
       Connection.within(request.limits?.connect, {
         try: call,
+        streams,
         catch: thrown,
         onHeaders,
         onRepeated: request.repeated,
@@ -122,7 +123,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
     Effect.withFiber((fiber) => {
       const { failureOf, handedOn, ofCall, prepare, sent, onRepair } = attempt(request, fiber)
       return Effect.flatMap(
-        sent(async (signal) => {
+        sent(false, async (signal) => {
           const { client, call } = prepare(signal)
           const result = await client.doGenerate(call)
           handedOn(result.response?.headers)
@@ -160,7 +161,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
         yield* Effect.addFinalizer(() =>
           opened === undefined || !reader.finished() ? abort : Effect.forkDetach(rest(opened, abort))
         )
-        const { source, contentType } = yield* sent(async () => {
+        const { source, contentType } = yield* sent(true, async () => {
           const { client, call } = prepare(controller.signal)
           const { stream, request: sentRequest, response } = await client.doStream(call)
           handedOn(response?.headers)
@@ -300,7 +301,8 @@ const callOptions = (
   const prompt = Prompts.encode(request.prompt, {
     version: client.specificationVersion,
     toolFiles: wire.toolFiles,
-    afterResults: info.dialect?.afterResults
+    afterResults: info.dialect?.afterResults,
+    isForeign: wire.asGiven
   })
   const call: Spec.CallOptions = {
     ...settings,
@@ -332,9 +334,7 @@ const callOptions = (
     asked?.maxOutputTokens !== undefined && asked.maxOutputTokens === request.maxOutputTokens
       ? fit
       : Thinking.withinLimit(fit, info, client.provider)
-  // The chain has made the prompt well-formed, except parts as the AI SDK wrote them. A second look would read the whole
-  // conversation at each attempt, with all images in Base64.
-  if (ofCall !== undefined) return WellFormed.of(fitted)
+  // The prompt is well-formed. A second look would read the whole conversation at each attempt.
   return { ...WellFormed.of({ ...fitted, prompt: [] }), prompt: fitted.prompt }
 }
 

@@ -21,12 +21,9 @@ import * as StreamProtocol from "./StreamProtocol.ts"
 /** Milliseconds that the server has to end the body after a complete answer. */
 const restWithin = 1_000
 
-/** True for the response to `request` at `url` that is a stream of events. */
-export const isStream = (
-  { body, headers, ok }: Response,
-  url: string,
-  request: RequestInit | undefined
-): boolean => ok && typeof body?.getReader === "function" && isEvents(headers, url, request)
+/** True for a response that is a stream of events. `asksForStream`: the request asks for one. */
+export const isStream = ({ body, headers, ok }: Response, asksForStream: () => boolean): boolean =>
+  ok && typeof body?.getReader === "function" && isEvents(headers, asksForStream)
 
 /** A response that {@link isStream}, with a body that ends at its last event. Each event takes the `form`. */
 export const ended = (response: Response, url: string, form?: AnswerForm): Response => {
@@ -37,10 +34,10 @@ export const ended = (response: Response, url: string, form?: AnswerForm): Respo
   return new Response(filtered(body, filter), { headers, status, statusText })
 }
 
-const isEvents = (headers: Headers, url: string, request: RequestInit | undefined): boolean => {
+const isEvents = (headers: Headers, asksForStream: () => boolean): boolean => {
   const type = headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() ?? ""
   if (type === "text/event-stream") return true
-  return (type === "" || type === "application/octet-stream") && DisguisedError.asksForStream(url, request)
+  return (type === "" || type === "application/octet-stream") && asksForStream()
 }
 
 type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>

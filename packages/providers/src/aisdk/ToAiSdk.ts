@@ -39,12 +39,15 @@ import type {
   LanguageModelV4StreamResult
 } from "@ai-sdk/provider"
 import { AnswerEnd, OutputLimit, StreamedAnswer, Surface } from "@outlast/agent/failover"
+import { EncodedPart, ModelHooks } from "@outlast/agent/internal"
 import { Options as Check } from "@outlast/resilience"
-import { Context, Effect, Exit, Fiber, Latch, Layer, ManagedRuntime, Option, Schema, Stream } from "effect"
-import type { AiError } from "effect/ai"
-import { LanguageModel, Response, Telemetry } from "effect/ai"
+import { Context, Effect, Exit, Fiber, Latch, Layer, ManagedRuntime, Option, Stream } from "effect"
+import type { Tracer } from "effect"
+import type { AiError, Response } from "effect/ai"
+import { IdGenerator, LanguageModel, Telemetry } from "effect/ai"
 import * as ClientCall from "./ClientCall.ts"
 import * as ServedAnswer from "./ServedAnswer.ts"
+import { ServedConversations } from "./ServedConversations.ts"
 import * as ServedError from "./ServedError.ts"
 import * as ServedRequest from "./ServedRequest.ts"
 
@@ -95,24 +98,34 @@ export interface Serving extends ServedModel {
 }
 
 /** The model over a runtime. */
-export const serving = ({ runtime, dispose }: Built, options: Options = {}): Serving => ({
-  specificationVersion: "v4",
-  provider: options.provider ?? defaults.provider,
-  modelId: options.modelId ?? defaults.modelId,
-  // Empty: the AI SDK downloads files itself, so that every target can take them.
-  supportedUrls: {},
-  doGenerate: (call, context) => generate(runtime(), call, context),
-  doStream: (call, context) => stream(runtime(), call, context),
-  dispose,
-  [Symbol.asyncDispose]: dispose
-})
+export const serving = ({ runtime, dispose }: Built, options: Options = {}): Serving => {
+  const conversations = new ServedConversations()
+  return {
+    specificationVersion: "v4",
+    provider: options.provider ?? defaults.provider,
+    modelId: options.modelId ?? defaults.modelId,
+    // Empty: the AI SDK downloads files itself, so that every target can take them.
+    supportedUrls: {},
+    doGenerate: async (call, context) => {
+      call.abortSignal?.throwIfAborted()
+      return generate(runtime(), ServedRequest.make(call, conversations), context)
+    },
+    doStream: async (call, context) => {
+      call.abortSignal?.throwIfAborted()
+      return stream(runtime(), ServedRequest.make(call, conversations), context)
+    },
+    dispose,
+    [Symbol.asyncDispose]: dispose
+  }
+}
 
 const module = "toAiSdk"
 const sources = "a Layer or a ManagedRuntime of a LanguageModel, for example Failover.layer([target])"
 const checks: Check.Checks<Options> = { provider: Check.is.text, modelId: Check.is.text }
 
 type Runtime = ManagedRuntime.ManagedRuntime<LanguageModel.LanguageModel, unknown>
-type Parts = ReadonlyArray<Response.AnyPart>
+type Parts = ReadonlyArray<Response.AllPartsEncoded>
+type Decoded = ReadonlyArray<Response.AnyPart>
 
 /** A runtime that is built when it is first used. */
 export interface Built<R = LanguageModel.LanguageModel, E = unknown> {
@@ -148,43 +161,79 @@ export const builtFrom = <R, E>(layer: Layer.Layer<R, E>): Built<R, E> => {
 
 const generate = async (
   runtime: Runtime,
-  options: LanguageModelV4CallOptions,
+  request: ServedRequest.Request,
   context: Context.Context<never> | undefined
 ): Promise<LanguageModelV4GenerateResult> => {
-  const { abortSignal: signal } = options
-  signal?.throwIfAborted()
-  const request = ServedRequest.make(options)
+  const { abortSignal: signal } = request.client.options
   const exit = await runtime.runPromiseExit(
-    served(request, answerOf(request), context),
+    served(
+      request,
+      Effect.catch(answerOf(request), (error) => lastObject(error, request.client)),
+      context
+    ),
     signal === undefined ? {} : { signal }
   )
   if (Exit.isSuccess(exit)) return ServedAnswer.whole(exit.value, request.warnings, request.client)
   throw signal?.aborted === true ? signal.reason : ServedError.ofCause(exit.cause)
 }
 
-const answerOf = (
-  request: ServedRequest.Request
-): Effect.Effect<Parts, AiError.AiError, LanguageModel.LanguageModel> =>
-  request.object === undefined
-    ? Effect.map(LanguageModel.generateText(request.call), ({ content }): Parts => content)
-    : objectOf(request, request.object)
+type Asking<A> = Effect.Effect<A, AiError.AiError, LanguageModel.LanguageModel | IdGenerator.IdGenerator>
+
+/** The parts of a whole answer, from the hooks of the model where it has them. */
+const answerOf = (request: ServedRequest.Request): Asking<Parts> =>
+  Effect.flatMap(hooksOf, (hooks) =>
+    hooks === undefined
+      ? decodedAnswer(request)
+      : Effect.useSpan(
+          `LanguageModel.generate${request.object === undefined ? "Text" : "Object"}`,
+          client,
+          (span) => Effect.withParentSpan(hooks.generateText(optionsOf(request, span)), span, client)
+        )
+  )
+
+const hooksOf = Effect.withFiber((fiber: Fiber.Fiber<unknown, unknown>) =>
+  Effect.map(LanguageModel.LanguageModel, (model) => ModelHooks.of(model, fiber))
+)
+
+const client = { kind: "client", captureStackTrace: false } as const
+
+const optionsOf = (
+  { call, object }: ServedRequest.Request,
+  span: Tracer.Span
+): LanguageModel.ProviderOptions => ({
+  prompt: call.prompt,
+  tools: Object.values(call.toolkit.tools),
+  toolChoice: call.toolChoice,
+  responseFormat: object === undefined ? { type: "text" } : { type: "json", ...object },
+  span,
+  previousResponseId: undefined,
+  incrementalPrompt: undefined,
+  toolCallValidation: "deferred"
+})
+
+/** The answer of a model without hooks. */
+const decodedAnswer = (request: ServedRequest.Request): Asking<Parts> =>
+  Effect.map(
+    request.object === undefined
+      ? Effect.map(LanguageModel.generateText(request.call), ({ content }): Decoded => content)
+      : objectOf(request, request.object),
+    (content) => content.map(EncodedPart.of)
+  )
 
 /**
  * The answer to a request for an object, unchanged. The AI SDK checks it. The answer may also be a tool call: effect/ai
  * fails then, but only after the span transformer has seen the answer.
  */
 const objectOf = (
-  { call, client }: ServedRequest.Request,
-  { name, schema }: NonNullable<ServedRequest.Request["object"]>
-): Effect.Effect<Parts, AiError.AiError, LanguageModel.LanguageModel> =>
+  { call }: ServedRequest.Request,
+  object: NonNullable<ServedRequest.Request["object"]>
+): Effect.Effect<Decoded, AiError.AiError, LanguageModel.LanguageModel> =>
   Effect.gen(function* () {
     const outer = Option.getOrUndefined(yield* Effect.serviceOption(Telemetry.CurrentSpanTransformer))
-    let said: Parts | undefined
-    return yield* LanguageModel.generateObject({ ...call, schema, objectName: name }).pipe(
-      Effect.map(({ content }): Parts => content),
-      Effect.catch((error) =>
-        Effect.suspend(() => (said === undefined ? lastObject(error, client) : Effect.succeed(said)))
-      ),
+    let said: Decoded | undefined
+    return yield* LanguageModel.generateObject({ ...call, ...object }).pipe(
+      Effect.map(({ content }): Decoded => content),
+      Effect.catch((error) => (said === undefined ? Effect.fail(error) : Effect.succeed(said))),
       Effect.provideService(Telemetry.CurrentSpanTransformer, (seen) => {
         said = seen.response
         outer?.(seen)
@@ -193,24 +242,23 @@ const objectOf = (
   })
 
 /** The object that stayed wrong in every attempt. The AI SDK judges it. */
-const lastObject = <E extends AiError.AiError>(
-  error: E,
+const lastObject = (
+  error: AiError.AiError,
   { answered: { metadata, finish } }: ClientCall.ClientCall
-): Effect.Effect<Parts, E> => {
+): Effect.Effect<Parts, AiError.AiError> => {
   const { reason } = error
   if (reason._tag !== "StructuredOutputError") return Effect.fail(error)
-  return decodeParts([
+  return Effect.succeed([
     ...(metadata === undefined ? [] : [metadata]),
     ...(reason.responseText === "" ? [] : [{ type: "text" as const, text: reason.responseText }]),
     finish ?? { type: "finish", reason: "stop", usage: noUsage, response: undefined }
-  ]).pipe(Effect.orDie)
+  ])
 }
 
-const decodeParts = Schema.decodeEffect(
-  Schema.Array(Schema.Union([Response.ResponseMetadataPart, Response.TextPart, Response.FinishPart]))
-)
-
-const noUsage = { inputTokens: {}, outputTokens: {} }
+const noUsage = {
+  inputTokens: { uncached: undefined, total: undefined, cacheRead: undefined, cacheWrite: undefined },
+  outputTokens: { total: undefined, text: undefined, reasoning: undefined }
+}
 
 /**
  * Resolves with the first part. A failure before it rejects the call. A later failure is a part of the stream, as with
@@ -218,12 +266,10 @@ const noUsage = { inputTokens: {}, outputTokens: {} }
  */
 const stream = async (
   runtime: Runtime,
-  options: LanguageModelV4CallOptions,
+  request: ServedRequest.Request,
   context: Context.Context<never> | undefined
 ): Promise<LanguageModelV4StreamResult> => {
-  const { abortSignal: signal } = options
-  signal?.throwIfAborted()
-  const request = ServedRequest.make(options)
+  const { abortSignal: signal } = request.client.options
   const opened = Promise.withResolvers<void>()
   const demand = Latch.makeUnsafe(false)
   let stop = async (): Promise<void> => {}
@@ -306,7 +352,7 @@ const streamed = (
     request,
     Effect.suspend(() => {
       let isBegun = false
-      return Stream.runForEachArray(streamOf(request), (parts) => {
+      return eachArray(request, (parts) => {
         isBegun = true
         return give(parts.flatMap((part) => ServedAnswer.streamPart(part, request.client)))
       }).pipe(
@@ -322,17 +368,38 @@ const streamed = (
     context
   )
 
-const streamOf = ({ call, object }: ServedRequest.Request) => {
-  const parts = LanguageModel.streamText(call)
-  if (object === undefined) return parts
-  const format = { type: "json" as const, objectName: object.name, schema: object.schema }
-  return Surface.offered({ ...Surface.closed, format })(parts)
-}
+/** Runs `give` for the parts of a streamed answer, from the hooks of the model where it has them. */
+const eachArray = (
+  request: ServedRequest.Request,
+  give: (parts: Parts) => Effect.Effect<void>
+): Asking<void> =>
+  Effect.flatMap(hooksOf, (hooks): Asking<void> =>
+    hooks === undefined
+      ? Stream.runForEachArray(inFormat(request, LanguageModel.streamText(request.call)), (parts) =>
+          give(parts.map(EncodedPart.of))
+        )
+      : Effect.useSpan("LanguageModel.streamText", client, (span) =>
+          Effect.withParentSpan(
+            Stream.runForEachArray(inFormat(request, hooks.streamText(optionsOf(request, span))), give),
+            span,
+            client
+          )
+        )
+  )
+
+/** A streamed call has no format of its own. */
+const inFormat = <A, E, R>(
+  { object }: ServedRequest.Request,
+  parts: Stream.Stream<A, E, R>
+): Stream.Stream<A, E, R> =>
+  object === undefined
+    ? parts
+    : Surface.offered({ ...Surface.closed, format: { type: "json" as const, ...object } })(parts)
 
 /** Runs the call with its output limit, in the context `around`. Failures become errors of the AI SDK. */
 const served = <A>(
   { call, client, maxOutputTokens }: ServedRequest.Request,
-  self: Effect.Effect<A, AiError.AiError, LanguageModel.LanguageModel>,
+  self: Asking<A>,
   around: Context.Context<never> | undefined
 ): Effect.Effect<A, APICallError, LanguageModel.LanguageModel> => {
   const failing = Effect.catch(self, (error) =>
@@ -350,6 +417,7 @@ const served = <A>(
 }
 
 const settings = Context.empty().pipe(
+  Context.add(IdGenerator.IdGenerator, IdGenerator.defaultIdGenerator),
   // The AI SDK has chosen between a stream and a request itself.
   Context.add(StreamedAnswer.Override, "request"),
   // An AI SDK model delivers refused answers.

@@ -2,19 +2,12 @@
  * Reads a complete JSON body, and hands it on in the form that the client reads (`AnswerForm`). Errors of the connection
  * reach the client as they come, and so does its cancellation. `BodyLimit` bounds the body.
  */
-import { asksForStream } from "./DisguisedError.ts"
 import type { AnswerForm } from "./form/AnswerForm.ts"
 
-export const formed = (
-  response: Response,
-  url: string,
-  request: RequestInit | undefined,
-  form: AnswerForm | undefined
-): Response => {
+export const formed = (response: Response, form: AnswerForm): Response => {
   const { body, headers, ok, status, statusText } = response
   const type = headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() ?? ""
-  if (form === undefined || !ok || !texts.has(type) || typeof body?.getReader !== "function") return response
-  if (asksForStream(url, request)) return response
+  if (!ok || !texts.has(type) || typeof body?.getReader !== "function") return response
   return new Response(changed(body, form), { headers, status, statusText })
 }
 

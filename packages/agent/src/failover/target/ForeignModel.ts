@@ -20,9 +20,10 @@
  * ])
  * ```
  */
-import { Context, Duration, Effect, Layer, Option, Schema, Stream } from "effect"
-import { LanguageModel, Response, Toolkit } from "effect/ai"
-import type { AiError, Tool } from "effect/ai"
+import { Context, Duration, Effect, Layer, Option, Stream } from "effect"
+import type { Schema } from "effect"
+import { LanguageModel } from "effect/ai"
+import type { AiError, Response, Tool, Toolkit } from "effect/ai"
 import { Options as Check } from "@outlast/resilience"
 import * as Classifier from "../../failure/Classifier.ts"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
@@ -30,6 +31,7 @@ import { failureOf } from "../../failure/reasons/CallFailed.ts"
 import * as Kind from "../../options/Kind.ts"
 import type { ModelInfo } from "../../conversation/ModelInfo.ts"
 import { checks as infoChecks } from "../../conversation/ModelInfo.ts"
+import * as EncodedPart from "./EncodedPart.ts"
 import type { ProviderModel, ProviderRequest, TargetSpec } from "./ProviderModel.ts"
 
 /**
@@ -118,7 +120,7 @@ const hooksOf = (
     return response.pipe(
       Effect.catch((error) => Effect.flatMap(toFailure(error, provider), Effect.fail)),
       // A whole answer has no stream parts.
-      Effect.map(({ content }) => content.map(encoded) as Array<Response.PartEncoded>),
+      Effect.map(({ content }) => content.map(EncodedPart.of) as Array<Response.PartEncoded>),
       Effect.provideContext(limited(request, withOutputLimit))
     )
   }
@@ -131,7 +133,7 @@ const hooksOf = (
     return parts.pipe(
       Stream.catch((error) => Stream.fromEffect(Effect.flatMap(toFailure(error, provider), Effect.fail))),
       // A stream has no whole parts.
-      Stream.map((part) => encoded(part) as Response.StreamPartEncoded),
+      Stream.map((part) => EncodedPart.of(part) as Response.StreamPartEncoded),
       Stream.provideContext(limited(request, withOutputLimit))
     )
   }
@@ -186,21 +188,3 @@ const offering = (tools: ReadonlyArray<Tool.Any>): Toolkit.WithHandler<{}> => ({
   tools: Object.fromEntries(tools.map((tool) => [tool.name, tool])),
   handle: () => Effect.die(new Error("ForeignModel: a tool call was resolved although resolution is off"))
 })
-
-const encode = Schema.encodeUnknownSync(Response.AllParts(Toolkit.empty))
-
-/** Tool calls and results are still in their encoded form, because no toolkit decoded them. */
-const encoded = (part: Response.AnyPart): Response.AllPartsEncoded => {
-  switch (part.type) {
-    case "tool-call": {
-      const { type, id, name, params, providerExecuted, metadata } = part
-      return { type, id, name, params, providerExecuted, metadata }
-    }
-    case "tool-result": {
-      const { type, id, name, encodedResult, isFailure, providerExecuted, preliminary, metadata } = part
-      return { type, id, name, result: encodedResult, isFailure, providerExecuted, preliminary, metadata }
-    }
-    default:
-      return encode(part)
-  }
-}
