@@ -6,6 +6,7 @@ import { createOpenAI } from "@ai-sdk/openai"
 import { assert, describe, it } from "@effect/vitest"
 import { Anthropic } from "@outlast/providers"
 import { createProviderRegistry, generateText, streamText } from "ai"
+import type { SystemModelMessage } from "ai"
 import { afterEach, beforeEach } from "vitest"
 import { caught, played } from "./support.ts"
 
@@ -116,6 +117,23 @@ describe("a chain", () => {
     })
     const streamed = streamText({ ...agent.with(), prompt: "Hi" })
     assert.strictEqual(await streamed.text, "Hello.")
+  })
+
+  it("sends a system message with a cache mark unmerged", async () => {
+    await using provider = await played({ answers: [{ text: "Hello." }] })
+    await using agent = outlast({ models: [provider.model], ...quiet })
+    const cached = { anthropic: { cacheControl: { type: "ephemeral" } } }
+    const instructions: Array<SystemModelMessage> = [
+      { role: "system", content: "The rules.", providerOptions: cached },
+      { role: "system", content: "Today is Monday." }
+    ]
+    await generateText({ ...agent.with(), instructions, prompt: "Hi" })
+    assert.deepNestedInclude(provider.server.requests()[0]?.body, {
+      system: [
+        { type: "text", text: "The rules.", cache_control: { type: "ephemeral" } },
+        { type: "text", text: "Today is Monday." }
+      ]
+    })
   })
 
   it("refuses what is no model, and an empty list", () => {
