@@ -5,7 +5,7 @@ import { outlast } from "@outlast/ai-sdk"
 import { createOpenAI } from "@ai-sdk/openai"
 import { assert, describe, it } from "@effect/vitest"
 import { Anthropic } from "@outlast/providers"
-import { createProviderRegistry, generateText, streamText } from "ai"
+import { createProviderRegistry, generateText, LoadAPIKeyError, streamText } from "ai"
 import type { SystemModelMessage } from "ai"
 import { afterEach, beforeEach } from "vitest"
 import { caught, played } from "./support.ts"
@@ -58,13 +58,19 @@ describe("names", () => {
     )
   })
 
-  it("without a key name the variables", async () => {
-    await using agent = outlast({ models: ["anthropic/claude-sonnet-4-5", "openai/gpt-5.1"], ...quiet })
-    const error = await caught(generateText({ model: agent.model, prompt: "Hello" }))
-    assert.instanceOf(error, Error)
-    assert.include(error.message, "ANTHROPIC_API_KEY")
-    assert.include(error.message, "OPENAI_API_KEY")
-  })
+  for (const compaction of [false, true]) {
+    it(`without a key name the variables, ${compaction ? "with" : "without"} compaction`, async () => {
+      await using agent = outlast({
+        models: ["anthropic/claude-sonnet-4-5", "openai/gpt-5.1"],
+        compaction,
+        ...quiet
+      })
+      const error = await caught(generateText({ ...agent.with(), prompt: "Hello" }))
+      assert.isTrue(LoadAPIKeyError.isInstance(error))
+      assert.include(String(error), "ANTHROPIC_API_KEY")
+      assert.include(String(error), "OPENAI_API_KEY")
+    })
+  }
 
   const wrong = [
     ["anthropic/claude-sonet-4-5", 'Did you mean "anthropic/claude-sonnet-4-5"?'],
