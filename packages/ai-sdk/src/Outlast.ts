@@ -20,7 +20,7 @@
  */
 import type { LanguageModelV4 } from "@ai-sdk/provider"
 import { Targets } from "@outlast/agent"
-import { ToAiSdk } from "@outlast/providers/internal"
+import { ServedError, ToAiSdk } from "@outlast/providers/internal"
 import { Options as Check } from "@outlast/resilience"
 import type {
   Instructions,
@@ -30,7 +30,7 @@ import type {
   StopCondition,
   ToolSet
 } from "ai"
-import { ConfigProvider, Context, Duration, Effect, Layer } from "effect"
+import { ConfigProvider, Context, Duration, Effect, Exit, Layer } from "effect"
 import * as Chain from "./Chain.ts"
 import type { CompactionOptions } from "./compaction/FitSteps.ts"
 import { FitSteps } from "./compaction/FitSteps.ts"
@@ -237,7 +237,12 @@ const traced = (model: ToAiSdk.Serving, tracer: OtelTracer | undefined): ToAiSdk
 
 /** The compaction of a run, in the runtime of the agent. */
 const fittingOf = (steps: FitSteps, runtime: ToAiSdk.Built<Chain.Services>["runtime"]): Fitting => ({
-  fit: (messages, instructions) => runtime().runPromise(steps.fit(messages, instructions)),
+  fit: async (messages, instructions) => {
+    const exit = await runtime().runPromiseExit(steps.fit(messages, instructions))
+    if (Exit.isSuccess(exit)) return exit.value
+    // As the model fails: without a key, this is the first use of the chain.
+    throw ServedError.ofCause(exit.cause)
+  },
   answered: (ended) => void runtime().runFork(steps.answered(ended))
 })
 

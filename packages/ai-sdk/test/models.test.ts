@@ -5,7 +5,8 @@ import { outlast } from "@outlast/ai-sdk"
 import { createOpenAI } from "@ai-sdk/openai"
 import { assert, describe, it } from "@effect/vitest"
 import { Anthropic } from "@outlast/providers"
-import { createProviderRegistry, generateText, streamText } from "ai"
+import { createProviderRegistry, generateText, LoadAPIKeyError, streamText } from "ai"
+import type { SystemModelMessage } from "ai"
 import { afterEach, beforeEach } from "vitest"
 import { caught, played } from "./support.ts"
 
@@ -57,13 +58,19 @@ describe("names", () => {
     )
   })
 
-  it("without a key name the variables", async () => {
-    await using agent = outlast({ models: ["anthropic/claude-sonnet-4-5", "openai/gpt-5.1"], ...quiet })
-    const error = await caught(generateText({ model: agent.model, prompt: "Hello" }))
-    assert.instanceOf(error, Error)
-    assert.include(error.message, "ANTHROPIC_API_KEY")
-    assert.include(error.message, "OPENAI_API_KEY")
-  })
+  for (const compaction of [false, true]) {
+    it(`without a key name the variables, ${compaction ? "with" : "without"} compaction`, async () => {
+      await using agent = outlast({
+        models: ["anthropic/claude-sonnet-4-5", "openai/gpt-5.1"],
+        compaction,
+        ...quiet
+      })
+      const error = await caught(generateText({ ...agent.with(), prompt: "Hello" }))
+      assert.isTrue(LoadAPIKeyError.isInstance(error))
+      assert.include(String(error), "ANTHROPIC_API_KEY")
+      assert.include(String(error), "OPENAI_API_KEY")
+    })
+  }
 
   const wrong = [
     ["anthropic/claude-sonet-4-5", 'Did you mean "anthropic/claude-sonnet-4-5"?'],
@@ -116,6 +123,23 @@ describe("a chain", () => {
     })
     const streamed = streamText({ ...agent.with(), prompt: "Hi" })
     assert.strictEqual(await streamed.text, "Hello.")
+  })
+
+  it("sends a system message with a cache mark unmerged", async () => {
+    await using provider = await played({ answers: [{ text: "Hello." }] })
+    await using agent = outlast({ models: [provider.model], ...quiet })
+    const cached = { anthropic: { cacheControl: { type: "ephemeral" } } }
+    const instructions: Array<SystemModelMessage> = [
+      { role: "system", content: "The rules.", providerOptions: cached },
+      { role: "system", content: "Today is Monday." }
+    ]
+    await generateText({ ...agent.with(), instructions, prompt: "Hi" })
+    assert.deepNestedInclude(provider.server.requests()[0]?.body, {
+      system: [
+        { type: "text", text: "The rules.", cache_control: { type: "ephemeral" } },
+        { type: "text", text: "Today is Monday." }
+      ]
+    })
   })
 
   it("refuses what is no model, and an empty list", () => {

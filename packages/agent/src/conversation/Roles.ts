@@ -53,7 +53,10 @@ const calling = (messages: Messages, { dialect, wording }: Destination, begins: 
   return same(out, messages) ? messages : out
 }
 
-/** Merges consecutive messages of one role. Each tool result stays a separate message. */
+/**
+ * Merges consecutive messages of one role. Each tool result stays a separate message, and so does a message before
+ * another one if it has options for the target.
+ */
 const alternating = (messages: Messages, { dialect, wording }: Destination, begins: boolean): Messages => {
   if (!dialect.alternates) return messages
   const first = messages.findIndex(({ role }) => role !== "system")
@@ -63,17 +66,23 @@ const alternating = (messages: Messages, { dialect, wording }: Destination, begi
   const out: Array<Prompt.Message> = []
   messages.forEach((message, i) => {
     if (opens && i === first) out.push(user(wording.beginning))
-    const both = joined(out.at(-1), message)
+    const both = joined(out.at(-1), message, dialect)
     if (both === undefined) out.push(message)
     else out[out.length - 1] = both
   })
-  return out
+  return same(out, messages) ? messages : out
 }
 
 /** Merges two messages of one role; `undefined` when they must stay separate. */
-const joined = (before: Prompt.Message | undefined, message: Prompt.Message): Prompt.Message | undefined => {
+const joined = (
+  before: Prompt.Message | undefined,
+  message: Prompt.Message,
+  { namespaces }: Destination["dialect"]
+): Prompt.Message | undefined => {
   // Check before anything is allocated: this runs for each message of each attempt.
   if (before?.role !== message.role || message.role === "tool") return undefined
+  // A mark for the cache stands at the end of its message: merged, the mark would also cover the next message.
+  if (namespaces.some((name) => before.options[name] !== undefined)) return undefined
   const options = { ...before.options, ...message.options }
   if (before.role === "system" && message.role === "system") {
     return { ...before, options, content: `${before.content}\n\n${message.content}` }

@@ -467,6 +467,19 @@ describe("roles", () => {
     assert.deepStrictEqual(shown(adapt(silent, { ending: "prefill" })).at(-1), "user: Go on.")
   })
 
+  it("stay separate after a message with options for the target, which may mark the end of a cached part", () => {
+    const marked = (namespace: string) => [
+      { ...system("s"), options: { [namespace]: { cacheControl: { type: "ephemeral" } } } },
+      system("t"),
+      user("x")
+    ]
+    const dialect = { ...lenient, alternates: true }
+    const prompt = Prompt.make(marked("me"))
+    assert.strictEqual(Portable.adapt(prompt, { ref, dialect }), prompt)
+    // Another provider does not read the mark.
+    assert.deepStrictEqual(shown(adapt(marked("other"), dialect)), ["system: s\n\nt", "user: x"])
+  })
+
   it("alternate where required, by merging messages of one role (vllm-project/vllm#6862)", () => {
     const prompt = [
       system("s"),
