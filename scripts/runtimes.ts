@@ -23,6 +23,7 @@ const app = join(home, "app")
 const examples = [
   "agent",
   "ai-sdk",
+  "ai-sdk-agent",
   "ai-sdk-two-lines",
   "circuit-ref",
   "compaction",

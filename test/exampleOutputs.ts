@@ -17,6 +17,8 @@ export const says: Readonly<Record<string, RegExp>> = {
     /^(follows, \w+: without nudges 20\.0 calls, 0 of 1 ended; with nudges [3-9]\.0 calls, 1 of 1 ended\n){4}(does not, \w+: without nudges 20\.0 calls, 0 of 1 ended; with nudges 20\.0 calls, 0 of 1 ended\n){4}$/,
   "compaction-only.ts":
     /^limit: 12480 tokens, the window of 16,000, less 3,200 for the answer and 320 in reserve\n\d+ tokens become \d+, by strip\nmessages: 81 before, 81 after\nthe task is still there: true\n$/,
+  "ai-sdk-agent.ts":
+    /^max_tool_calls: 3 searches ran\nanthropic\/claude-sonnet-4-5#DEMO_KEY: cooling\nanthropic\/claude-sonnet-4-5#DEMO_KEY_2: ready\n$/,
   "ai-sdk-two-lines.ts":
     /^(\[[^\n]*\] WARN [^\n]*\n)*The Nile flows north, through eleven countries, to the sea\.\n3 requests\n$/,
   "circuit-ref.ts":
