@@ -25,7 +25,7 @@ import type { ReasonTag } from "../failure/reasons/FailoverReason.ts"
 import type * as Agent from "../loop/Agent.ts"
 import type { Outcome } from "../loop/Outcome.ts"
 import * as Preset from "./PresetLayer.ts"
-import type { Change, Notices } from "../failover/decide/Notice.ts"
+import type { Notices } from "../failover/decide/Notice.ts"
 import { defaults as notices } from "../failover/decide/Notice.ts"
 import { defaults as nudges } from "../recovery/Nudge.ts"
 import type { RecoveryPolicy, Row } from "../failover/decide/RecoveryPolicy.ts"
@@ -63,10 +63,10 @@ export const truncation: Truncation = {
   minGain: 500
 }
 
-const switched = (change: Change): string =>
+const switched: Notices["switched"] = (change, failure) =>
   change.reason === "Overloaded"
     ? `Switched to ${change.target.model} due to high demand`
-    : notices.switched(change)
+    : notices.switched(change, failure)
 
 const told: Notices = { ...notices, switched }
 

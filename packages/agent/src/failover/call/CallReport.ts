@@ -292,7 +292,7 @@ export class CallReport {
     memory.servingSince = this.#context.now()
     const isBack = !isChange(target, targets[0].ref)
     const change = { from, target, reason: isBack ? undefined : failure?.reason._tag }
-    const message = isBack ? policy.notices.returned(change) : policy.notices.switched(change)
+    const message = isBack ? policy.notices.returned(change) : policy.notices.switched(change, failure)
     this.#notices.push({ type: "notice", ...change, message })
     const isNamed = target.id === this.#named
     const line = isNamed
