@@ -183,6 +183,8 @@ export interface AttemptFailed extends OfCall {
   readonly rule: string
   readonly status: number | undefined
   readonly retryAfter: number | undefined
+  /** What happened, in one clause without secrets, as in `TargetStatus`. */
+  readonly message: string
   readonly elapsed: number
 }
 

@@ -11,6 +11,7 @@ import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Usage } from "../../conversation/Usage.ts"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
 import type { Leavable } from "../../failure/reasons/Leavable.ts"
+import { whatHappened } from "../../failure/reasons/ProviderFailure.ts"
 import type { Verdict } from "../../recovery/Seam.ts"
 import { isDiminishing } from "../../recovery/Truncation.ts"
 import type { CooldownOpened } from "../chain/TargetEvent.ts"
@@ -199,6 +200,7 @@ export class CallReport {
       rule: evidence.rule,
       status: evidence.status,
       retryAfter: retryAfter === undefined ? undefined : Duration.toMillis(retryAfter),
+      message: whatHappened(failure),
       elapsed
     })
     return inTurn(this.attemptEnded(target.ref), told)
