@@ -5,7 +5,7 @@
  * to be told is computed when a method is called, and told when the Effect it returns runs. `undefined` means that
  * there is nothing to tell: a successful call whose events go nowhere pays for no Effect.
  */
-import { Duration, Effect } from "effect"
+import { Duration, Effect, MutableRef } from "effect"
 import { ResilienceEvents, Warnings } from "@outlast/resilience"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Usage } from "../../conversation/Usage.ts"
@@ -20,6 +20,7 @@ import { attemptsOf, flightOf, initial, switchesOf, wasCut } from "../decide/Cal
 import { lastFailureOf } from "../decide/CallLog.ts"
 import type { CallNotes } from "../decide/CallNotes.ts"
 import type { Cooldown } from "../decide/Cooldown.ts"
+import * as Cool from "../decide/Cooldown.ts"
 import type { Notice } from "../decide/Notice.ts"
 import { isChange } from "../decide/Notice.ts"
 import * as Order from "../decide/Order.ts"
@@ -65,8 +66,8 @@ export class CallReport {
    * when the attempt ends, in the order of the call's events.
    */
   readonly #done = new Map<string, { repeats: number; readonly repairs: Set<Repair> }>()
-  /** Milliseconds after which a late attempt was aborted. */
-  #late: number | undefined
+  /** The target of a hedge that was faster than the late attempt. */
+  #hedge: TargetRef | undefined
   /** The reason of the first failure. */
   #firstFailure: ReasonTag | undefined
 
@@ -209,7 +210,7 @@ export class CallReport {
   /** The attempt was aborted, because the one at `by` has sent content first. */
   overtaken(attempt: Attempt, by: TargetRef | undefined, { elapsed, isLate }: Overtaken): Told {
     const target = attempt.target.ref
-    if (isLate) this.#late = elapsed
+    if (isLate) this.#hedge = by
     const of = { ...this.#numbers(attempt), target }
     const told =
       by === undefined
@@ -221,9 +222,12 @@ export class CallReport {
   /** The target of the attempt answers: the first part of its answer has come, or all of it. */
   answers({ target: { ref }, startedAt }: Attempt): Told {
     const { chain } = this.#context
-    // Orders that rotate models on purpose change the model without news.
+    // Orders that rotate models on purpose change the model without news. The answer of a hedge is none either: the next
+    // call begins where this one did, unless the late target is out, which that call tells.
     const isNews =
-      startedAt >= chain.memory.servingSince && (chain.order === Order.inOrder || switchesOf(this.#state) > 0)
+      ref.id !== this.#hedge?.id &&
+      startedAt >= chain.memory.servingSince &&
+      (chain.order === Order.inOrder || switchesOf(this.#state) > 0)
     return isNews ? this.#announce(ref) : undefined
   }
 
@@ -289,7 +293,9 @@ export class CallReport {
     const { log, serving: from } = memory
     if (!isChange(from, target)) return undefined
     // The reason is what happened at the model that answered before, not at targets between.
-    const failure = lastFailureOf(this.#state.made, (target) => !isChange(from, target))
+    const failure =
+      lastFailureOf(this.#state.made, (target) => !isChange(from, target)) ??
+      Cool.outOf(MutableRef.get(memory.cooldowns), from, this.#context.now())?.failure
     memory.serving = target
     memory.servingSince = this.#context.now()
     const isBack = !isChange(target, targets[0].ref)
@@ -301,7 +307,7 @@ export class CallReport {
       ? undefined
       : isBack
         ? log.returned(from, target)
-        : log.switched(from, target, failure, this.#late)
+        : log.switched(from, target, failure)
     return inTurn(
       written(line),
       this.#publish({ _tag: "ModelChanged", ...this.#numbers(), ...change, message })
