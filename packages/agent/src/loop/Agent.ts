@@ -350,6 +350,7 @@ const loop = <Tools extends Record<string, Tool.Any>, R, F = never>(
           }
         : { _tag: "Approved", decisions: resumed.decisions }
     let isSaid = false
+    let isCostSaid = options.maxCost === undefined && options.limits?.money === undefined
     const world = new RunWorld.RunWorld({
       surface,
       offered,
@@ -369,6 +370,12 @@ const loop = <Tools extends Record<string, Tool.Any>, R, F = never>(
             // A program may have no consumer of events.
             Effect.logWarning(unknownWindow(model))
           )
+        }),
+      unknownCost: (model) =>
+        Effect.suspend(() => {
+          if (isCostSaid) return Effect.void
+          isCostSaid = true
+          return Effect.logWarning(unknownCost(model))
         })
     })
     return yield* interpret<ToolFailure<Tools>, Services<Tools, R>, F>({
@@ -411,6 +418,9 @@ const within = (
 
 const unknownWindow = (model: string | undefined): string =>
   `Agent: the context window of ${model ?? "the model"} is unknown, so the conversation is compacted only when a provider rejects it. Set compaction.window, or provide ContextWindows.`
+
+const unknownCost = (model: string | undefined): string =>
+  `Agent: the cost of an answer of ${model ?? "the model"} is unknown. Such answers count as 0 for the limit of cost. Set the price with the option info of the target.`
 
 /**
  * The tools of a run: `offered` to the model, whose calls come back unchecked, and `handlers`, which are found by

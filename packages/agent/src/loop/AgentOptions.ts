@@ -32,7 +32,7 @@ export interface Options<Tools extends Record<string, Tool.Any>, R = Tool.Handle
   readonly maxTurns?: number | "by keys" | undefined
   /**
    * US dollars of the run, at most, checked after each turn. Default: no limit. Calls without a known price count
-   * as 0.
+   * as 0, which the run logs once.
    */
   readonly maxCost?: number | undefined
   /** Time limit of one tool call. Default {@link defaults}`.toolTimeout`: 2 minutes. */

@@ -83,6 +83,12 @@ export const dead = (failure: ProviderFailure): Warnings.Line => ({
   text: `${about(failure)} The chain works without this target.`
 })
 
+/** Line for a model whose calls a cost limit does not count. */
+export const unpriced = (model: string): Warnings.Line => ({
+  level: "Warn",
+  text: `The price of ${model} is not known: its attempts count as 0 for maxCost. Set it with the option info.`
+})
+
 /** Identifies failures that are reported only once in a row. */
 const kindOf = (failure: CallFailure): string =>
   failure._tag === "ProviderFailure"
