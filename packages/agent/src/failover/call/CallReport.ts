@@ -65,7 +65,7 @@ export class CallReport {
    * What the clients of targets have done in attempts in flight, by target id. It happens inside a request, so it is told
    * when the attempt ends, in the order of the call's events.
    */
-  readonly #done = new Map<string, { repeats: number; readonly repairs: Set<Repair> }>()
+  #done: Map<string, { repeats: number; readonly repairs: Set<Repair> }> | undefined
   /** The target of a hedge that was faster than the late attempt. */
   #hedge: TargetRef | undefined
   /** The reason of the first failure. */
@@ -167,18 +167,19 @@ export class CallReport {
   }
 
   #doneAt({ target: { ref } }: Attempt): { repeats: number; readonly repairs: Set<Repair> } {
-    const known = this.#done.get(ref.id)
+    const done = (this.#done ??= new Map())
+    const known = done.get(ref.id)
     if (known !== undefined) return known
     const none = { repeats: 0, repairs: new Set<Repair>() }
-    this.#done.set(ref.id, none)
+    done.set(ref.id, none)
     return none
   }
 
   /** The attempt at the target has ended: what its client has done. */
   attemptEnded(target: TargetRef | undefined): Told {
-    const done = target === undefined ? undefined : this.#done.get(target.id)
+    const done = target === undefined ? undefined : this.#done?.get(target.id)
     if (target === undefined || done === undefined) return undefined
-    this.#done.delete(target.id)
+    this.#done?.delete(target.id)
     const of = { ...this.#numbers(), target }
     let told: Told
     for (let i = 0; i < done.repeats; i++)
