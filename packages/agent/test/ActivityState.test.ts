@@ -40,6 +40,7 @@ const failed = (at: number, attempt: number, of = a, call = 1): Event => ({
   rule: "http/429",
   status: 429,
   retryAfter: undefined,
+  message: "rate limited (HTTP 429)",
   elapsed: 10
 })
 const waiting = (at: number, delay: number | undefined): Event => ({

@@ -1,10 +1,9 @@
 /**
  * The `outlast` command and its subcommands.
  */
-import { Console, Effect, Option, Stdio } from "effect"
+import { Console, Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import manifest from "../package.json" with { type: "json" }
-import { paintFor } from "./demo/Paint.ts"
 import { kinds } from "./config/Kinds.ts"
 import { dlq } from "./dlq/DlqCommand.ts"
 import * as Ports from "./doctor/Ports.ts"
@@ -55,9 +54,7 @@ const demo = Command.make(
   },
   Effect.fn(
     function* (options) {
-      const { stdoutIsTerminal } = yield* Stdio.Stdio
-      const paint = paintFor(yield* stdoutIsTerminal, process.env["NO_COLOR"])
-      const done = yield* (yield* Demo).run({ ...options, paint })
+      const done = yield* (yield* Demo).run(options)
       if (!done) return yield* new Unsuccessful()
     },
     (effect, { json }) => Effect.tapErrorTag(effect, "UsageError", JsonError.report("demo", json))

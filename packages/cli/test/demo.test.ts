@@ -56,7 +56,8 @@ describe("outlast demo", () => {
       const at = lines.findIndex((line) =>
         line.includes("Without Outlast: the AI SDK with its default retries")
       )
-      const [heading = "", first = ""] = lines.slice(at + 1)
+      assert.strictEqual(lines[at + 1], "  A model of the SDK has one key of one provider.")
+      const [heading = "", first = ""] = lines.slice(at + 2)
       assert.match(heading, /the agent +│ the servers: provider, key, answer/)
       assert.strictEqual(first.indexOf("│"), heading.indexOf("│"))
       const without = lines.slice(at, lines.indexOf("  The agent died; the job is not done.")).join("\n")
@@ -64,6 +65,18 @@ describe("outlast demo", () => {
       assert.include(run.stdout, "With Outlast: the same program and faults, another model")
     }
   )
+
+  it("puts both columns under each other in 50 columns", { timeout: 60_000 }, async () => {
+    const plan = await file("short.json", JSON.stringify({ answers: [{ text: "Done." }], faults: [] }))
+    const run = await outlast(["demo", "--plan", plan], { env: { COLUMNS: "50" } })
+    const lines = run.stdout.trimEnd().split("\n")
+    for (const line of lines) assert.isAtMost(line.length, 50, line)
+    assert.match(
+      run.stdout,
+      / {9}the agent\n {9}│ the servers: provider, key, answer\n +0\.\d\ds {2}│ anthropic …ey-1 200\n/
+    )
+    assert.match(run.stdout, /→ anthropic\/claude-sonnet-4-5#key-1\n/, "no word is broken")
+  })
 
   it("detects a job that was not done: a corrupted edit is not verified", { timeout: 60_000 }, async () => {
     const plan = await file(

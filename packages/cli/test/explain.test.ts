@@ -62,6 +62,18 @@ describe("a rehearsal", () => {
     const why = "the 12 attempts of a call are used up (first attempts after a refusal do not count: 2)"
     assert.deepInclude(used.at(-1), { why })
     assert.lengthOf(attempts(used), 14)
+    const late = rehearse(new FailoverReason.Overloaded(), { keys: 2, models: 1 })
+    assert.deepInclude(late.at(-1), { at: 120_000, why: "the 2m of a call are used up" })
+  })
+
+  it("says that no target is left where neither attempts nor time are used up", () => {
+    const refused = rehearse(new FailoverReason.Format({ side: "request" }), one)
+    assert.deepInclude(refused.at(-1), { at: 0, why: "no target of another wire format is left" })
+    const { interactive } = RecoveryPolicy
+    const RateLimit = { ...interactive.rows.RateLimit, attempts: 1, to: [] }
+    const policy = { ...interactive, rows: { ...interactive.rows, RateLimit } }
+    const nowhere = rehearse(new FailoverReason.RateLimit(), one, undefined, policy)
+    assert.deepInclude(nowhere.at(-1), { at: 0, why: "no target is left" })
   })
 })
 

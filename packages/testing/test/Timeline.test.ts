@@ -60,7 +60,6 @@ describe("Timeline", () => {
         "+10.000s hedge slow at quick",
         "+10.000s attempt quick#2 → answer after 1.000s",
         "+11.000s model of slow/m is out for 30 s",
-        "+11.000s Switched to n.",
         "+11.000s end: success"
       ])
     })

@@ -8,7 +8,7 @@ import type { Config, ConfigProvider } from "effect"
 import { Effect, Predicate, Schema, String as Text } from "effect"
 import { Options } from "@outlast/resilience"
 import type { Problem } from "./Fields.ts"
-import { ConfigInvalid, problemsOf } from "./Fields.ts"
+import { ConfigInvalid, problemsOf, withFields } from "./Fields.ts"
 
 /** The JSON Schema of a configuration. */
 type Document = ReturnType<typeof Schema.toJsonSchemaDocument>
@@ -68,15 +68,20 @@ export const mistaken = (
 
 /** The variables of all fields, and how the variables of records begin. */
 const variablesOf = (
-  schema: unknown,
+  forms: unknown,
   path: string
 ): { readonly settings: ReadonlyArray<string>; readonly open: ReadonlyArray<string> } => {
+  const schema = withFields(forms)
   if (Predicate.hasProperty(schema, "properties") && Predicate.isObject(schema.properties)) {
     const inside = Object.entries(schema.properties).map(([name, field]) =>
       variablesOf(field, path === "" ? name : `${path}.${name}`)
     )
     return {
-      settings: inside.flatMap(({ settings }) => settings),
+      settings: [
+        // A field that has fields may have another form, too.
+        ...(schema === forms ? [] : [variableOf(path)]),
+        ...inside.flatMap(({ settings }) => settings)
+      ],
       open: inside.flatMap(({ open }) => open)
     }
   }

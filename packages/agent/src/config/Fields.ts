@@ -77,8 +77,8 @@ const formatted = Issue.makeFormatterStandardSchemaV1()
 export const problemsOf = (
   issue: SchemaIssue.Issue,
   document: ReturnType<typeof Schema.toJsonSchemaDocument>
-): ReadonlyArray<Problem> =>
-  formatted(issue).issues.map(({ path = [], message }) => {
+): ReadonlyArray<Problem> => {
+  const problems = formatted(issue).issues.map(({ path = [], message }) => {
     const keys = path.map((part) => String(Predicate.isObject(part) && "key" in part ? part.key : part))
     const known = message.includes("excess") ? fieldsAt(document.schema, keys.slice(0, -1)) : []
     const near = Options.nearest(keys.at(-1) ?? "", known)
@@ -87,6 +87,10 @@ export const problemsOf = (
       known.length === 0 ? lowered(message) : `is not a field.${meant} Fields: ${known.join(", ")}`
     return { path: keys.join("."), problem }
   })
+  // A value of several forms has a problem with each. A problem of a field inside says most, then the last form.
+  const isOuter = ({ path }: Problem) => problems.some((one) => one.path.startsWith(`${path}.`))
+  return [...new Map(problems.map((one) => [one.path, one])).values()].filter((one) => !isOuter(one))
+}
 
 const lowered = (message: string): string =>
   message
@@ -95,8 +99,15 @@ const lowered = (message: string): string =>
     .replace("a string representing a finite number", "a number")
     .replace("a valid Duration string", 'a time such as "30 seconds", or a number of milliseconds')
 
+/** The form of a JSON Schema that has fields, where it has several forms. */
+export const withFields = (schema: unknown): unknown =>
+  Predicate.hasProperty(schema, "anyOf") && Array.isArray(schema.anyOf)
+    ? (schema.anyOf.find((form: unknown) => Predicate.hasProperty(form, "properties")) ?? schema)
+    : schema
+
 /** The names of the fields at a path of a JSON Schema. */
-const fieldsAt = (schema: unknown, path: ReadonlyArray<string>): ReadonlyArray<string> => {
+const fieldsAt = (forms: unknown, path: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const schema = withFields(forms)
   const properties = Predicate.hasProperty(schema, "properties") ? schema.properties : {}
   if (!Predicate.isObject(properties)) return []
   const [first, ...rest] = path

@@ -80,6 +80,13 @@ const RowSettings = Struct({
   )
 })
 
+/** A part of the policy, or `false`. */
+const orOff = <const Fields extends Schema.Struct.Fields>(description: string, fields: Fields) =>
+  Schema.Union([Struct(fields), Schema.Literal(false)]).annotate({
+    description,
+    expected: `false, or an object with ${Object.keys(fields).join(", ")}`
+  })
+
 const PolicySettings = Struct({
   preset: optionalKey(
     Schema.Literals([
@@ -115,6 +122,21 @@ const PolicySettings = Struct({
     })
   ),
   circuits: optionalKey(flag("False turns the circuits off.")),
+  probe: optionalKey(
+    orOff("The last part of a cooldown, in which one call may probe the target. False: none.", {
+      share: optionalKey(share("Share of the cooldown.")),
+      atMost: optionalKey(wait("Longest such part."))
+    })
+  ),
+  hedge: optionalKey(
+    orOff("A second attempt for a call whose first token is late. False: none.", {
+      after: optionalKey(limit("Time without content after which it starts.")),
+      afterLook: optionalKey(limit("The same time for a call that looks whether a target is back.")),
+      atMost: optionalKey(share("Largest share of all calls that may be hedged.")),
+      reserve: optionalKey(count("Hedges that are allowed before calls have paid for them.", 0)),
+      thinking: optionalKey(flag("True to hedge calls to models that think, too."))
+    })
+  ),
   retryBudget: optionalKey(flag("False turns the retry budget off.")),
   limits: optionalKey(
     Struct({
@@ -298,16 +320,29 @@ const baseOf = (preset = "interactive"): RecoveryPolicy<string> => bases[preset]
 
 /** The policy of settings: the preset with their changes. */
 export const policyOf = ({ policy = {} }: OutlastConfig): RecoveryPolicy<string> => {
-  const { preset, rows = {}, limits = {}, circuits, retryBudget, ...rest } = policy
+  const { preset, rows = {}, limits = {}, circuits, hedge, probe, retryBudget, ...rest } = policy
   const base = baseOf(preset)
   return {
     ...base,
     ...rest,
     limits: { ...base.limits, ...limits },
     circuits: circuits === false ? false : base.circuits,
+    hedge: partOf(base.hedge, interactive.hedge, hedge),
+    probe: partOf(base.probe, interactive.probe, probe),
     retryBudget: retryBudget === false ? false : base.retryBudget,
     rows: Object.fromEntries(Object.entries(base.rows).map(([name, row]) => [name, rowOf(row, rows[name])]))
   }
+}
+
+/** A part of the policy with its settings. `usual` has the fields that a preset without the part lacks. */
+const partOf = <A extends object>(
+  base: A | false,
+  usual: A | false,
+  settings: Partial<A> | false | undefined
+): A | false => {
+  // A variable with a wrong name gives an object without fields.
+  if (settings === undefined || (settings !== false && Object.keys(settings).length === 0)) return base
+  return settings !== false && usual !== false ? { ...(base || usual), ...settings } : false
 }
 
 const rowOf = (row: Row, settings: typeof RowSettings.Type | undefined): Row => {

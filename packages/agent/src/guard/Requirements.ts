@@ -123,9 +123,9 @@ export const isAnnotated = (self: { readonly tools: Record<string, Tool.Any> }):
   Object.values(self.tools).some((tool) => Option.isSome(Context.getOption(tool.annotations, Requires)))
 
 /** The toolkit without the tools whose requirements are unmet. An `Agent` does this automatically. */
-export const offered = <Tools extends Record<string, Tool.Any>>(
-  self: Toolkit.Toolkit<Tools>
-): Effect.Effect<{ readonly toolkit: Toolkit.Toolkit<Tools>; readonly skipped: ReadonlyArray<Skipped> }> =>
+export const offered = <Tools extends Record<string, Tool.Any>>(self: {
+  readonly tools: Tools
+}): Effect.Effect<{ readonly toolkit: Toolkit.Toolkit<Tools>; readonly skipped: ReadonlyArray<Skipped> }> =>
   Effect.map(
     discover(
       Object.values<Tool.Any>(self.tools).map((tool) => ({

@@ -52,7 +52,7 @@ import * as Kind from "../options/Kind.ts"
 import * as Subagent from "../guard/Subagent.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
 import type { AgentFailed } from "./AgentFailed.ts"
-import type { Options } from "./AgentOptions.ts"
+import type { Options, Unbound } from "./AgentOptions.ts"
 import { resolve } from "./AgentOptions.ts"
 import * as Compacting from "./Compacting.ts"
 import * as Handlers from "./Handlers.ts"
@@ -83,9 +83,10 @@ export type ToolFailure<Tools extends Record<string, Tool.Any>> = Exclude<
   AiError.AiError
 >
 
-export type Services<Tools extends Record<string, Tool.Any>> =
+/** What a run needs. `R` is what its toolkit needs: the handlers of its tools, or nothing when it has them. */
+export type Services<Tools extends Record<string, Tool.Any>, R = Tool.HandlersFor<Tools>> =
   | LanguageModel.LanguageModel
-  | Tool.HandlersFor<Tools>
+  | R
   | Tool.HandlerServices<Tools[keyof Tools]>
 
 /**
@@ -97,9 +98,9 @@ export type Services<Tools extends Record<string, Tool.Any>> =
  * as has the cause of a defect. Throws an `InvalidOption` (a `RangeError`) for an option that is unknown or out of
  * range.
  */
-export const run = <Tools extends Record<string, Tool.Any> = {}>(
-  options: Options<Tools>
-): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
+export const run = <Tools extends Record<string, Tool.Any> = {}, R = never>(
+  options: Options<Tools, R>
+): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools, R>> =>
   loop(options, whole, undefined, {})
 
 /** Asks for complete answers. */
@@ -119,18 +120,18 @@ const whole: Surface = {
  *
  * A queue of {@link bufferSize} parts decouples the consumer. The run waits while the queue is full.
  */
-export const stream = <Tools extends Record<string, Tool.Any> = {}>(
-  options: Options<Tools>
-): Stream.Stream<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>> => shown(options)
+export const stream = <Tools extends Record<string, Tool.Any> = {}, R = never>(
+  options: Options<Tools, R>
+): Stream.Stream<Part, AgentFailed | ToolFailure<Tools>, Services<Tools, R>> => shown(options)
 
 /** The stream of a run. */
-const shown = <Tools extends Record<string, Tool.Any>>(
-  options: Options<Tools>,
+const shown = <Tools extends Record<string, Tool.Any>, R>(
+  options: Options<Tools, R>,
   begin: Begin = {}
-): Stream.Stream<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
+): Stream.Stream<Part, AgentFailed | ToolFailure<Tools>, Services<Tools, R>> => {
   // Out-of-range limits throw here, where they are written, as in `run`.
   resolve(options)
-  return Stream.callback<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>>(
+  return Stream.callback<Part, AgentFailed | ToolFailure<Tools>, Services<Tools, R>>(
     (queue) => {
       const emit = (part: Part): Effect.Effect<void> =>
         Effect.suspend(() =>
@@ -198,22 +199,22 @@ export interface History {
  *
  * **Gotcha** An action that was under way when the process ended is performed again, tool calls included.
  */
-export const replay = <Tools extends Record<string, Tool.Any> = {}>(
-  options: Options<Tools>,
+export const replay = <Tools extends Record<string, Tool.Any> = {}, R = never>(
+  options: Options<Tools, R>,
   history: History
-): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
+): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools, R>> =>
   loop(options, whole, undefined, { history: checkedHistory(history) })
 
 /** {@link replay} that shows the run from where the events end. The last part is the outcome. */
-export const replayStream = <Tools extends Record<string, Tool.Any> = {}>(
-  options: Options<Tools>,
+export const replayStream = <Tools extends Record<string, Tool.Any> = {}, R = never>(
+  options: Options<Tools, R>,
   history: History
-): Stream.Stream<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>> =>
+): Stream.Stream<Part, AgentFailed | ToolFailure<Tools>, Services<Tools, R>> =>
   shown(options, { history: checkedHistory(history) })
 
 /** Options of a durable run. Calls that need approval wait for `Steps.approve`. */
-export type DurableOptions<Tools extends Record<string, Tool.Any>> = Omit<
-  Options<Tools>,
+export type DurableOptions<Tools extends Record<string, Tool.Any>, R = Tool.HandlersFor<Tools>> = Omit<
+  Options<Tools, R>,
   "approve" | "midStream"
 >
 
@@ -222,14 +223,14 @@ export type DurableOptions<Tools extends Record<string, Tool.Any>> = Omit<
  * steps, it repeats none of them, publishes nothing twice, and goes on where they end. An interruption is no end of
  * such a run. Errors: `AgentFailed`, and the failure of a step.
  */
-export const durable = <F, Tools extends Record<string, Tool.Any> = {}>(
-  options: DurableOptions<Tools>,
+export const durable = <F, Tools extends Record<string, Tool.Any> = {}, R = never>(
+  options: DurableOptions<Tools, R>,
   steps: Steps<F>
-): Effect.Effect<Outcome, AgentFailed | F, Services<Tools>> => {
+): Effect.Effect<Outcome, AgentFailed | F, Services<Tools, R>> => {
   const { isWatched, emit } = steps.parts
   const watched = (part: Part) => Effect.suspend(() => (isWatched() ? emit(part) : Effect.void))
   const shown = streaming(undefined, watched)
-  return loop<Tools, F>(
+  return loop<Tools, R, F>(
     { ...options, approve: "suspend" },
     {
       ...shown,
@@ -242,7 +243,7 @@ export const durable = <F, Tools extends Record<string, Tool.Any> = {}>(
     watched,
     { steps }
     // Each failure of a tool has become an `F`.
-  ) as Effect.Effect<Outcome, AgentFailed | F, Services<Tools>>
+  ) as Effect.Effect<Outcome, AgentFailed | F, Services<Tools, R>>
 }
 
 /**
@@ -250,21 +251,21 @@ export const durable = <F, Tools extends Record<string, Tool.Any> = {}>(
  * calls need approval. `decisions` has one entry for each of `suspended.pending`, in order; a missing one rejects.
  * Usage and limits begin again with a conversation, and continue with a suspended run. Errors as {@link run}.
  */
-export const resume = <Tools extends Record<string, Tool.Any> = {}>(
-  options: Omit<Options<Tools>, "prompt">,
+export const resume = <Tools extends Record<string, Tool.Any> = {}, R = never>(
+  options: Omit<Options<Tools, R>, "prompt">,
   from: Transcript | SuspendedRun,
   decisions: ReadonlyArray<boolean> = []
-): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
+): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools>, Services<Tools, R>> => {
   const { prompt, begin } = beginOf(from, decisions)
   return loop({ ...options, prompt }, whole, undefined, begin)
 }
 
 /** {@link resume} that shows the run as {@link stream} does. The last part is the outcome. */
-export const resumeStream = <Tools extends Record<string, Tool.Any> = {}>(
-  options: Omit<Options<Tools>, "prompt">,
+export const resumeStream = <Tools extends Record<string, Tool.Any> = {}, R = never>(
+  options: Omit<Options<Tools, R>, "prompt">,
   from: Transcript | SuspendedRun,
   decisions: ReadonlyArray<boolean> = []
-): Stream.Stream<Part, AgentFailed | ToolFailure<Tools>, Services<Tools>> => {
+): Stream.Stream<Part, AgentFailed | ToolFailure<Tools>, Services<Tools, R>> => {
   const { prompt, begin } = beginOf(from, decisions)
   return shown({ ...options, prompt }, begin)
 }
@@ -312,12 +313,12 @@ const unresolved = { disableToolCallResolution: true, toolCallValidation: "defer
 /** Part types without content of the answer. */
 const preamble: ReadonlySet<string> = new Set(["response-metadata", "notice"])
 
-const loop = <Tools extends Record<string, Tool.Any>, F = never>(
-  options: Options<Tools>,
+const loop = <Tools extends Record<string, Tool.Any>, R, F = never>(
+  options: Options<Tools, R>,
   surface: Surface,
   emit: ((part: Part) => Effect.Effect<void>) | undefined,
   { resumed, history, steps }: Begin<F>
-): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools> | F, Services<Tools>> => {
+): Effect.Effect<Outcome, AgentFailed | ToolFailure<Tools> | F, Services<Tools, R>> => {
   const { maxTurns, tools: toolSettings, settings } = resolve(options)
   const running = Effect.gen(function* () {
     const own = yield* MissingService.get(
@@ -349,6 +350,7 @@ const loop = <Tools extends Record<string, Tool.Any>, F = never>(
           }
         : { _tag: "Approved", decisions: resumed.decisions }
     let isSaid = false
+    let isCostSaid = options.maxCost === undefined && options.limits?.money === undefined
     const world = new RunWorld.RunWorld({
       surface,
       offered,
@@ -368,9 +370,15 @@ const loop = <Tools extends Record<string, Tool.Any>, F = never>(
             // A program may have no consumer of events.
             Effect.logWarning(unknownWindow(model))
           )
+        }),
+      unknownCost: (model) =>
+        Effect.suspend(() => {
+          if (isCostSaid) return Effect.void
+          isCostSaid = true
+          return Effect.logWarning(unknownCost(model))
         })
     })
-    return yield* interpret<ToolFailure<Tools>, Services<Tools>, F>({
+    return yield* interpret<ToolFailure<Tools>, Services<Tools, R>, F>({
       world,
       steps,
       from,
@@ -411,17 +419,16 @@ const within = (
 const unknownWindow = (model: string | undefined): string =>
   `Agent: the context window of ${model ?? "the model"} is unknown, so the conversation is compacted only when a provider rejects it. Set compaction.window, or provide ContextWindows.`
 
+const unknownCost = (model: string | undefined): string =>
+  `Agent: the cost of an answer of ${model ?? "the model"} is unknown. Such answers count as 0 for the limit of cost. Set the price with the option info of the target.`
+
 /**
  * The tools of a run: `offered` to the model, whose calls come back unchecked, and `handlers`, which are found by
  * name. Both have erased types: the signature of `run` has the types.
  */
-const handlersOf = <Tools extends Record<string, Tool.Any>>(
-  toolkit: Toolkit.Toolkit<Tools> | undefined
-): Effect.Effect<
-  { readonly offered: Toolkit.WithHandler<{}>; readonly handlers: Kit },
-  never,
-  Tool.HandlersFor<Tools>
-> =>
+const handlersOf = <Tools extends Record<string, Tool.Any>, R>(
+  toolkit: Options<Tools, R>["toolkit"]
+): Effect.Effect<{ readonly offered: Toolkit.WithHandler<{}>; readonly handlers: Kit }, never, R> =>
   toolkit === undefined
     ? Effect.map(Toolkit.empty, (kit) => ({ offered: kit, handlers: kit as unknown as Kit }))
     : Effect.gen(function* () {
@@ -429,6 +436,9 @@ const handlersOf = <Tools extends Record<string, Tool.Any>>(
         const met = Requirements.isAnnotated(toolkit)
           ? (yield* Requirements.offered(toolkit)).toolkit
           : toolkit
-        const kit = yield* Effect.updateContext(met, Handlers.checked<Tools, Tool.HandlersFor<Tools>>(met))
+        const kit = Effect.isEffect(toolkit)
+          ? // The handlers of the offered tools are among those that `R` names.
+            yield* Effect.updateContext(met as Unbound<Tools, R>, Handlers.checked<Tools, R>(met))
+          : { ...toolkit, tools: met.tools }
         return { offered: kit as unknown as Toolkit.WithHandler<{}>, handlers: kit as unknown as Kit }
       })

@@ -11,11 +11,20 @@ import * as Hooks from "./Hooks.ts"
 import * as RunSettings from "./RunSettings.ts"
 import type { Settings } from "./ToolCalls.ts"
 
-export interface Options<Tools extends Record<string, Tool.Any>> {
+/** A toolkit whose handlers are in the context, which `R` names. */
+export interface Unbound<Tools extends Record<string, Tool.Any>, R> extends Effect.Effect<
+  Toolkit.WithHandler<Tools>,
+  never,
+  R
+> {
+  readonly tools: Tools
+}
+
+export interface Options<Tools extends Record<string, Tool.Any>, R = Tool.HandlersFor<Tools>> {
   /** The task, or a conversation to continue. */
   readonly prompt: Prompt.RawInput
-  /** Default: no tools. */
-  readonly toolkit?: Toolkit.Toolkit<Tools> | undefined
+  /** A toolkit, or one with its handlers, as `McpClient.toolkit` gives. Default: no tools. */
+  readonly toolkit?: Unbound<Tools, R> | Toolkit.WithHandler<Tools> | undefined
   /**
    * Turns of the run, at most. `"by keys"`: `min(max(24 + 8·N, 32), 160)` for the N keys of the chain's first model.
    * Default {@link defaults}`.maxTurns`: 50.
@@ -23,7 +32,7 @@ export interface Options<Tools extends Record<string, Tool.Any>> {
   readonly maxTurns?: number | "by keys" | undefined
   /**
    * US dollars of the run, at most, checked after each turn. Default: no limit. Calls without a known price count
-   * as 0.
+   * as 0, which the run logs once.
    */
   readonly maxCost?: number | undefined
   /** Time limit of one tool call. Default {@link defaults}`.toolTimeout`: 2 minutes. */
@@ -79,9 +88,9 @@ export interface Resolved {
 }
 
 /** Checks the options. Throws an `InvalidOption` (a `RangeError`) for one that is unknown or out of range. */
-export const resolve = <Tools extends Record<string, Tool.Any>>(options: Options<Tools>): Resolved => {
+export const resolve = <Tools extends Record<string, Tool.Any>, R>(options: Options<Tools, R>): Resolved => {
   Kind.carrier("options such as { prompt, toolkit }")("Agent", "options", options)
-  Check.fields<Options<Tools>>("Agent", options, checks)
+  Check.fields<Options<Tools, R>>("Agent", options, checks)
   const { maxTurns = defaults.maxTurns, maxCost, limits, tokenBudget, hooks, approve } = options
   const { toolConcurrency: concurrency = defaults.toolConcurrency } = options
   const timeout = Duration.fromInputUnsafe(options.toolTimeout ?? defaults.toolTimeout)
@@ -107,7 +116,7 @@ const { is } = Check
 
 const checks: Check.Checks<Options<{}>> = {
   prompt: is.required(Kind.prompt),
-  toolkit: Kind.toolkit,
+  toolkit: Kind.anyToolkit,
   maxTurns: (module, field, value) => {
     if (value !== "by keys") is.integer({ min: 1 })(module, field, value)
   },

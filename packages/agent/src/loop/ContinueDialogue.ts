@@ -71,15 +71,15 @@ export const questionOf = (outcome: Outcome): string => {
 }
 
 /** Runs an agent, and asks after each limit. Errors as `Agent.run`. */
-export const run = <Tools extends Record<string, Tool.Any> = {}>(
-  options: Agent.Options<Tools>,
+export const run = <Tools extends Record<string, Tool.Any> = {}, R = never>(
+  options: Agent.Options<Tools, R>,
   dialogue: Options
-): Effect.Effect<Outcome, AgentFailed | Agent.ToolFailure<Tools>, Agent.Services<Tools>> => {
+): Effect.Effect<Outcome, AgentFailed | Agent.ToolFailure<Tools>, Agent.Services<Tools, R>> => {
   const { ask, questions = defaults.questions } = dialogue
   const go = (
     outcome: Outcome,
     number: number
-  ): Effect.Effect<Outcome, AgentFailed | Agent.ToolFailure<Tools>, Agent.Services<Tools>> => {
+  ): Effect.Effect<Outcome, AgentFailed | Agent.ToolFailure<Tools>, Agent.Services<Tools, R>> => {
     if (!isLimited(outcome) || number > questions) return Effect.succeed(outcome)
     return Effect.flatMap(ask({ text: questionOf(outcome), outcome, number }), (yes) =>
       yes
@@ -96,17 +96,17 @@ export const run = <Tools extends Record<string, Tool.Any> = {}>(
  * Runs an agent under a guard of the host, and asks after each stop. A "no" fails with the `SafetyStop`. Other errors as
  * `Agent.run`.
  */
-export const guarded = <Tools extends Record<string, Tool.Any> = {}>(
-  options: Agent.Options<Tools>,
+export const guarded = <Tools extends Record<string, Tool.Any> = {}, R = never>(
+  options: Agent.Options<Tools, R>,
   { host, extend }: Guarded,
   dialogue: Options
 ): Effect.Effect<
   Outcome,
   AgentFailed | Agent.ToolFailure<Tools> | SafetyStop | ExtensionRefused,
-  Agent.Services<Tools> | LanguageModel.LanguageModel
+  Agent.Services<Tools, R> | LanguageModel.LanguageModel
 > => {
   const { ask, questions = defaults.questions } = dialogue
-  type Result = ReturnType<typeof guarded<Tools>>
+  type Result = ReturnType<typeof guarded<Tools, R>>
   const go = (from: Transcript | undefined, number: number): Result => {
     const running = from === undefined ? Agent.run(options) : Agent.resume(options, from)
     // `run` takes the service of the guard away, which these services do not contain.

@@ -31,9 +31,11 @@ export type Task = typeof Task.Type
 
 /** Returns a handler that runs an agent with the task as its prompt. Fails with what the sub-agent's tools declare. */
 export const handler =
-  <Tools extends Record<string, Tool.Any> = {}>(options: Omit<Agent.Options<Tools>, "prompt">) =>
-  ({ task }: Task): Effect.Effect<string, Agent.ToolFailure<Tools>, Agent.Services<Tools>> =>
-    Agent.run<Tools>({ ...options, prompt: task }).pipe(
+  <Tools extends Record<string, Tool.Any> = {}, R = never>(
+    options: Omit<Agent.Options<Tools, R>, "prompt">
+  ) =>
+  ({ task }: Task): Effect.Effect<string, Agent.ToolFailure<Tools>, Agent.Services<Tools, R>> =>
+    Agent.run<Tools, R>({ ...options, prompt: task }).pipe(
       Effect.map(textOf),
       Effect.catch((error): Effect.Effect<string, Agent.ToolFailure<Tools>> =>
         isFailed(error)

@@ -5,7 +5,7 @@
  * missing handler fails before the model is asked, and the other when the tool is called.
  */
 import { Context } from "effect"
-import type { Tool, Toolkit } from "effect/ai"
+import type { Tool } from "effect/ai"
 import { MissingService, Options as Check } from "@outlast/resilience"
 
 /** A handler in the context, under the id of its tool. */
@@ -18,7 +18,7 @@ interface Handler {
  * of the tools without a handler.
  */
 export const checked =
-  <Tools extends Record<string, Tool.Any>, R>({ tools }: Toolkit.Toolkit<Tools>) =>
+  <Tools extends Record<string, Tool.Any>, R>({ tools }: { readonly tools: Tools }) =>
   (context: Context.Context<R>): Context.Context<R> => {
     const handlers = new Map<string, unknown>()
     const missing: Array<string> = []

@@ -70,6 +70,7 @@ export interface Parts {
   /** Asks the model of the run. */
   readonly withModel: <A, E>(self: Effect.Effect<A, E, LanguageModel.LanguageModel>) => Effect.Effect<A, E>
   readonly unknownWindow: (turn: number, model: string | undefined) => Effect.Effect<void>
+  readonly unknownCost: (model: string | undefined) => Effect.Effect<void>
 }
 
 /** Carries out a tool call: as it is, or as a step of a durable run. */
@@ -204,11 +205,12 @@ export class RunWorld {
     prompt: Prompt.Prompt,
     parts: ReadonlyArray<Response.AnyPart>
   ): Effect.Effect<Event.Of<"Answered">> {
-    const { kit, compacting, limit } = this.#parts
+    const { kit, compacting, limit, unknownCost } = this.#parts
     const by = Option.getOrUndefined(answeredBy(parts))
     const finish = parts.findLast((part) => part.type === "finish")
     const calls: Array<Types.Mutable<Event.AnsweredCall>> = []
     const checks: Array<Effect.Effect<void>> = []
+    if (by?.costUsd === undefined) checks.push(unknownCost(by?.model))
     for (const part of parts) {
       if (part.type !== "tool-call" || part.providerExecuted === true) continue
       const { id, name, params } = part

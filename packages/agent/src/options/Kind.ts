@@ -210,6 +210,12 @@ export const layer = (noun: string): Options.Check => where(Layer.isLayer, noun)
 
 export const toolkit: Options.Check = where(isToolkit, "a Toolkit, for example Toolkit.make(tool)")
 
+/** A toolkit, with or without its handlers. */
+export const anyToolkit: Options.Check = where(
+  (value) => isToolkit(value) || has(value, "tools", "handle"),
+  "a Toolkit, for example Toolkit.make(tool)"
+)
+
 export const tools: Options.Check = list(where(isTool, "a tool, as Tool.make gives it"), "a list of tools")
 
 const isIterable = (value: unknown): boolean =>

@@ -139,9 +139,9 @@ export class LoopExceeded extends Data.TaggedError("LoopExceeded")<{
 }
 
 /** An agent run of at most {@link runCap} turns, for the keys of the chain. Fails with `LoopExceeded` at that cap. */
-export const agent = <Tools extends Record<string, Tool.Any> = {}>(
-  options: Agent.Options<Tools>
-): Effect.Effect<Outcome, Preset.Failures<Tools> | LoopExceeded, Agent.Services<Tools>> =>
+export const agent = <Tools extends Record<string, Tool.Any> = {}, R = never>(
+  options: Agent.Options<Tools, R>
+): Effect.Effect<Outcome, Preset.Failures<Tools> | LoopExceeded, Agent.Services<Tools, R>> =>
   Effect.gen(function* () {
     const { maxTurns = "by keys" } = options
     const iterations = maxTurns === "by keys" ? yield* RunCap.ofChain : maxTurns

@@ -279,10 +279,10 @@ export const layer = <const S extends Specs>(
 }
 
 /** An agent run under the document's limits. `settings` changes them within its ranges. */
-export const agent = <Tools extends Record<string, Tool.Any> = {}>(
-  options: Agent.Options<Tools>,
+export const agent = <Tools extends Record<string, Tool.Any> = {}, R = never>(
+  options: Agent.Options<Tools, R>,
   settings: GuardSettings = {}
-): Effect.Effect<Outcome, Preset.Failures<Tools>, Agent.Services<Tools>> => {
+): Effect.Effect<Outcome, Preset.Failures<Tools>, Agent.Services<Tools, R>> => {
   const own = withSettings(settings)
   return Preset.guarded({ ...own, texts }, { maxTurns: own.turns, ...options })
 }

@@ -153,9 +153,9 @@ export const layer = <const S extends Specs>(
 export type Options = Omit<Preset.Options<Class>, "recall" | "summariser">
 
 /** An agent run. The document has no limit of its own, so the defaults of `Agent` and `SafetyGuard` apply. */
-export const agent = <Tools extends Record<string, Tool.Any> = {}>(
-  options: Agent.Options<Tools>
-): Effect.Effect<Outcome, Preset.Failures<Tools>, Agent.Services<Tools>> => Preset.guarded({}, options)
+export const agent = <Tools extends Record<string, Tool.Any> = {}, R = never>(
+  options: Agent.Options<Tools, R>
+): Effect.Effect<Outcome, Preset.Failures<Tools>, Agent.Services<Tools, R>> => Preset.guarded({}, options)
 
 // -----------------------------------------------------------------------------
 // For the host and for delivery

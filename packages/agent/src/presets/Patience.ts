@@ -35,9 +35,9 @@ const make = (policy: RecoveryPolicy.RecoveryPolicy, priority: Priority) => ({
       { background: RecoveryPolicy.background, ...options }
     ),
   /** An agent run under the default limits. */
-  agent: <Tools extends Record<string, Tool.Any> = {}>(
-    options: Agent.Options<Tools>
-  ): Effect.Effect<Outcome, Preset.Failures<Tools>, Agent.Services<Tools>> =>
+  agent: <Tools extends Record<string, Tool.Any> = {}, R = never>(
+    options: Agent.Options<Tools, R>
+  ): Effect.Effect<Outcome, Preset.Failures<Tools>, Agent.Services<Tools, R>> =>
     Effect.provideService(Preset.guarded(limits, options), Priority, priority)
 })
 

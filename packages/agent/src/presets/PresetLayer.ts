@@ -183,13 +183,13 @@ export type Failures<Tools extends Record<string, Tool.Any>> =
   | SafetyGuard.SafetyStop
 
 /** An agent run under the limits of a preset. */
-export const guarded = <Tools extends Record<string, Tool.Any>>(
+export const guarded = <Tools extends Record<string, Tool.Any>, R>(
   limits: SafetyGuard.Options,
-  options: Agent.Options<Tools>
-): Effect.Effect<Outcome, Failures<Tools>, Agent.Services<Tools>> =>
+  options: Agent.Options<Tools, R>
+): Effect.Effect<Outcome, Failures<Tools>, Agent.Services<Tools, R>> =>
   // The services of an agent do not include the guard, which `run` would exclude.
   SafetyGuard.run(limits)(Agent.run(options)) as Effect.Effect<
     Outcome,
     Failures<Tools>,
-    Agent.Services<Tools>
+    Agent.Services<Tools, R>
   >

@@ -25,7 +25,7 @@ import type { ReasonTag } from "../failure/reasons/FailoverReason.ts"
 import type * as Agent from "../loop/Agent.ts"
 import type { Outcome } from "../loop/Outcome.ts"
 import * as Preset from "./PresetLayer.ts"
-import type { Change, Notices } from "../failover/decide/Notice.ts"
+import type { Notices } from "../failover/decide/Notice.ts"
 import { defaults as notices } from "../failover/decide/Notice.ts"
 import { defaults as nudges } from "../recovery/Nudge.ts"
 import type { RecoveryPolicy, Row } from "../failover/decide/RecoveryPolicy.ts"
@@ -63,10 +63,10 @@ export const truncation: Truncation = {
   minGain: 500
 }
 
-const switched = (change: Change): string =>
+const switched: Notices["switched"] = (change, failure) =>
   change.reason === "Overloaded"
     ? `Switched to ${change.target.model} due to high demand`
-    : notices.switched(change)
+    : notices.switched(change, failure)
 
 const told: Notices = { ...notices, switched }
 
@@ -211,6 +211,6 @@ export const layer = <const S extends Specs>(
   )
 
 /** An agent run. The document has no limit of its own, so the defaults of `Agent` and `SafetyGuard` apply. */
-export const agent = <Tools extends Record<string, Tool.Any> = {}>(
-  options: Agent.Options<Tools>
-): Effect.Effect<Outcome, Preset.Failures<Tools>, Agent.Services<Tools>> => Preset.guarded({}, options)
+export const agent = <Tools extends Record<string, Tool.Any> = {}, R = never>(
+  options: Agent.Options<Tools, R>
+): Effect.Effect<Outcome, Preset.Failures<Tools>, Agent.Services<Tools, R>> => Preset.guarded({}, options)

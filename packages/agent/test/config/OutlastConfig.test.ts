@@ -78,6 +78,21 @@ describe("OutlastConfig", () => {
     assert.deepStrictEqual(problems([]).length, 1)
   })
 
+  it("turns the hedge of a preset without one on, and names problems in parts that may be off", () => {
+    const { hedge } = OutlastConfig.policyOf(
+      decoded({ policy: { preset: "background", hedge: { atMost: 0.1 } } })
+    )
+    assert.isFalse(OutlastConfig.policyOf(decoded({ policy: { preset: "background", hedge: {} } })).hedge)
+    const usual = RecoveryPolicy.interactive.hedge
+    assert.isObject(usual)
+    assert.deepEqual(hedge, Object.assign({}, usual, { atMost: 0.1 }))
+    assert.deepStrictEqual(problems({ policy: { hedge: { after: "soon", atmost: 1 }, probe: true } }), [
+      "policy.probe: expected false, or an object with share, atMost",
+      "policy.hedge.atmost: is not a field. Did you mean atMost? Fields: after, afterLook, atMost, reserve, thinking",
+      'policy.hedge.after: expected a time such as "30 seconds", or a number of milliseconds'
+    ])
+  })
+
   it("quotes no value, because it may be a key", () => {
     const secret = "sk-ant-api03-very-secret"
     assert.notInclude(problems({ policy: { deadline: secret }, guard: { turns: secret } }).join(), secret)
@@ -112,6 +127,30 @@ describe("OutlastConfig", () => {
     ["policy.midStream", "fail", (made: Made) => made.policy.midStream, "fail"],
     ["policy.circuits", false, (made: Made) => made.policy.circuits, false],
     ["policy.retryBudget", false, (made: Made) => made.policy.retryBudget, false],
+    ["policy.hedge", false, (made: Made) => made.policy.hedge, false],
+    ["policy.probe", false, (made: Made) => made.policy.probe, false],
+    ...(
+      [
+        ["hedge.after", "3 seconds", Duration.seconds(3)],
+        ["hedge.afterLook", "4 seconds", Duration.seconds(4)],
+        ["hedge.atMost", 0.5, 0.5],
+        ["hedge.reserve", 0, 0],
+        ["hedge.thinking", true, true],
+        ["probe.share", 0.5, 0.5],
+        ["probe.atMost", "5 seconds", Duration.seconds(5)]
+      ] as const
+    ).map(
+      ([path, value, is]) =>
+        [
+          `policy.${path}`,
+          value,
+          ({ policy }: Made) => {
+            const [part, field] = path.split(".") as ["hedge" | "probe", string]
+            return Object.entries(policy[part]).find(([name]) => name === field)?.[1]
+          },
+          is
+        ] as const
+    ),
     ...(["connect", "firstToken", "firstTokenReasoning", "idle", "idleReasoning", "total"] as const).map(
       (name) =>
         [
@@ -194,10 +233,12 @@ describe("OutlastConfig", () => {
 
   it("covers every field of the schema", () => {
     const leaves = (schema: unknown, path: string): ReadonlyArray<string> => {
-      const { properties, additionalProperties } = schema as {
+      const { anyOf, properties, additionalProperties } = schema as {
+        readonly anyOf?: ReadonlyArray<unknown>
         readonly properties?: Readonly<Record<string, unknown>>
         readonly additionalProperties?: unknown
       }
+      if (anyOf !== undefined) return [...new Set(anyOf.flatMap((form) => leaves(form, path)))]
       if (properties !== undefined)
         return Object.entries(properties).flatMap(([name, inner]) => leaves(inner, `${path}.${name}`))
       return typeof additionalProperties === "object"
@@ -251,6 +292,8 @@ describe("OutlastConfig", () => {
         const wrong: ReadonlyArray<readonly [env: Record<string, string>, problem: string]> = [
           [{ OUTLAST_POLICY_MAX_ATTEMPTS: "many" }, "OUTLAST_POLICY_MAX_ATTEMPTS: expected a number"],
           [{ OUTLAST_POLICY_LIMITS_CONNECT: "soon" }, "OUTLAST_POLICY_LIMITS_CONNECT: expected a time"],
+          [{ OUTLAST_POLICY_HEDGE_AFTER: "soon" }, "OUTLAST_POLICY_HEDGE_AFTER: expected a time"],
+          [{ OUTLAST_POLICY_HEDGE: "off" }, 'OUTLAST_POLICY_HEDGE: expected "false"'],
           [{ OUTLAST_POLICY_PRESET: "nope" }, 'OUTLAST_POLICY_PRESET: expected "interactive" | '],
           // Values that contradict each other.
           [{ OUTLAST_COMPACTION_ACT: "0.4" }, "OUTLAST_COMPACTION_DOWN_TO: must be at most act (0.4)"]
@@ -258,7 +301,7 @@ describe("OutlastConfig", () => {
         for (const [env, problem] of wrong) {
           const error = yield* Effect.flip(loaded(env))
           assert.strictEqual(error._tag, "ConfigInvalid")
-          assert.include(error.message, problem)
+          assert.include(error.message, `The configuration has a problem.\n  ${problem}`)
           assert.notInclude(error.message, '"outlast"')
         }
       })

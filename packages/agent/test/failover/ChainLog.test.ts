@@ -62,6 +62,29 @@ describe("lines in the log without any layer", () => {
     )
   }
 
+  it.effect("a model without a price writes one line under a limit of cost", () =>
+    Effect.gen(function* () {
+      const log = logged()
+      const price = { input: 1, output: 1 }
+      const built = (maxCost: number | undefined) =>
+        Effect.gen(function* () {
+          const keys = ["KEY_A", "KEY_B"].map(key)
+          const chain = [
+            yield* model("m1", [], { keys }),
+            yield* model("m2", [], { info: { price } })
+          ] as const
+          return yield* ask.pipe(Effect.provide(Failover.layer(chain, { policy: { ...policy, maxCost } })))
+        }).pipe(Effect.provide(log.layer))
+      yield* built(undefined)
+      assert.deepStrictEqual(log.lines, [])
+      yield* TestClock.adjust("1 hour")
+      yield* built(1)
+      assert.deepStrictEqual(log.lines, [
+        "Warn: The price of m1 is not known: its attempts count as 0 for maxCost. Set it with the option info."
+      ])
+    })
+  )
+
   it.effect("a switch to the fallback writes one line, and the return of the first model another", () =>
     Effect.gen(function* () {
       const log = logged()

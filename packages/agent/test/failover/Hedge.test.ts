@@ -86,12 +86,33 @@ describe("a stream whose first token is late", () => {
           ["AttemptStarted", 2],
           ["AttemptOvertaken", 1],
           ["CooldownOpened", undefined],
-          ["ModelChanged", 2],
           ["CallSucceeded", 2]
         ]
       )
       const overtaken = events.find((event) => event._tag === "AttemptOvertaken") ?? assert.fail()
       assert.deepInclude(overtaken, { late: true, elapsed: 10_500 })
+    })
+  )
+
+  it.effect("is no news of another model: a later call tells that the late one is out", () =>
+    Effect.gen(function* () {
+      const told = (...pauses: ReadonlyArray<Duration.Input>) =>
+        Effect.gen(function* () {
+          const first = played({ model: "slow", streams: [speaks("slow", 20_000), speaks("slow", 500)] })
+          const { layer, of } = recording()
+          yield* inTime(
+            Effect.andThen(
+              read,
+              Effect.forEach(pauses, (pause) => Effect.delay(read, pause))
+            ).pipe(over([first, quick()]), Effect.provide(layer))
+          )
+          return of("ModelChanged").map(({ message }) => message)
+        })
+      assert.deepStrictEqual(yield* told("1 minute"), [])
+      assert.deepStrictEqual(yield* told("1 second", "1 minute"), [
+        "Switched to quick: slow did not answer in time.",
+        "Back to slow."
+      ])
     })
   )
 

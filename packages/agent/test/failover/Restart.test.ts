@@ -5,7 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Option, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
-import { Agent, Failover, FailoverReason, Outlast } from "@outlast/agent"
+import { Agent, Failover, FailoverReason, Outlast, ProviderFailure } from "@outlast/agent"
 import type { RecoveryPolicy } from "@outlast/agent"
 import type { Chain, Part } from "../support.ts"
 import {
@@ -297,6 +297,19 @@ describe("a notice", () => {
         streams: [Stream.fail(failure(new FailoverReason.Billing())), whole]
       })
       assert.deepStrictEqual(noticesOf(yield* read([keys])), [])
+    })
+  )
+
+  it.effect("says that the provider refused the request, with its status", () =>
+    Effect.gen(function* () {
+      const refused = new ProviderFailure.ProviderFailure({
+        reason: new FailoverReason.Format({ side: "request", model: true }),
+        evidence: { rule: "status/400", signal: "status", depth: 0, status: 400 },
+        detail: ""
+      })
+      const first = played({ streams: [Stream.fail(refused)] })
+      const parts = yield* read([first, played({ model: "m2", streams: [whole] })])
+      assert.deepStrictEqual(noticesOf(parts), ["Switched to m2: m refused the request (HTTP 400)."])
     })
   )
 

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Inspectable, Layer, Option, Schema, Stream } from "effect"
+import { Deferred, Effect, Exit, Fiber, Inspectable, Layer, Logger, Option, Schema, Stream } from "effect"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import type { Response } from "effect/ai"
 import { TestClock } from "effect/testing"
@@ -280,6 +280,28 @@ describe("Agent.run", () => {
 
       assert.throws(() => Agent.run({ prompt: "x", maxTurns: 0 }), RangeError, /maxTurns/)
       assert.throws(() => Agent.run({ prompt: "x", maxCost: 0 }), RangeError, /maxCost/)
+    })
+  )
+
+  it.effect("logs once in a run that its limit of cost does not count a model without a price", () =>
+    Effect.gen(function* () {
+      const ran = (options: Partial<Omit<Agent.Options<{}>, "toolkit" | "prompt">>, info = {}) =>
+        Effect.gen(function* () {
+          const lines: Array<string> = []
+          const logger = Logger.make(({ message }) => lines.push(String(message)))
+          const model = yield* target(plan([call("add", { a: 1, b: 2 }), { text: "3" }]), { info })
+          yield* Agent.run({ prompt: "x", toolkit: Kit, ...options }).pipe(
+            Effect.provide([KitLive, Failover.layer([model], { policy }), Logger.layer([logger])])
+          )
+          return lines
+        })
+      for (const options of [{ maxCost: 1 }, { limits: { money: 1 } }]) {
+        assert.deepStrictEqual(yield* ran(options), [
+          "Agent: the cost of an answer of m is unknown. Such answers count as 0 for the limit of cost. Set the price with the option info of the target."
+        ])
+        assert.deepStrictEqual(yield* ran(options, { price: { input: 1, output: 1 } }), [])
+      }
+      assert.deepStrictEqual(yield* ran({}), [])
     })
   )
 

@@ -368,7 +368,7 @@ describe("rejects a policy that", () => {
     [
       "has a notice that is a text",
       withPolicy({ notices: { ...interactive.notices, switched: "switched" } }),
-      'InvalidOption: RecoveryPolicy: notices.switched must be a function (change) => text, got "switched"'
+      'InvalidOption: RecoveryPolicy: notices.switched must be a function (change, failure) => text, got "switched"'
     ],
     [
       "has a wording in part",

@@ -41,10 +41,8 @@ const real: Effect.Effect<Chain, UsageError> = Effect.mapError(
 )
 
 /** Shows what is logged, e.g. a window that is not known. */
-const loggerTo = ({ stderr }: Terminal.Streams) =>
-  Logger.make<unknown, void>(({ message }) => {
-    stderr.write(`${Terminal.printable([message].flat().map(String).join(" "))}\n`)
-  })
+const loggerTo = ({ log }: Terminal.Terminal) =>
+  Logger.make<unknown, void>(({ message }) => log([message].flat().map(String).join(" ")))
 
 /** Reads lines until the end of the input. False when a message failed, or a line was not understood. */
 const talk = (state: State) =>
@@ -52,7 +50,8 @@ const talk = (state: State) =>
     const { terminal } = state
     let isGood = true
     for (;;) {
-      const line = yield* terminal.read
+      const model = yield* Ref.get(state.model)
+      const line = yield* terminal.read((typed) => Command.complete(typed, model))
       if (line === undefined) {
         if (terminal.isTerminal) yield* terminal.lines([""])
         return isGood
@@ -127,7 +126,7 @@ export const run = (options: Options) =>
         Workspace.layer(folder),
         watch,
         Warnings.layerOff,
-        Logger.layer([loggerTo(yield* Terminal.Streams)])
+        Logger.layer([loggerTo(terminal)])
       ])
     })
   )

@@ -16,6 +16,7 @@ export type View =
   | "fallback"
   | "stats"
   | "guard"
+  | "why"
   | "events"
   | "help"
   | "presets"
@@ -33,11 +34,21 @@ export type Command =
   /** The line cannot be carried out. `message` says why, and what exists. */
   | { readonly _tag: "Mistake"; readonly message: string }
 
+/** Names that an argument may have, and that depend on the chain. */
+export interface Names {
+  /** Names of all circuits. */
+  readonly circuits: ReadonlyArray<string>
+  /** What `/reset` takes. */
+  readonly names: ReadonlyArray<string>
+}
+
 interface Definition {
   readonly name: string
   /** The argument, as the help shows it. */
   readonly argument: string
   readonly help: string
+  /** What the argument may be. Default: nothing that can be completed. */
+  readonly choices?: (names: Names) => ReadonlyArray<string>
   readonly read: (argument: string) => Command
 }
 
@@ -89,12 +100,14 @@ export const definitions: ReadonlyArray<Definition> = [
     name: "/simulate-failure",
     argument: "REASON [TIMES]",
     help: "fail the next attempt, or several",
+    choices: () => SimulatedFailure.reasons,
     read: simulate
   },
   {
     name: "/trip",
     argument: "NAME",
     help: "open a circuit",
+    choices: ({ circuits }) => circuits,
     read: (name) =>
       name === ""
         ? mistake("/trip needs the name of a circuit. /circuits lists them.")
@@ -104,6 +117,7 @@ export const definitions: ReadonlyArray<Definition> = [
     name: "/reset",
     argument: "NAME",
     help: "end cooldowns and close circuits: of a target, key, provider or circuit, or all",
+    choices: ({ names }) => names,
     read: (name) =>
       name === ""
         ? mistake("/reset needs a target, key, provider or circuit, or: /reset all")
@@ -111,7 +125,14 @@ export const definitions: ReadonlyArray<Definition> = [
   },
   { name: "/compact", argument: "", help: "shorten the conversation now", read: () => ({ _tag: "Compact" }) },
   { name: "/guard", argument: "", help: "limits of a run, and what the last one used", read: show("guard") },
-  { name: "/preset", argument: "[NAME]", help: "use another preset, or list them", read: usePreset },
+  {
+    name: "/preset",
+    argument: "[NAME]",
+    help: "use another preset, or list them",
+    choices: () => presetNames,
+    read: usePreset
+  },
+  { name: "/why", argument: "", help: "the last failure or switch, and what came of it", read: show("why") },
   { name: "/events", argument: "", help: "the last events", read: show("events") },
   { name: "/help", argument: "", help: "this list", read: show("help") },
   { name: "/quit", argument: "", help: "end the chat, like Ctrl-D", read: () => ({ _tag: "Quit" }) }
@@ -134,4 +155,25 @@ export const parse = (line: string): Command => {
   const argument = text.slice(name.length).trim()
   if (definition.argument === "" && argument !== "") return mistake(`${definition.name} takes no argument.`)
   return definition.read(argument)
+}
+
+/**
+ * Completes a line: the words that its last word may become, and that word. A command that takes an argument ends with a
+ * space. Nothing completes a message.
+ */
+export const complete = (
+  line: string,
+  names: Names
+): readonly [words: ReadonlyArray<string>, word: string] => {
+  const [, name = "", argument] = /^\s*(\/\S*)(?:\s+(\S*))?$/.exec(line) ?? []
+  const beginning = (words: ReadonlyArray<string>, word: string) =>
+    [words.filter((one) => one.toLowerCase().startsWith(word.toLowerCase())), word] as const
+  if (argument === undefined) {
+    return beginning(
+      name === "" ? [] : definitions.map(({ name, choices }) => (choices ? `${name} ` : name)),
+      name
+    )
+  }
+  const definition = definitions.find((known) => known.name === name.toLowerCase())
+  return beginning(definition?.choices?.(names) ?? [], argument)
 }

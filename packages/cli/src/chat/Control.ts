@@ -32,6 +32,8 @@ const view = (state: State, name: View): Effect.Effect<ReadonlyArray<string>> =>
         return Views.fallback(yield* model.targets.list)
       case "stats":
         return Views.stats((yield* Ref.get(state.journal)).stats, model.maxTurns)
+      case "why":
+        return Views.why((yield* Ref.get(state.journal)).why, yield* model.targets.list)
       case "guard":
         return Views.guard(yield* Ref.get(state.report))
       case "events":
@@ -66,7 +68,7 @@ const trip = (state: State, name: string) =>
 
 const reset = (state: State, name: string) =>
   Effect.gen(function* () {
-    const { breaker, circuits, targets } = yield* Ref.get(state.model)
+    const { breaker, circuits, names, targets } = yield* Ref.get(state.model)
     const refs = (yield* targets.list).map(({ target }) => target)
     const which =
       name === "all"
@@ -83,8 +85,7 @@ const reset = (state: State, name: string) =>
         yield* breaker.reset(name)
         return yield* said(state, `Circuit ${name} is closed.`)
       }
-      const names = ["all", ...refs.flatMap(({ id, key, provider }) => [id, key, provider]), ...circuits]
-      return yield* mistaken(state, unknown("known here", name, [...new Set(names)], "Names"))
+      return yield* mistaken(state, unknown("known here", name, names, "Names"))
     }
     const lifted = yield* targets.reset(which)
     const closed = lifted.circuits.length === 0 ? "no circuit" : lifted.circuits.join(", ")

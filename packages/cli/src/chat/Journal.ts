@@ -1,8 +1,10 @@
 /**
- * What the chat remembers of events: the counts of `/stats` and the last lines of `/events`. Pure, of bounded size.
+ * What the chat remembers of events: the counts of `/stats`, the last lines of `/events`, and the story of `/why`. Pure,
+ * of bounded size.
  */
 import { EventLine } from "@outlast/agent"
 import type { ResilienceEvents } from "@outlast/resilience"
+import * as Why from "./Why.ts"
 
 export interface Stats {
   readonly messages: number
@@ -31,6 +33,8 @@ export interface Journal {
   readonly stats: Stats
   /** Oldest first, at most {@link maxLines}. */
   readonly lines: ReadonlyArray<string>
+  /** The last failure or switch. `undefined` before the first. */
+  readonly why: Why.Story | undefined
 }
 
 /** Lines that `/events` can show. */
@@ -55,7 +59,8 @@ export const empty: Journal = {
     tokens: 0,
     costUsd: 0
   },
-  lines: []
+  lines: [],
+  why: undefined
 }
 
 /** Transitions that another line already tells, or that every run has. */
@@ -142,10 +147,11 @@ export const wrote = (journal: Journal, line: string): Journal => ({
   lines: [...journal.lines, line].slice(-maxLines)
 })
 
-/** Counts an event. */
+/** Counts an event, and follows the story of `/why`. */
 export const saw = (journal: Journal, event: ResilienceEvents.ResilienceEvent): Journal => ({
   ...journal,
-  stats: counted(journal.stats, event)
+  stats: counted(journal.stats, event),
+  why: Why.heard(journal.why, known(event), lineOf(event))
 })
 
 /** Counts a message of the user, and the calls that its guard has blocked. */

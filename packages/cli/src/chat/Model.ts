@@ -66,6 +66,8 @@ export interface Model {
   readonly breaker: CircuitBreaker.Service | undefined
   /** Names of all circuits. */
   readonly circuits: ReadonlyArray<string>
+  /** What `/reset` takes: `all`, and the names of targets, keys, providers and circuits. */
+  readonly names: ReadonlyArray<string>
   /** The circuit of that name, or the one of all calls to the provider of that name. */
   readonly circuitNamed: (name: string) => string | undefined
   readonly guard: SafetyGuard.Options
@@ -126,7 +128,7 @@ export const build = (
     )
     const targets = Context.get(context, Targets.Targets)
     const refs = (yield* targets.list).map(({ target }) => target)
-    const names =
+    const circuitNames =
       breaker === undefined
         ? []
         : [...new Set(refs.map(circuitsOf).flatMap(({ endpoint, model }) => [endpoint, model]))]
@@ -138,9 +140,12 @@ export const build = (
       targets,
       compaction: Option.getOrUndefined(Context.getOption(context, Compaction.Compaction)),
       breaker,
-      circuits: names,
+      circuits: circuitNames,
+      names: [
+        ...new Set(["all", ...refs.flatMap(({ id, key, provider }) => [id, key, provider]), ...circuitNames])
+      ],
       circuitNamed: (name) => {
-        if (breaker === undefined || names.includes(name)) return breaker && name
+        if (breaker === undefined || circuitNames.includes(name)) return breaker && name
         const ref = refs.find(({ provider }) => provider === name)
         return ref && circuitsOf(ref).endpoint
       },

@@ -1,6 +1,6 @@
 /** The answers of the commands as lines of text. Pure: state in, lines out. */
 import { Duration } from "effect"
-import type { Targets } from "@outlast/agent"
+import type { FailoverEvent, Targets } from "@outlast/agent"
 import type { SafetyGuard } from "@outlast/agent"
 import type { CircuitBreaker } from "@outlast/resilience"
 import { deviationsOf, presets } from "../explain/Preset.ts"
@@ -8,6 +8,7 @@ import { presetNames } from "../explain/PresetName.ts"
 import type { Preset } from "../explain/PresetName.ts"
 import { definitions } from "./Command.ts"
 import type { Journal, Stats } from "./Journal.ts"
+import type { Story } from "./Why.ts"
 
 type Lines = ReadonlyArray<string>
 type Target = Targets.TargetStatus
@@ -83,6 +84,36 @@ export const fallback = (targets: ReadonlyArray<Target>): Lines => {
       ]
     })
   )
+}
+
+/** The evidence of a failure, in the rows of `outlast explain`. */
+const evidence = ({ reason, rule, status, retryAfter }: FailoverEvent.AttemptFailed) => [
+  ["reason", reason],
+  ["because", `rule ${rule}${status === undefined ? "" : `, HTTP ${status}`}`],
+  ["wait", retryAfter === undefined ? "none was named" : `${time(retryAfter)}, says the provider`]
+]
+
+/** What keeps a target out now, and what to do about it. `known` has been shown. */
+const now = ({ state, availableIn, message, advice }: Target, known: string | undefined) => [
+  ["now", state === "ready" ? state : `${state}, ${backIn(availableIn)}`],
+  ...(message === undefined || message === known ? [] : [["", message]]),
+  ...(advice === undefined ? [] : [["to do", advice]])
+]
+
+/** The last failure or switch: what happened, its evidence, what the call did next, and when the target is back. */
+export const why = (story: Story | undefined, targets: ReadonlyArray<Target>): Lines => {
+  if (story === undefined) return ["No call has failed or switched yet. /simulate-failure makes one fail."]
+  const { happened, failed, next } = story
+  const target = targets.find(({ target }) => target.id === story.target)
+  return [
+    ...`${happened.charAt(0).toUpperCase()}${happened.slice(1)}`.split("\n"),
+    ...table([
+      ...(story.target === undefined ? [] : [["target", story.target]]),
+      ...(failed === undefined ? [] : evidence(failed)),
+      ...next.map((line, i) => [i === 0 ? "then" : "", line]),
+      ...(target === undefined ? [] : now(target, failed?.message))
+    ])
+  ]
 }
 
 /** The counts of the chat so far. `maxTurns` is the limit of turns of one run. */

@@ -27,7 +27,7 @@ import { FakeProvider, FaultPlan } from "@outlast/testing"
 import { unreadable } from "../command/Unreadable.ts"
 import { UsageError } from "../command/UsageError.ts"
 import { fixTheTest } from "./Program.ts"
-import type { Paint } from "./Paint.ts"
+import * as Screen from "./Screen.ts"
 import * as Project from "./Project.ts"
 import * as Story from "./Story.ts"
 import * as Summary from "./Summary.ts"
@@ -42,7 +42,6 @@ export interface Options {
   /** Do the job with a real provider instead. */
   readonly provider: Option.Option<string>
   readonly model: Option.Option<string>
-  readonly paint: Paint
 }
 
 /** Providers that do the job with a key alone, by name. */
@@ -62,16 +61,17 @@ export interface RealProvider extends Pick<Registry.Provider, "provider" | "name
 export const run = (options: Options) =>
   Effect.gen(function* () {
     yield* checked(options)
-    const { json, paint } = options
+    const { json } = options
+    const screen = yield* Screen.make
     // With `--json` standard output has the summary alone.
     // Callbacks of the AI SDK and of the servers write, too, in fibers that do not have our services.
     const console = yield* Console.Console
     const write: Write = json ? () => Effect.void : (line) => Effect.sync(() => console.log(line))
     const summary = Option.isSome(options.provider)
-      ? yield* real(yield* providerOf(options.provider.value), options, write)
-      : yield* rehearsed(options, write)
+      ? yield* real(yield* providerOf(options.provider.value), options, screen, write)
+      : yield* rehearsed(options, screen, write)
     yield* write("")
-    for (const line of Summary.lines(summary, paint)) yield* write(line)
+    for (const line of Summary.lines(summary, screen)) yield* write(line)
     if (json) yield* Console.log(JSON.stringify(summary))
     return summary.outcome === "completed" && summary.jobVerified
   })
@@ -100,12 +100,12 @@ const providerOf = (name: string): Effect.Effect<RealProvider, UsageError> => {
 }
 
 /** Does both runs with fake providers on this machine. */
-const rehearsed = (options: Options, write: Write) =>
+const rehearsed = (options: Options, screen: Screen.Screen, write: Write) =>
   Effect.gen(function* () {
-    const { paint } = options
     const plan = yield* planOf(options)
-    yield* title(write, paint, "Without Outlast: the AI SDK with its default retries")
-    const without = yield* withServer(plan, paint, write, (server, timeline) =>
+    yield* title(write, screen, "Without Outlast: the AI SDK with its default retries")
+    yield* note(write, screen, "A model of the SDK has one key of one provider.")
+    const without = yield* withServer(plan, screen, write, (server, timeline) =>
       Effect.gen(function* () {
         const { outcome, toolCalls, jobVerified, error } = yield* doTheJob(
           Effect.succeed(unprotected(server)),
@@ -120,8 +120,9 @@ const rehearsed = (options: Options, write: Write) =>
     yield* write(
       `  The agent ${without.outcome === "failed" ? "died" : "lived"}; the job is ${without.jobVerified ? "" : "not "}done.`
     )
-    yield* title(write, paint, "With Outlast: the same program and faults, another model")
-    const summary = yield* withServer(plan, paint, write, (server, timeline) =>
+    yield* title(write, screen, "With Outlast: the same program and faults, another model")
+    yield* note(write, screen, "The model is a chain: that key, a second one, and another provider.")
+    const summary = yield* withServer(plan, screen, write, (server, timeline) =>
       protectedRun(targetsAt(server), timeline, limits.with)
     )
     return { ...summary, without }
@@ -130,7 +131,8 @@ const rehearsed = (options: Options, write: Write) =>
 /** Does the job with a real provider, whose key is in the environment. */
 const real = (
   { provider, name, key, usual }: RealProvider,
-  { paint, model }: Options,
+  { model }: Options,
+  screen: Screen.Screen,
   write: Write
 ): Effect.Effect<Summary.Summary, UsageError | PlatformError.PlatformError, Project.Services> =>
   Effect.gen(function* () {
@@ -141,8 +143,8 @@ const real = (
         message: `--provider ${provider} needs a key: set ${key} and run the demo again. Without --provider it needs none.`
       })
     }
-    yield* title(write, paint, `With Outlast, and the real ${name}`)
-    const timeline = yield* Timeline.make(paint, write)
+    yield* title(write, screen, `With Outlast, and the real ${name}`)
+    const timeline = yield* Timeline.make(screen, write)
     return yield* protectedRun([target], timeline, limits.real)
   })
 
@@ -174,14 +176,14 @@ const demoKey = (value: string): KeySource.KeySource => KeySource.value(value, R
 
 const withServer = <A, E, R>(
   plan: FaultPlan.FaultPlan,
-  paint: Paint,
+  screen: Screen.Screen,
   write: Write,
   use: (server: FakeProvider.FakeProvider, timeline: Timeline.Timeline) => Effect.Effect<A, E, R>
 ) =>
   Effect.scoped(
     Effect.gen(function* () {
       const server = yield* FakeProvider.make({ plan })
-      const timeline = yield* Timeline.make(paint, write)
+      const timeline = yield* Timeline.make(screen, write)
       yield* timeline.heading
       yield* Effect.forkScoped(Stream.runForEach(server.arrivals, timeline.server))
       return yield* use(server, timeline)
@@ -221,7 +223,7 @@ const doTheJob = (
 ) =>
   Effect.scoped(
     Effect.gen(function* () {
-      const { paint } = timeline
+      const { screen } = timeline
       let toolCalls = 0
       let error: string | undefined
       const project = yield* Project.make
@@ -231,13 +233,13 @@ const doTheJob = (
           return timeline.agent(`⚒ ${tool}`)
         })
       )
-      const show = (text: string) => Effect.runPromise(timeline.agent(`“${text}”`, paint.strong))
+      const show = (text: string) => Effect.runPromise(timeline.agent(`“${text}”`, screen.strong))
       const outcome = yield* fixTheTest(yield* model, tools, show).pipe(
         Effect.as("completed" as const),
         Effect.timeoutOrElse({ duration: limit, orElse: () => Effect.fail(new TooSlow()) }),
         Effect.catch(({ message }) => {
           error = message
-          return Effect.as(timeline.agent(`✗ ${message}`, paint.bad), "failed" as const)
+          return Effect.as(timeline.agent(`✗ ${message}`, screen.bad), "failed" as const)
         })
       )
       return { outcome, error, toolCalls, jobVerified: yield* project.verify }
@@ -270,5 +272,12 @@ const readPlan = (file: string): Effect.Effect<FaultPlan.FaultPlan, UsageError, 
     )
   })
 
-const title = (write: Write, paint: Paint, text: string) =>
-  Effect.andThen(write(""), write(paint.strong(`── ${text} ──`)))
+const title = (write: Write, screen: Screen.Screen, text: string) =>
+  Effect.andThen(
+    write(""),
+    Effect.forEach(Screen.wrapped(`── ${text} ──`, screen.columns), (line) => write(screen.strong(line)))
+  )
+
+/** A line below a title. */
+const note = (write: Write, screen: Screen.Screen, text: string) =>
+  Effect.forEach(Screen.wrapped(text, screen.columns - 2), (line) => write(screen.dim(`  ${line}`)))

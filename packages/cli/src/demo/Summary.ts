@@ -1,6 +1,6 @@
 /** The figures of a run, counted from its events. */
 import type { FailoverEvent } from "@outlast/agent"
-import type { Paint } from "./Paint.ts"
+import * as Screen from "./Screen.ts"
 
 /** The figures of one target. */
 interface TargetSummary {
@@ -89,13 +89,21 @@ export const make = (
 
 const rounded = (usd: number): number => Math.round(usd * 1e6) / 1e6
 
+/** Columns of the name of a figure, and of the spaces around it. */
+const nameWidth = 13
+
 /** Formats the summary as text. */
-export const lines = (summary: Summary, paint: Paint): ReadonlyArray<string> => {
+export const lines = (summary: Summary, screen: Screen.Screen): ReadonlyArray<string> => {
   const { outcome, jobVerified } = summary
-  const row = (name: string, value: string) => `  ${paint.dim(name.padEnd(10))} ${value}`
+  const row = (name: string, value: string, colour: (text: string) => string = Screen.plain) =>
+    Screen.wrapped(value, screen.columns - nameWidth).map(
+      (line, i) => `  ${screen.dim((i === 0 ? name : "").padEnd(nameWidth - 3))} ${colour(line)}`
+    )
   return [
-    row("outcome", outcome === "completed" ? paint.good(outcome) : paint.bad(outcome)),
-    row("job", jobVerified ? paint.good("done: its tests pass in a fresh process") : paint.bad("not done")),
+    row("outcome", outcome, outcome === "completed" ? screen.good : screen.bad),
+    jobVerified
+      ? row("job", "done: its tests pass in a fresh process", screen.good)
+      : row("job", "not done", screen.bad),
     row("attempts", String(summary.attempts)),
     row("switches", String(summary.switches)),
     row("waits", `${summary.waits} (${summary.waitedSeconds} s)`),
@@ -104,5 +112,5 @@ export const lines = (summary: Summary, paint: Paint): ReadonlyArray<string> => 
     ...summary.targets.map(({ target, attempts, answers, costUsd }) =>
       row("", `${target}: ${answers} of ${attempts} answered, $${costUsd.toFixed(4)}`)
     )
-  ]
+  ].flat()
 }

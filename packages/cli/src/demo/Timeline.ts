@@ -1,72 +1,64 @@
 /**
- * The printed timeline: actions of the agent's side on the left, requests at the servers on the right. It fits a
- * terminal of 80 columns.
+ * The printed timeline: actions of the agent's side on the left, requests at the servers on the right. Where 80
+ * columns do not fit, both sides are one column, and a bar marks the requests.
  */
 import { Clock, Effect } from "effect"
 import { EventLine } from "@outlast/agent"
 import type { FailoverEvent } from "@outlast/agent"
 import type { FakeProvider } from "@outlast/testing"
-import { plain } from "./Paint.ts"
-import type { Paint } from "./Paint.ts"
+import * as Screen from "./Screen.ts"
 
 export interface Timeline {
-  readonly paint: Paint
+  readonly screen: Screen.Screen
   /** Prints the labels of the columns. */
-  readonly heading: Effect.Effect<void>
+  readonly heading: Effect.Effect<unknown>
   /** Prints a line of the agent's side. */
-  readonly agent: (line: string, paint?: (text: string) => string) => Effect.Effect<void>
+  readonly agent: (line: string, colour?: (text: string) => string) => Effect.Effect<void>
   /** Prints a request that a server got. */
   readonly server: (request: FakeProvider.RecordedRequest) => Effect.Effect<void>
   readonly event: (event: FailoverEvent.FailoverEvent) => Effect.Effect<void>
 }
 
-/** Columns of a terminal that the timeline needs. */
-const width = 80
 /** Columns of the time and the space after it. */
 const timeWidth = 9
 /** Column of the server's side, counted after the time. */
 const serverAt = 31
-
-/** The labels above the two columns. */
-const heading = `${"".padEnd(timeWidth)}${"the agent".padEnd(serverAt)}│ the servers: provider, key, answer`
-
-/** Breaks a text into lines of at most `columns`, at spaces where there are some. */
-const wrapped = (text: string, columns: number): ReadonlyArray<string> => {
-  const lines: Array<string> = []
-  let rest = text
-  // Lines that continue are indented by two.
-  for (let room = columns; rest.length > room; room = columns - 2) {
-    const at = rest.lastIndexOf(" ", room)
-    const end = at > room / 2 ? at : room
-    lines.push(rest.slice(0, end).trimEnd())
-    rest = rest.slice(end).trimStart()
-  }
-  return [...lines, rest].map((line, i) => (i === 0 ? line : `  ${line}`))
-}
+/** The label above the server's side. */
+const servers = "│ the servers: provider, key, answer"
 
 /** Creates a timeline that starts now. `write` prints a line. */
-export const make = (paint: Paint, write: (line: string) => Effect.Effect<void>): Effect.Effect<Timeline> =>
+export const make = (
+  screen: Screen.Screen,
+  write: (line: string) => Effect.Effect<void>
+): Effect.Effect<Timeline> =>
   Effect.gen(function* () {
     const startedAt = yield* Clock.currentTimeMillis
     const print = (text: string, colour: (text: string) => string, from = 0) =>
       Effect.gen(function* () {
         const seconds = ((yield* Clock.currentTimeMillis) - startedAt) / 1_000
         const time = `${seconds.toFixed(2).padStart(6)}s  `
-        for (const [i, line] of wrapped(text, width - timeWidth - from).entries()) {
-          const before = i === 0 ? paint.dim(time) : "".padEnd(timeWidth)
+        for (const [i, line] of Screen.wrapped(text, screen.columns - timeWidth - from).entries()) {
+          const before = i === 0 ? screen.dim(time) : "".padEnd(timeWidth)
           yield* write(`${before}${"".padEnd(from)}${colour(line)}`)
         }
       })
+    const isNarrow = screen.columns < Screen.widest
+    const left = isNarrow ? 0 : serverAt
+    const labels = isNarrow ? ["the agent", servers] : [`${"the agent".padEnd(left)}${servers}`]
     return {
-      paint,
-      heading: write(paint.dim(heading)),
-      agent: (line, colour = plain) => print(line, colour),
-      server: (request) => print(`│ ${requestLine(request)}`, paint.dim, serverAt),
+      screen,
+      heading: Effect.forEach(labels, (label) => write(screen.dim(`${"".padEnd(timeWidth)}${label}`))),
+      agent: (line, colour = Screen.plain) => print(line, colour),
+      server: (request) => print(`│ ${requestLine(request)}`, screen.dim, left),
       event: (event) => {
         const line = EventLine.of(event)
         if (line === undefined) return Effect.void
         // The definition of an event marks its line.
-        const colour = line.text.startsWith("✗") ? paint.bad : line.text.startsWith("✓") ? paint.good : plain
+        const colour = line.text.startsWith("✗")
+          ? screen.bad
+          : line.text.startsWith("✓")
+            ? screen.good
+            : Screen.plain
         return print(line.text, colour)
       }
     }

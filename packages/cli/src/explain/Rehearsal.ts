@@ -71,7 +71,7 @@ export const run = <Class extends string>(
       steps.push({ _tag: "Cooldown", at: now, scope, target: target.id, length })
     }
     if (action._tag === "GiveUp") {
-      const why = whyOf(exact, action.failure, state)
+      const why = whyOf(exact, action.failure, state, now)
       steps.push({ _tag: "GiveUp", at: now, failure: action.failure._tag, why })
       return steps
     }
@@ -121,7 +121,8 @@ export const run = <Class extends string>(
 const whyOf = <Class extends string>(
   policy: RecoveryPolicy.RecoveryPolicy<Class>,
   failure: CallFailure.CallFailure,
-  { made: { attempts, sweeps } }: CallState.CallState
+  { made: { attempts, sweeps } }: CallState.CallState,
+  now: number
 ): string => {
   if (failure._tag === "AllTargetsOut") return "no target is left"
   const { then, to } = RecoveryPolicy.rowOf(policy, failure)
@@ -130,11 +131,13 @@ const whyOf = <Class extends string>(
     const uncounted = sweeps === 0 ? "" : ` (first attempts after a refusal do not count: ${sweeps})`
     return `the ${policy.maxAttempts} attempts of a call are used up${uncounted}`
   }
-  return then === "grow"
-    ? to === "next"
-      ? "no target has a larger window"
-      : "it is not taken to another target"
-    : `the ${Duration.format(policy.deadline)} of a call are used up`
+  if (then === "grow") {
+    return to === "next" ? "no target has a larger window" : "it is not taken to another target"
+  }
+  if (now >= Duration.toMillis(policy.deadline)) {
+    return `the ${Duration.format(policy.deadline)} of a call are used up`
+  }
+  return to === "other-dialect" ? "no target of another wire format is left" : "no target is left"
 }
 
 /** Window of the first model, in tokens. */

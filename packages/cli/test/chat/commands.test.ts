@@ -1,5 +1,5 @@
 import { assert, describe, it } from "vitest"
-import { definitions, parse } from "#cli/chat/Command"
+import { complete, definitions, parse } from "#cli/chat/Command"
 import { Options } from "@outlast/resilience"
 import { nearest, unknown } from "#cli/chat/Nearest"
 
@@ -11,6 +11,7 @@ describe("the reading of a line", () => {
     ["//etc is a folder", { _tag: "Message", text: "/etc is a folder" }],
     ["/profiles", { _tag: "Show", view: "profiles" }],
     ["/STATS ", { _tag: "Show", view: "stats" }],
+    ["/why", { _tag: "Show", view: "why" }],
     ["/simulate-failure rate_limit", { _tag: "Simulate", reason: "rate_limit", times: 1 }],
     ["/simulate-failure  Overloaded  3", { _tag: "Simulate", reason: "overloaded", times: 3 }],
     ["/simulate-failure overflow", { _tag: "Simulate", reason: "context_overflow", times: 1 }],
@@ -53,6 +54,29 @@ describe("the reading of a line", () => {
       assert.notInclude(["Message", "Nothing"], _tag, name)
     }
   })
+})
+
+describe("the completion of a line", () => {
+  const names = { circuits: ["anthropic", "openai"], names: ["all", "anthropic", "MAIN_KEY"] }
+  const completions: ReadonlyArray<readonly [line: string, words: ReadonlyArray<string>]> = [
+    ["/tr", ["/trip "]],
+    ["/c", ["/cooldowns", "/circuits", "/compact"]],
+    [" /WHY", ["/why"]],
+    ["/trip ", ["anthropic", "openai"]],
+    ["/trip an", ["anthropic"]],
+    ["/reset main", ["MAIN_KEY"]],
+    ["/simulate-failure rate", ["rate_limit"]],
+    ["/preset s", ["s11"]],
+    ["/stats a", []],
+    ["/simulate-failure auth 1", []],
+    ["//e", []],
+    ["Hello", []],
+    ["", []]
+  ]
+  for (const [line, words] of completions) {
+    it(`of ${JSON.stringify(line)} is ${JSON.stringify(words)}`, () =>
+      assert.deepStrictEqual(complete(line, names)[0], words))
+  }
 })
 
 describe("the nearest name", () => {

@@ -177,6 +177,26 @@ describe("keys of a terminal", () => {
     assert.notInclude(await chat.until(/You > /), "→", "no attempt follows")
   })
 
+  it(
+    "Tab completes a command and its argument, and /why explains the failure",
+    { timeout: slow },
+    async () => {
+      await chat.type("/preset interactive")
+      chat.press("/sim")
+      chat.press("\t")
+      await chat.until(/ulate-failure /)
+      chat.press("rat")
+      chat.press("\t")
+      await chat.until(/e_limit/)
+      assert.include(await chat.type(""), "The next attempt fails with rate_limit")
+      await chat.type("Hello")
+      assert.match(
+        await chat.type("/why"),
+        /Rate limited \(HTTP 429\)\.\n +target +\S+#main-key\n +reason +RateLimit\n[^]* then +→ \S+#backup-key, attempt 2\n[^]* now +cooling, back in \d+ s\n/
+      )
+    }
+  )
+
   it("Ctrl-C at the prompt clears the line, and says how to end the chat", { timeout: slow }, async () => {
     chat.press("never sent\u0003")
     await chat.until(/Ctrl-D or \/quit ends the chat\./)

@@ -70,7 +70,9 @@ export const open = async (
   return {
     type: (line) => {
       child.stdin.write(`${line}\r`)
-      return until(promptLine)
+      // An event that comes while nothing is typed draws the prompt again, before the line.
+      const echo = line.replaceAll(/[^\w ]/g, "\\$&")
+      return until(new RegExp(`${echo}[\r\n]+[^]*?${promptLine.source}`))
     },
     press: (keys) => void child.stdin.write(keys),
     until,

@@ -76,7 +76,7 @@ describe("the views", () => {
 
   it("show every command in the help", () => {
     assert.include(Views.help.join("\n"), "/simulate-failure REASON [TIMES]")
-    assert.strictEqual(Views.help.length, 15)
+    assert.strictEqual(Views.help.length, 16)
   })
 
   it("mark the preset that is used", () => {
@@ -92,7 +92,18 @@ describe("the journal", () => {
   const of = { id: "acme/big#a", provider: "acme", model: "big", endpoint: "", key: "a" }
   const events = [
     { _tag: "AttemptStarted", at: 0, call: 1, attempt: 1, target: of },
-    { _tag: "AttemptFailed", at: 0, call: 1, attempt: 1, target: of, reason: "RateLimit", status: 429 },
+    {
+      _tag: "AttemptFailed",
+      at: 0,
+      call: 1,
+      attempt: 1,
+      target: of,
+      reason: "RateLimit",
+      rule: "status/429",
+      status: 429,
+      retryAfter: 7_000,
+      message: "rate limited (HTTP 429)"
+    },
     { _tag: "CallWaited", at: 0, call: 1, attempt: 1, target: of, reason: "backoff", elapsed: 700 },
     { _tag: "TargetSwitched", at: 0, call: 1, attempt: 2, from: of, target: of, reason: "RateLimit" },
     {
@@ -131,6 +142,45 @@ describe("the journal", () => {
       compactions: 1,
       freed: 12_000
     })
+  })
+
+  it("explains the last failure: its evidence, what the call did next, and when the target is back", () => {
+    const { why } = events.reduce(Journal.saw, Journal.empty)
+    const out = target("big", "a", {
+      state: "cooling",
+      availableIn: Duration.seconds(119),
+      message: "rate limited (HTTP 429)",
+      advice: "Wait, or add another key."
+    })
+    assert.deepStrictEqual(Views.why(why, [target("small", "a"), out]), [
+      "Rate limited (HTTP 429).",
+      "  target   acme/big#a",
+      "  reason   RateLimit",
+      "  because  rule status/429, HTTP 429",
+      "  wait     7 s, says the provider",
+      "  then     ✓ big, $1.0000",
+      "  now      cooling, back in 119 s",
+      "  to do    Wait, or add another key."
+    ])
+    assert.match(Views.why(undefined, [])[0] ?? "", /^No call has failed or switched yet/)
+  })
+
+  it("explains a switch without a failure, and a call that asked no target", () => {
+    const { why } = events.reduce(Journal.saw, Journal.empty)
+    const story = (event: object) => Journal.saw({ ...Journal.empty, why }, event as never).why
+    const to = { ...of, id: "acme/small#a", model: "small" }
+    const switched = { _tag: "ModelChanged", call: 2, from: of, target: to, message: "Switched to small." }
+    assert.deepStrictEqual(Views.why(story(switched), [target("big", "a")]), [
+      "Switched to small.",
+      "  target  acme/big#a",
+      "  now     ready"
+    ])
+    const overtaken = { _tag: "AttemptOvertaken", call: 2, target: of, by: to, late: true, elapsed: 3 }
+    assert.strictEqual(story(overtaken)?.happened, "Its first token was late, and acme/small#a was faster.")
+    assert.strictEqual(story({ ...overtaken, late: false }), why, "a hedge that lost is no switch")
+    const gaveUp = { _tag: "CallGaveUp", call: 2, message: "No target is left.\n  acme/big#a: out" }
+    assert.deepStrictEqual(Views.why(story(gaveUp), []), ["No target is left.", "  acme/big#a: out"])
+    assert.deepStrictEqual(story({ ...gaveUp, call: 1 })?.next, ["✓ big, $1.0000", "✗ No target is left."])
   })
 
   it("has a line for a compaction and for an unknown event, and none for a usual transition", () => {

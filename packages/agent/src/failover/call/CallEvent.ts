@@ -183,6 +183,8 @@ export interface AttemptFailed extends OfCall {
   readonly rule: string
   readonly status: number | undefined
   readonly retryAfter: number | undefined
+  /** What happened, in one clause without secrets, as in `TargetStatus`. */
+  readonly message: string
   readonly elapsed: number
 }
 
@@ -412,7 +414,7 @@ export const definitions: EventDefinition.EventDefinitions<CallEvent> = {
     metrics: []
   },
   ModelChanged: {
-    doc: "Another model answers than before. One for each change, whichever call finds it.",
+    doc: "Another model answers than before. One for each change, whichever call finds it, and none for the answer of a hedge.",
     line: ({ message }) => ({ level: "Warn", text: `  ${message}` }),
     metrics: []
   },

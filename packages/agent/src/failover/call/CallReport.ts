@@ -5,12 +5,13 @@
  * to be told is computed when a method is called, and told when the Effect it returns runs. `undefined` means that
  * there is nothing to tell: a successful call whose events go nowhere pays for no Effect.
  */
-import { Duration, Effect } from "effect"
+import { Duration, Effect, MutableRef } from "effect"
 import { ResilienceEvents, Warnings } from "@outlast/resilience"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { Usage } from "../../conversation/Usage.ts"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
 import type { Leavable } from "../../failure/reasons/Leavable.ts"
+import { whatHappened } from "../../failure/reasons/ProviderFailure.ts"
 import type { Verdict } from "../../recovery/Seam.ts"
 import { isDiminishing } from "../../recovery/Truncation.ts"
 import type { CooldownOpened } from "../chain/TargetEvent.ts"
@@ -19,6 +20,7 @@ import { attemptsOf, flightOf, initial, switchesOf, wasCut } from "../decide/Cal
 import { lastFailureOf } from "../decide/CallLog.ts"
 import type { CallNotes } from "../decide/CallNotes.ts"
 import type { Cooldown } from "../decide/Cooldown.ts"
+import * as Cool from "../decide/Cooldown.ts"
 import type { Notice } from "../decide/Notice.ts"
 import { isChange } from "../decide/Notice.ts"
 import * as Order from "../decide/Order.ts"
@@ -63,9 +65,9 @@ export class CallReport {
    * What the clients of targets have done in attempts in flight, by target id. It happens inside a request, so it is told
    * when the attempt ends, in the order of the call's events.
    */
-  readonly #done = new Map<string, { repeats: number; readonly repairs: Set<Repair> }>()
-  /** Milliseconds after which a late attempt was aborted. */
-  #late: number | undefined
+  #done: Map<string, { repeats: number; readonly repairs: Set<Repair> }> | undefined
+  /** The target of a hedge that was faster than the late attempt. */
+  #hedge: TargetRef | undefined
   /** The reason of the first failure. */
   #firstFailure: ReasonTag | undefined
 
@@ -165,18 +167,19 @@ export class CallReport {
   }
 
   #doneAt({ target: { ref } }: Attempt): { repeats: number; readonly repairs: Set<Repair> } {
-    const known = this.#done.get(ref.id)
+    const done = (this.#done ??= new Map())
+    const known = done.get(ref.id)
     if (known !== undefined) return known
     const none = { repeats: 0, repairs: new Set<Repair>() }
-    this.#done.set(ref.id, none)
+    done.set(ref.id, none)
     return none
   }
 
   /** The attempt at the target has ended: what its client has done. */
   attemptEnded(target: TargetRef | undefined): Told {
-    const done = target === undefined ? undefined : this.#done.get(target.id)
+    const done = target === undefined ? undefined : this.#done?.get(target.id)
     if (target === undefined || done === undefined) return undefined
-    this.#done.delete(target.id)
+    this.#done?.delete(target.id)
     const of = { ...this.#numbers(), target }
     let told: Told
     for (let i = 0; i < done.repeats; i++)
@@ -199,6 +202,7 @@ export class CallReport {
       rule: evidence.rule,
       status: evidence.status,
       retryAfter: retryAfter === undefined ? undefined : Duration.toMillis(retryAfter),
+      message: whatHappened(failure),
       elapsed
     })
     return inTurn(this.attemptEnded(target.ref), told)
@@ -207,7 +211,7 @@ export class CallReport {
   /** The attempt was aborted, because the one at `by` has sent content first. */
   overtaken(attempt: Attempt, by: TargetRef | undefined, { elapsed, isLate }: Overtaken): Told {
     const target = attempt.target.ref
-    if (isLate) this.#late = elapsed
+    if (isLate) this.#hedge = by
     const of = { ...this.#numbers(attempt), target }
     const told =
       by === undefined
@@ -219,9 +223,12 @@ export class CallReport {
   /** The target of the attempt answers: the first part of its answer has come, or all of it. */
   answers({ target: { ref }, startedAt }: Attempt): Told {
     const { chain } = this.#context
-    // Orders that rotate models on purpose change the model without news.
+    // Orders that rotate models on purpose change the model without news. The answer of a hedge is none either: the next
+    // call begins where this one did, unless the late target is out, which that call tells.
     const isNews =
-      startedAt >= chain.memory.servingSince && (chain.order === Order.inOrder || switchesOf(this.#state) > 0)
+      ref.id !== this.#hedge?.id &&
+      startedAt >= chain.memory.servingSince &&
+      (chain.order === Order.inOrder || switchesOf(this.#state) > 0)
     return isNews ? this.#announce(ref) : undefined
   }
 
@@ -287,19 +294,21 @@ export class CallReport {
     const { log, serving: from } = memory
     if (!isChange(from, target)) return undefined
     // The reason is what happened at the model that answered before, not at targets between.
-    const failure = lastFailureOf(this.#state.made, (target) => !isChange(from, target))
+    const failure =
+      lastFailureOf(this.#state.made, (target) => !isChange(from, target)) ??
+      Cool.outOf(MutableRef.get(memory.cooldowns), from, this.#context.now())?.failure
     memory.serving = target
     memory.servingSince = this.#context.now()
     const isBack = !isChange(target, targets[0].ref)
     const change = { from, target, reason: isBack ? undefined : failure?.reason._tag }
-    const message = isBack ? policy.notices.returned(change) : policy.notices.switched(change)
+    const message = isBack ? policy.notices.returned(change) : policy.notices.switched(change, failure)
     this.#notices.push({ type: "notice", ...change, message })
     const isNamed = target.id === this.#named
     const line = isNamed
       ? undefined
       : isBack
         ? log.returned(from, target)
-        : log.switched(from, target, failure, this.#late)
+        : log.switched(from, target, failure)
     return inTurn(
       written(line),
       this.#publish({ _tag: "ModelChanged", ...this.#numbers(), ...change, message })

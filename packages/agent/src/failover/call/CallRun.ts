@@ -63,8 +63,8 @@ export class CallRun {
   #cooldowns: Cooldowns = Cool.empty
   /** Start of the last attempt, or of the last wait, in monotonic milliseconds. News since then may end a wait. */
   #since = 0
-  /** Versions of the keys of the last attempt at each target, by its id. */
-  readonly #keyVersions = new Map<string, number>()
+  /** Versions of the renewable keys of the last attempt at each target, by its id. Most calls have none. */
+  #keyVersions: Map<string, number> | undefined
   #ended = false
   /** Fibers of attempts that outlived the wait for their first token. At most one for each attempt. */
   readonly #fibers: Array<Fiber.Fiber<unknown, unknown>> = []
@@ -477,7 +477,7 @@ export class CallRun {
     const { key } = this.#context.targetOf(target)
     if (key?.renew === undefined) return Effect.succeed(false)
     const wait = { reason: "key", target, by: key.name } as const
-    return this.#report.waits.unlessReady(wait, key.renew(this.#keyVersions.get(target.id) ?? 0))
+    return this.#report.waits.unlessReady(wait, key.renew(this.#keyVersions?.get(target.id) ?? 0))
   }
 
   // ---------------------------------------------------------------------------
@@ -552,7 +552,9 @@ export class CallRun {
     const lane = this.#lanes.current
     lane.target = target.ref
     lane.startedAt = now
-    if (target.key !== undefined) this.#keyVersions.set(target.ref.id, target.key.version)
+    if (target.renewable && target.key !== undefined) {
+      this.#keyVersions = (this.#keyVersions ?? new Map()).set(target.ref.id, target.key.version)
+    }
     lane.outcome.begin(target.ref, isFirst, now)
     return attemptOf(action, target, this.#state, { isAsHad: this.#request.isAsHad, now, raised, range })
   }

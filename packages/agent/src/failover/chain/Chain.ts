@@ -155,7 +155,7 @@ export const build = <E, R>(
     for (const out of dead) yield* publishDead(out)
     const [first, ...rest] = built.flatMap((result) => ("live" in result ? [result.live] : []))
     if (first === undefined) return yield* ErrorText.brief(new ChainError({ targets: dead }), "targets")
-    yield* warn(built)
+    yield* warn(built, settings)
     const memory = new ChainMemory(first.ref, wantsFacts(settings.order), settings.policy.pacing)
     const { store } = settings
     if (store !== undefined) {
@@ -298,13 +298,24 @@ const builtOr = <A, E, R, B>(
     Cause.hasInterrupts(cause) ? Effect.interrupt : orElse(Cause.squash(cause))
   )
 
-/** Warns about dead targets, once for consecutive builds, and about a chain that is built too often. */
-const warn = (built: ReadonlyArray<Built>): Effect.Effect<void> =>
+/**
+ * Warns about dead targets and about models that a cost limit cannot count, once for consecutive builds, and about a chain
+ * that is built too often.
+ */
+const warn = (built: ReadonlyArray<Built>, { policy }: Settings): Effect.Effect<void> =>
   Effect.clockWith((clock) => {
     const refs = built.map((result) => ("live" in result ? result.live.ref : result.dead.target))
     const { isFirst, line } = Builds.count(clock, refs)
+    const unpriced = built.flatMap((result) =>
+      "live" in result && policy.maxCost !== undefined && result.live.info.price === undefined
+        ? [result.live.ref.model]
+        : []
+    )
     const lines = isFirst
-      ? built.flatMap((result) => ("dead" in result ? [ChainLog.dead(result.dead.failure)] : []))
+      ? [
+          ...built.flatMap((result) => ("dead" in result ? [ChainLog.dead(result.dead.failure)] : [])),
+          ...Array.from(new Set(unpriced), ChainLog.unpriced)
+        ]
       : []
     const told = Effect.forEach(lines, Warnings.write, { discard: true })
     // Frequent builds have no event, so this line is logged even when `Warnings` are off.

@@ -5,7 +5,6 @@
  * call that finds the same state writes no line. Pure apart from its own memory, which is bounded by the number of
  * targets.
  */
-import { Duration } from "effect"
 import type { Warnings } from "@outlast/resilience"
 import type { CallFailure } from "../../failure/reasons/CallFailure.ts"
 import { needsPerson } from "../../failure/reasons/CallFailure.ts"
@@ -33,20 +32,10 @@ export class ChainLog {
     return { level: "Error", text: `${about(failure)}${where}` }
   }
 
-  /**
-   * Line for a switch to another model. `failure` is the reason, when the call had a failure, and `late` are the
-   * milliseconds after which a late attempt was aborted.
-   */
-  switched(
-    from: TargetRef,
-    target: TargetRef,
-    failure: ProviderFailure | undefined,
-    late?: number
-  ): Warnings.Line {
+  /** Line for a switch to another model. `failure` is the reason, where one is known. */
+  switched(from: TargetRef, target: TargetRef, failure: ProviderFailure | undefined): Warnings.Line {
     const level = failure !== undefined && needsPerson.has(failure.reason._tag) ? "Error" : "Warn"
-    const slow =
-      late === undefined ? "" : ` ${from.id} had sent no content after ${waitInWords(Duration.millis(late))}.`
-    const why = failure === undefined ? slow : ` ${about(failure)}`
+    const why = failure === undefined ? "" : ` ${about(failure)}`
     return { level, text: `Switched from ${from.id} to ${target.id}.${why}` }
   }
 
@@ -92,6 +81,12 @@ export class ChainLog {
 export const dead = (failure: ProviderFailure): Warnings.Line => ({
   level: "Warn",
   text: `${about(failure)} The chain works without this target.`
+})
+
+/** Line for a model whose calls a cost limit does not count. */
+export const unpriced = (model: string): Warnings.Line => ({
+  level: "Warn",
+  text: `The price of ${model} is not known: its attempts count as 0 for maxCost. Set it with the option info.`
 })
 
 /** Identifies failures that are reported only once in a row. */

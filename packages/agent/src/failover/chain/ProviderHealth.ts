@@ -85,17 +85,19 @@ export const healthOf = (
     const isOut = back !== -Infinity
     const isDown = back === Infinity || past.errorCount >= downAfter
     const isLate = logs.some(({ late, target }) => target.provider === provider && late > 0)
-    const status = isDown
-      ? "down"
-      : past.errorCount > 0
-        ? "degraded"
-        : isLate
-          ? "slow"
-          : isOut
-            ? "degraded"
-            : "healthy"
+    const status = statusOf({ isDown, isFailing: past.errorCount > 0, isLate, isOut })
     return { provider, status, ...past, cooldownUntil: isOut ? back : undefined }
   })
+}
+
+/** The worst that holds. A late answer says more than a cooldown of the past. */
+const statusOf = (
+  is: Readonly<Record<"isDown" | "isFailing" | "isLate" | "isOut", boolean>>
+): ProviderHealth["status"] => {
+  if (is.isDown) return "down"
+  if (is.isFailing) return "degraded"
+  if (is.isLate) return "slow"
+  return is.isOut ? "degraded" : "healthy"
 }
 
 /** The part of a provider's health that the logs of its targets show. */

@@ -4,7 +4,8 @@
  */
 import { Options } from "@outlast/resilience"
 import type { ReasonTag } from "../../failure/reasons/FailoverReason.ts"
-import { definitions as reasons } from "../../failure/reasons/FailoverReason.ts"
+import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
+import { whyNot } from "../../failure/reasons/ProviderFailure.ts"
 import type { TargetRef } from "../../conversation/TargetRef.ts"
 
 const { is } = Options
@@ -18,7 +19,8 @@ export interface Change {
 }
 
 export interface Notices {
-  readonly switched: (change: Change) => string
+  /** `failure` is the one with the reason, without its target's secrets. */
+  readonly switched: (change: Change, failure: ProviderFailure | undefined) => string
   readonly returned: (change: Change) => string
 }
 
@@ -29,14 +31,14 @@ export interface Notice extends Change {
 }
 
 export const defaults: Notices = {
-  switched: ({ from, target, reason }) =>
-    `Switched to ${target.model}${reason === undefined ? "" : `: ${from.model} ${reasons[reason].notice}`}.`,
+  switched: ({ from, target }, failure) =>
+    `Switched to ${target.model}${failure === undefined ? "" : `: ${from.model} ${whyNot(failure)}`}.`,
   returned: ({ target }) => `Back to ${target.model}.`
 }
 
 /** The checks of the fields of {@link Notices}. */
 export const checks: Options.Checks<Notices> = {
-  switched: is.required(is.fn("(change) => text")),
+  switched: is.required(is.fn("(change, failure) => text")),
   returned: is.required(is.fn("(change) => text"))
 }
 

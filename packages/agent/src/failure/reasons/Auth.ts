@@ -41,7 +41,7 @@ export const auth: ReasonDefinition<Auth> = {
       : unsetThere.includes(rule)
         ? "Set the secret at the server, or add a target at another endpoint."
         : `Set ${key} to a valid ${key === "the key" ? "one" : "key"}, or add another key.`,
-  notice: "refused the key",
+  notice: () => "refused the key",
   nearest: ({ description }) => new AiError.AuthenticationError({ kind: "InvalidKey", description }),
   isTransient: never,
   needsPerson: true,

@@ -24,7 +24,7 @@ export const billing: ReasonDefinition<Billing> = {
     restricted.includes(rule)
       ? `Ask the provider to lift the restriction on the account of ${key}, or add a key of another account.`
       : `Top up the account of ${key}, or add a key of another account.`,
-  notice: "has no quota left",
+  notice: () => "has no quota left",
   nearest: () => new AiError.QuotaExhaustedError({}),
   isTransient: never,
   needsPerson: true,

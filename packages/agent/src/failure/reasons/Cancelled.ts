@@ -17,7 +17,7 @@ export const cancelled: ReasonDefinition<Cancelled> = {
   samples: [new Cancelled()],
   happened: ({ status }) => `the call was cancelled${status}`,
   advice: () => "Start the call again if it is still wanted.",
-  notice: "cancelled the call",
+  notice: () => "cancelled the call",
   nearest: ({ description }) => new AiError.UnknownError({ description }),
   isTransient: never,
   needsPerson: false,

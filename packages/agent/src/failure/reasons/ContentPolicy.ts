@@ -17,7 +17,7 @@ export const contentPolicy: ReasonDefinition<ContentPolicy> = {
   samples: [new ContentPolicy()],
   happened: ({ status }) => `the provider refused the content${status}`,
   advice: () => "Repeating cannot help: change the content.",
-  notice: "refused the content",
+  notice: () => "refused the content",
   nearest: ({ description }) => new AiError.ContentPolicyError({ description }),
   isTransient: never,
   needsPerson: false,

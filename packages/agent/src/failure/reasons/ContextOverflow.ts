@@ -38,7 +38,7 @@ export const contextOverflow: ReasonDefinition<ContextOverflow> = {
       : reason.output === undefined
         ? "Shorten the conversation, or add a target with a larger window."
         : "Shorten the conversation, lower `OutputLimit`, or add a target with a larger window.",
-  notice: "has too small a window",
+  notice: () => "has too small a window",
   nearest: ({ description }) =>
     new AiError.InvalidRequestError({ parameter: "prompt", constraint: "context_length", description }),
   isTransient: never,

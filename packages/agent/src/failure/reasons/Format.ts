@@ -93,7 +93,8 @@ export const format: ReasonDefinition<Format> = {
       ? "Repeating cannot help: correct the request."
       : "Try again, or add another target to the chain."
   },
-  notice: "sent an answer that cannot be understood",
+  notice: ({ reason, status }) =>
+    reason.side === "request" ? `refused the request${status}` : "sent an answer that cannot be understood",
   nearest: ({ reason, description }) =>
     reason.side === "request"
       ? new AiError.InvalidRequestError({ description })

@@ -33,7 +33,7 @@ export const modelNotFound: ReasonDefinition<ModelNotFound> = {
       ? `Check the base URL ${endpoint}, whose path may lack /v1. If it is right, check ${others}.`
       : `Check ${others}. If both are right, check the path of the base URL.`
   },
-  notice: "is not available",
+  notice: () => "is not available",
   nearest: ({ description }) =>
     new AiError.InvalidRequestError({ parameter: "model", constraint: "not_found", description }),
   isTransient: never,

@@ -31,7 +31,7 @@ export const network: ReasonDefinition<Network> = {
       ? `Check that the proxy can reach ${endpoint}, or add a target that needs no proxy.`
       : `Check that ${endpoint} can be reached, or add a target at another endpoint.`
   },
-  notice: "cannot be reached",
+  notice: () => "cannot be reached",
   nearest: ({ url, description }) =>
     new AiError.NetworkError({ reason: "TransportError", method: "POST", url, description }),
   isTransient: always,

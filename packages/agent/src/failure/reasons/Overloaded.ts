@@ -14,7 +14,7 @@ export const overloaded: ReasonDefinition<Overloaded> = {
   samples: [new Overloaded()],
   happened: ({ status }) => `the provider is overloaded${status}`,
   advice: () => "Try again later, or add a target of another model or provider to the chain.",
-  notice: "is overloaded",
+  notice: () => "is overloaded",
   nearest: ({ description }) => new AiError.InternalProviderError({ description }),
   isTransient: always,
   needsPerson: false,

@@ -43,7 +43,7 @@ export const permanentNetwork: ReasonDefinition<PermanentNetwork> = {
       return `Check the address, the credentials and the rules of the proxy, or let ${endpoint} bypass it.`
     return `Check the address, scheme and certificates of ${endpoint}.`
   },
-  notice: "cannot be reached",
+  notice: () => "cannot be reached",
   nearest: ({ url, description }) =>
     new AiError.NetworkError({ reason: "InvalidUrlError", method: "POST", url, description }),
   isTransient: never,

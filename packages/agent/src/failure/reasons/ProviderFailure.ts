@@ -169,6 +169,9 @@ export const whatHappened = (failure: ProviderFailure): string => {
   return definitionOf(failure.reason).happened(seen(failure))
 }
 
+/** Says in a few words why the model of the failure does not answer, after its name: `is overloaded`. */
+export const whyNot = (failure: ProviderFailure): string => definitionOf(failure.reason).notice(seen(failure))
+
 /** Returns the provider's own words, without secrets. */
 export const providerSaid = ({ detail }: ProviderFailure): string =>
   detail === "" ? "" : ` The provider said: "${detail.slice(0, maxDetail)}".`

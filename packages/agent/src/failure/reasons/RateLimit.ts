@@ -30,7 +30,7 @@ export const rateLimit: ReasonDefinition<RateLimit> = {
     reason.liftable
       ? "Wait, or add another key or target to the chain."
       : "Waiting does not help: shorten the request, or add a key or target with a higher limit.",
-  notice: "is rate limited",
+  notice: () => "is rate limited",
   nearest: ({ retryAfter }) => new AiError.RateLimitError(retryAfter === undefined ? {} : { retryAfter }),
   isTransient: ({ liftable }) => liftable,
   needsPerson: false,

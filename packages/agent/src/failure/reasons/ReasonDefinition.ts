@@ -52,7 +52,7 @@ export interface ReasonDefinition<R extends { readonly _tag: string }> {
   /** Gives advice in one sentence. */
   readonly advice: (seen: Seen<R>) => string
   /** Explains why another model answers. Follows the name of the model: `is overloaded`. */
-  readonly notice: string
+  readonly notice: (seen: Seen<R>) => string
   /** Returns the nearest reason of effect/ai. */
   readonly nearest: (told: Told<R>) => AiError.AiErrorReason
   /** True when the failure is transient and worth repeating without a chain. */

@@ -14,7 +14,7 @@ export const serverError: ReasonDefinition<ServerError> = {
   samples: [new ServerError()],
   happened: ({ status }) => `the provider failed${status}`,
   advice: () => "Try again later, or add a target of another model or provider to the chain.",
-  notice: "failed",
+  notice: () => "failed",
   nearest: ({ description }) => new AiError.InternalProviderError({ description }),
   isTransient: always,
   needsPerson: false,

@@ -37,7 +37,7 @@ export const timeout: ReasonDefinition<Timeout> = {
   happened: ({ reason, status }) =>
     reason.local ? `no ${waitedFor[reason.phase]} within our limit` : `the provider timed out${status}`,
   advice: () => "Try again, raise the time limit, or add another target to the chain.",
-  notice: "did not answer in time",
+  notice: () => "did not answer in time",
   nearest: ({ url, description }) =>
     new AiError.NetworkError({ reason: "TransportError", method: "POST", url, description }),
   isTransient: always,

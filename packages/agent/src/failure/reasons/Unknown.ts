@@ -14,7 +14,7 @@ export const unknown: ReasonDefinition<Unknown> = {
   samples: [new Unknown()],
   happened: ({ status }) => `the call failed for a reason that no rule knows${status}`,
   advice: ({ rule }) => `Look at the evidence (rule ${rule}) and add a rule for it.`,
-  notice: "failed for an unknown reason",
+  notice: () => "failed for an unknown reason",
   nearest: ({ description }) => new AiError.UnknownError({ description }),
   isTransient: never,
   needsPerson: false,
