@@ -7,6 +7,7 @@ import { delivery } from "./delivery.ts"
 import { durable } from "./durable.ts"
 import { failover } from "./failover.ts"
 import { compare, update } from "./figures.ts"
+import { gateway } from "./gateway.ts"
 import { guard } from "./guard.ts"
 import { http } from "./http.ts"
 import { imports } from "./import.ts"
@@ -36,6 +37,10 @@ const benches: Readonly<Record<string, Bench>> = {
   delivery: { what: "the outbox, beside raw JetStream and raw appends with fsync", run: delivery },
   durable: { what: "durable runs on PostgreSQL and SQLite, beside DBOS", run: durable },
   failover: { what: "a model without I/O, raw and behind Failover.layer", run: failover },
+  gateway: {
+    what: "the gateway beside proxies and gateways of others: CPU, first word, memory",
+    run: gateway
+  },
   http: { what: "calls over HTTP, beside the AI SDK, and a gateway beside Portkey's", run: http },
   guard: { what: "the loop detector: asked before a tool call, told after it", run: guard },
   import: { what: "importing @outlast/agent in a new process, beside effect/ai", run: imports },

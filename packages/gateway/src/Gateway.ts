@@ -25,6 +25,8 @@
 import { UndiciFetch } from "@outlast/providers/undici"
 import { Options as Check } from "@outlast/resilience"
 import { Effect, Exit, Scope } from "effect"
+import type { Reply } from "./answer/Reply.ts"
+import { toResponse } from "./answer/Reply.ts"
 import * as Handler from "./Handler.ts"
 import type { Route } from "./Route.ts"
 import * as Routes from "./Route.ts"
@@ -45,7 +47,7 @@ export interface Gateway {
   /** Answers one request. Takes what the global `fetch` takes. */
   readonly fetch: typeof globalThis.fetch
   /** The same, for a server that has no `Request`. */
-  readonly handle: (incoming: Handler.Incoming) => Promise<Response>
+  readonly handle: (incoming: Handler.Incoming) => Promise<Reply>
   /**
    * Takes other routes. Running answers go on. A route that stays the same object keeps its cooldowns. A gateway without
    * routes serves only these from then on.
@@ -73,7 +75,7 @@ export const make = (options: Options = {}): Effect.Effect<Gateway, never, Scope
     const services = yield* Effect.context<never>()
     const handle = Handler.make(routes, services)
     return {
-      fetch: (input, init) => handle(incomingOf(new Request(input, init))),
+      fetch: async (input, init) => toResponse(await handle(incomingOf(new Request(input, init)))),
       handle,
       replace: routes.replace
     }

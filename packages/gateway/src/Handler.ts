@@ -9,6 +9,7 @@ import type { Context } from "effect"
 import * as Answering from "./answer/Answering.ts"
 import * as Problems from "./answer/Problems.ts"
 import * as Replies from "./answer/Replies.ts"
+import * as Reply from "./answer/Reply.ts"
 import { isFields, parse, text } from "./json/Json.ts"
 import type { Routes } from "./Route.ts"
 import type { Narrowed } from "./target/WireCall.ts"
@@ -60,7 +61,7 @@ export const isServed = (path: string): boolean =>
 export const make = (
   routes: Routes,
   services: Context.Context<never>
-): ((incoming: Incoming) => Promise<Response>) => {
+): ((incoming: Incoming) => Promise<Reply.Reply>) => {
   let running = 0
   const shared = new Set<string>()
   return async (incoming) => {
@@ -88,7 +89,7 @@ export const make = (
     }
   }
 
-  async function answered(wire: Wire, incoming: Incoming, run: { isOwned: boolean }): Promise<Response> {
+  async function answered(wire: Wire, incoming: Incoming, run: { isOwned: boolean }): Promise<Reply.Reply> {
     const refused = (status: number, message: string, code?: string) =>
       Replies.problem(wire, Problems.own(wire, status, message, code))
     const given = await incoming.read(maxBody)
@@ -128,13 +129,13 @@ export const make = (
   }
 }
 
-const elsewhere = ({ header, method, path }: Incoming, names: ReadonlyArray<string>): Response => {
+const elsewhere = ({ header, method, path }: Incoming, names: ReadonlyArray<string>): Reply.Reply => {
   const isRead = method === "HEAD" || method === "GET"
   const name = nameOf(path)
   // Claude Code looks whether somebody is there.
-  if (name === "" && isRead) return new Response(null, { status: 204 })
+  if (name === "" && isRead) return { status: 204, headers: {}, body: undefined }
   const isAnthropics = header("anthropic-version") !== undefined
-  if (name === "/models" && isRead) return Response.json(modelsOf(names, isAnthropics))
+  if (name === "/models" && isRead) return Reply.json(modelsOf(names, isAnthropics))
   const wire = isAnthropics ? messages : chat
   const served = wires.map((wire) => `POST /v1${wire.path}`).join(", ")
   const message = `Nothing is served at this path. Served: ${served}, GET /v1/models.`

@@ -18,8 +18,10 @@ import type { LanguageModel } from "effect/ai"
 import type { WireCall } from "../target/WireCall.ts"
 import type { Part, Source } from "../wire/Wire.ts"
 import { carriedBy } from "../wire/Wire.ts"
+import { Flow } from "./Flow.ts"
 import * as Problems from "./Problems.ts"
 import * as Replies from "./Replies.ts"
+import type { Reply } from "./Reply.ts"
 
 /** How long a caller of a stream hears nothing at most. */
 const keepAliveAfter = Duration.seconds(5)
@@ -34,7 +36,7 @@ export const answer = (
   services: Context.Context<never>,
   signal: AbortSignal,
   ended: (sharedId: string | undefined) => void
-): Promise<Response> => {
+): Promise<Reply> => {
   const id = `call_${globalThis.crypto.randomUUID()}`
   const made: Made = { calls, call, id, services, signal, ended }
   return call.asked.streams ? streamed(made) : whole(made)
@@ -49,7 +51,7 @@ interface Made {
   readonly ended: (sharedId: string | undefined) => void
 }
 
-const whole = async ({ call, calls, ended, id, services, signal }: Made): Promise<Response> => {
+const whole = async ({ call, calls, ended, id, services, signal }: Made): Promise<Reply> => {
   const run = inCall(call, (span) => calls.generateText(optionsOf(call, span), call.narrowed))
   const exit = await Effect.runPromiseExitWith(services)(run, { signal })
   ended(undefined)
@@ -67,16 +69,15 @@ const whole = async ({ call, calls, ended, id, services, signal }: Made): Promis
     ...Replies.headersOf(call, id, carried?.source, type),
     ...(cost === undefined ? undefined : { "x-outlast-cost": cost.toFixed(6) })
   }
-  return new Response(carried?.text, { headers })
+  return { status: 200, headers, body: carried?.text }
 }
 
 const unexpected = "The gateway failed. This should not happen: its log has the cause."
 
-const streamed = async ({ call, calls, ended, id, services, signal }: Made): Promise<Response> => {
+const streamed = async ({ call, calls, ended, id, services, signal }: Made): Promise<Reply> => {
   const { wire } = call
   const encoder = wire.encoder()
-  const bytes = new TextEncoder()
-  const begun = Promise.withResolvers<Response | undefined>()
+  const begun = Promise.withResolvers<Reply | undefined>()
   const demand = Latch.makeUnsafe(false)
   let isBegun = false
   let isSilent = true
@@ -86,87 +87,81 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
   let last: Part | undefined
   let fiber: Fiber.Fiber<void, CallFailure.CallFailure>
 
-  const body = new ReadableStream<Uint8Array>(
-    {
-      start(controller) {
-        const write = (text: string): void => {
-          controller.enqueue(bytes.encode(text))
-          isSilent = false
-          if (isBegun) return
-          isBegun = true
-          begun.resolve(undefined)
-        }
-        const give = (parts: ReadonlyArray<Part>) =>
-          Effect.suspend(() => {
-            let text = ""
-            for (const part of parts) {
-              if (part.type === "finish") last = part
-              source ??= carriedBy(part)?.source
-              text += encoder.part(part)
-            }
-            if (text !== "") write(text)
-            return (controller.desiredSize ?? 0) > 0 ? Effect.void : waiting
-          })
-        const waiting = Effect.suspend(() => {
-          demand.closeUnsafe()
-          return demand.await
-        })
-        const keepAlive = Effect.sync(() => {
-          // A caller that does not read needs no sign of life.
-          if (isSilent && (controller.desiredSize ?? 0) > 0) write(wire.keepAlive)
-          isSilent = true
-        })
-        const alive = Effect.forever(Effect.andThen(Effect.sleep(keepAliveAfter), keepAlive))
-        const answer = inCall(call, (span) =>
-          Effect.raceFirst(Stream.runForEachArray(partsOf(calls, call, span), give), alive)
-        )
-        fiber = Effect.runForkWith(services)(answer)
-        const abort = () => fiber.interruptUnsafe()
-        signal.addEventListener("abort", abort, { once: true })
-        if (signal.aborted) abort()
-        fiber.addObserver((exit) => {
-          signal.removeEventListener("abort", abort)
-          ended(encoder.sharedId)
-          if (hasLeft) return begun.resolve(undefined)
-          if (Exit.isSuccess(exit)) {
-            const late = last === undefined ? "" : Replies.comment(call, source, last)
-            if (late !== "") write(late)
-            begun.resolve(undefined)
-            return controller.close()
-          }
-          if (signal.aborted) {
-            begun.reject(signal.reason)
-            return controller.error(signal.reason)
-          }
-          const failure = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
-          const problem =
-            failure === undefined ? Problems.own(wire, 500, unexpected) : Problems.ofFailure(wire, failure)
-          if (!isBegun) {
-            const response =
-              failure === undefined ? Replies.problem(wire, problem) : Replies.failed(call, id, failure)
-            begun.resolve(response)
-          } else write(encoder.failed(problem))
-          controller.close()
-        })
-      },
-      pull: () => {
-        demand.openUnsafe()
-      },
-      cancel: () => {
-        hasLeft = true
-        fiber.interruptUnsafe()
+  const body = new Flow({
+    start(flow) {
+      const write = (text: string): void => {
+        flow.write(text)
+        isSilent = false
+        if (isBegun) return
+        isBegun = true
+        begun.resolve(undefined)
       }
+      const give = (parts: ReadonlyArray<Part>) =>
+        Effect.suspend(() => {
+          let text = ""
+          for (const part of parts) {
+            if (part.type === "finish") last = part
+            source ??= carriedBy(part)?.source
+            text += encoder.part(part)
+          }
+          if (text !== "") write(text)
+          return flow.hasRoom ? Effect.void : waiting
+        })
+      const waiting = Effect.suspend(() => {
+        demand.closeUnsafe()
+        return demand.await
+      })
+      const keepAlive = Effect.sync(() => {
+        // A caller that does not read needs no sign of life.
+        if (isSilent && flow.hasRoom) write(wire.keepAlive)
+        isSilent = true
+      })
+      const alive = Effect.forever(Effect.andThen(Effect.sleep(keepAliveAfter), keepAlive))
+      const answer = inCall(call, (span) =>
+        Effect.raceFirst(Stream.runForEachArray(partsOf(calls, call, span), give), alive)
+      )
+      fiber = Effect.runForkWith(services)(answer)
+      const abort = () => fiber.interruptUnsafe()
+      signal.addEventListener("abort", abort, { once: true })
+      if (signal.aborted) abort()
+      fiber.addObserver((exit) => {
+        signal.removeEventListener("abort", abort)
+        ended(encoder.sharedId)
+        if (hasLeft) return begun.resolve(undefined)
+        if (Exit.isSuccess(exit)) {
+          const late = last === undefined ? "" : Replies.comment(call, source, last)
+          if (late !== "") write(late)
+          begun.resolve(undefined)
+          return flow.close()
+        }
+        if (signal.aborted) {
+          begun.reject(signal.reason)
+          return flow.error(signal.reason)
+        }
+        const failure = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
+        const problem =
+          failure === undefined ? Problems.own(wire, 500, unexpected) : Problems.ofFailure(wire, failure)
+        if (!isBegun) {
+          const response =
+            failure === undefined ? Replies.problem(wire, problem) : Replies.failed(call, id, failure)
+          begun.resolve(response)
+        } else write(encoder.failed(problem))
+        flow.close()
+      })
     },
-    new ByteLengthQueuingStrategy({ highWaterMark: maxQueued })
-  )
+    pull: () => {
+      demand.openUnsafe()
+    },
+    cancel: () => {
+      hasLeft = true
+      fiber.interruptUnsafe()
+    }
+  })
   const failed = await begun.promise
   if (failed !== undefined) return failed
   const headers = Replies.headersOf(call, id, source, "text/event-stream; charset=utf-8")
-  return new Response(body, { headers: { ...headers, "cache-control": "no-cache" } })
+  return { status: 200, headers: { ...headers, "cache-control": "no-cache" }, body }
 }
-
-/** Bytes of an answer that wait for the caller before the vendor is read no further. */
-const maxQueued = 65_536
 
 /** What holds for every call of the gateway: the caller judges the answer, as it would without a gateway. */
 const settings = Context.empty().pipe(

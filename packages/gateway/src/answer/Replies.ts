@@ -8,6 +8,7 @@ import type { WireCall } from "../target/WireCall.ts"
 import type { Part, Problem, Source, Wire } from "../wire/Wire.ts"
 import { carriedBy } from "../wire/Wire.ts"
 import * as Problems from "./Problems.ts"
+import * as Reply from "./Reply.ts"
 
 /**
  * The response for a problem. Clients of both vendors repeat 408, 409, 429 and 5xx by themselves unless they are told not
@@ -17,14 +18,11 @@ export const problem = (
   wire: Pick<Wire, "errorBody">,
   problem: Problem,
   headers: Readonly<Record<string, string>> = {}
-): Response =>
-  new Response(JSON.stringify(wire.errorBody(problem)), {
-    status: problem.status,
-    headers: { "content-type": "application/json", "x-should-retry": "false", ...headers }
-  })
+): Reply.Reply =>
+  Reply.json(wire.errorBody(problem), problem.status, { "x-should-retry": "false", ...headers })
 
 /** The response to a failed call of which nothing was sent. */
-export const failed = (call: WireCall, id: string, failure: CallFailure.CallFailure): Response => {
+export const failed = (call: WireCall, id: string, failure: CallFailure.CallFailure): Reply.Reply => {
   const seconds = Problems.retryAfter(failure)
   const headers = {
     ...own(call, id),
@@ -34,7 +32,7 @@ export const failed = (call: WireCall, id: string, failure: CallFailure.CallFail
   if (refusal !== undefined && failure._tag === "ProviderFailure") {
     const { body, source, status } = refusal
     const type = { "content-type": "application/json", "x-should-retry": "false" }
-    return new Response(body, { status, headers: { ...vendorHeaders(source), ...headers, ...type } })
+    return { status, headers: { ...vendorHeaders(source), ...headers, ...type }, body }
   }
   return problem(call.wire, Problems.ofFailure(call.wire, failure), headers)
 }

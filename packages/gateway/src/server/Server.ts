@@ -25,6 +25,7 @@ import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import * as Problems from "../answer/Problems.ts"
 import * as Replies from "../answer/Replies.ts"
+import type { Reply } from "../answer/Reply.ts"
 import type { Gateway } from "../Gateway.ts"
 import type { Incoming } from "../Handler.ts"
 import { isServed, wireAt } from "../Handler.ts"
@@ -143,9 +144,9 @@ export const listen = (
       (request, response) => {
         if (++running === 1) idle.closeUnsafe()
         const begun = now()
-        void served(gateway, access, request, response).finally(() => {
+        void served(gateway, access, request, response).then((reply) => {
           if (--running === 0) idle.openUnsafe()
-          onAnswered?.(entryOf(request, response, now() - begun))
+          onAnswered?.(entryOf(request, response, reply, now() - begun))
         })
       }
     )
@@ -184,49 +185,54 @@ const listening = (server: Server, host: string, port: number): Effect.Effect<st
     })
   })
 
+/** Answers a request. Returns its reply, if it had one. */
 const served = async (
   gateway: Gateway,
   access: Access.Access,
   request: IncomingMessage,
   response: ServerResponse
-): Promise<void> => {
+): Promise<Reply | undefined> => {
   const left = new AbortController()
   response.once("close", () => {
     if (!response.writableFinished) left.abort(new DOMException("The caller has left.", "AbortError"))
   })
   const incoming = incomingOf(request, left.signal)
   const refusal = Access.refusal(access, incoming.header)
+  let reply: Reply | undefined
   try {
-    if (request.method === "OPTIONS" && Access.isAllowedPage(access, incoming.header))
-      return preflight(response)
-    const answer = refusal === undefined ? await gateway.handle(incoming) : refused(incoming, refusal)
+    if (request.method === "OPTIONS" && Access.isAllowedPage(access, incoming.header)) {
+      preflight(response)
+      return undefined
+    }
+    reply = refusal === undefined ? await gateway.handle(incoming) : refused(incoming, refusal)
     const origin = incoming.header("origin")
     // Only a listed origin comes this far.
     if (origin !== undefined && refusal === undefined) {
       response.setHeader("access-control-allow-origin", origin)
       response.setHeader("vary", "origin")
     }
-    await write(answer, request, response)
+    await write(reply, request, response)
   } catch {
     // The caller has left, or its answer broke: there is nobody to tell.
     response.destroy()
   }
+  return reply
 }
 
 const entryOf = (
   { method = "", url = "" }: IncomingMessage,
   response: ServerResponse,
+  { headers }: Pick<Reply, "headers"> = { headers: {} },
   duration: number
 ): Entry => {
   const path = url.split("?", 1)[0] ?? ""
-  const target = response.getHeader("x-outlast-target")
   return {
     method,
     path: isServed(path) ? path : "",
     status: response.statusCode,
     duration,
-    target: typeof target === "string" ? target : undefined,
-    attempts: Number(response.getHeader("x-outlast-attempts") ?? 0),
+    target: headers["x-outlast-target"],
+    attempts: Number(headers["x-outlast-attempts"] ?? 0),
     hasLeft: !response.writableEnded
   }
 }
@@ -243,7 +249,7 @@ const preflight = (response: ServerResponse): void => {
   response.end()
 }
 
-const refused = ({ path }: Incoming, { code, message, status }: Access.Refusal): Response => {
+const refused = ({ path }: Incoming, { code, message, status }: Access.Refusal): Reply => {
   const wire = wireAt(path)
   return Replies.problem(wire, Problems.own(wire, status, message, code))
 }
@@ -276,28 +282,32 @@ const incomingOf = (request: IncomingMessage, signal: AbortSignal): Incoming => 
   }
 }
 
-/** Writes the answer. A body that is not read to its end would be taken for the next request. */
-const write = async (answer: Response, request: IncomingMessage, response: ServerResponse): Promise<void> => {
+/** Writes the answer, up to its end. A body that is not read to its end would be taken for the next request. */
+const write = (
+  { body, headers, status }: Reply,
+  request: IncomingMessage,
+  response: ServerResponse
+): Promise<void> | undefined => {
   if (!request.complete) response.setHeader("connection", "close")
-  for (const [name, value] of answer.headers) response.setHeader(name, value)
-  response.writeHead(answer.status)
-  const reader = answer.body?.getReader()
-  if (reader === undefined) return void response.end()
-  response.once("close", () => void reader.cancel().catch(() => {}))
-  for (let read = await reader.read(); !read.done; read = await reader.read()) {
-    if (response.destroyed) return
-    if (!response.write(read.value)) await writable(response)
+  if (typeof body !== "object") {
+    const length = body === undefined ? undefined : { "content-length": Buffer.byteLength(body) }
+    response.writeHead(status, { ...headers, ...length }).end(body)
+    return undefined
   }
-  response.end()
-}
-
-const writable = (response: ServerResponse): Promise<void> =>
-  new Promise((resolve) => {
-    const go = () => {
-      response.off("drain", go)
-      response.off("close", go)
+  response.writeHead(status, headers)
+  return new Promise((resolve, reject) => {
+    response.on("drain", () => body.resume())
+    response.once("close", () => {
+      body.cancel()
       resolve()
-    }
-    response.on("drain", go)
-    response.on("close", go)
+    })
+    body.to({
+      write: (text) => response.write(text),
+      end: () => {
+        response.end()
+        resolve()
+      },
+      fail: reject
+    })
   })
+}
