@@ -174,7 +174,7 @@ describe("headers of an answer", () => {
         yield* read(answer)
         const { headers } = answer
         assert.match(headers.get("x-outlast-call") ?? "", /^call_[0-9a-f-]{36}$/)
-        assert.strictEqual(headers.get("x-outlast-target"), "anthropic/model-1")
+        assert.strictEqual(headers.get("x-outlast-target"), "anthropic/model-1#KEY_model_1")
         assert.strictEqual(headers.get("x-outlast-attempts"), "2")
         assert.strictEqual(headers.get("x-outlast-switched"), "Overloaded")
         assert.strictEqual(headers.get("request-id"), "req_1")
@@ -417,11 +417,11 @@ describe("a call that was continued", () => {
     Effect.gen(function* () {
       const gateway = yield* cutThenWell("messages", { price: { input: 1_000_000, output: 1_000_000 } })
       const answer = yield* asked(gateway, "messages", { stream: true })
-      assert.strictEqual(answer.headers.get("x-outlast-target"), "anthropic/a")
+      assert.strictEqual(answer.headers.get("x-outlast-target"), "anthropic/a#KEY_a")
       const body = yield* read(answer)
       assert.match(
         body,
-        /\n\n: x-outlast-cost: 12\.000000\n: x-outlast-attempts: 2\n: x-outlast-target: anthropic\/b\n/
+        /\n\n: x-outlast-cost: 12\.000000\n: x-outlast-attempts: 2\n: x-outlast-target: anthropic\/b#KEY_b\n/
       )
       assert.match(body, /: x-outlast-switched: Network\n\n$/)
     })

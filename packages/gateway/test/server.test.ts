@@ -321,7 +321,7 @@ describe("the access log", () => {
         path: "/v1/chat/completions",
         status: 200,
         duration: 0,
-        target: "openai/a",
+        target: "openai/a#KEY_a",
         attempts: 1,
         hasLeft: false
       })

@@ -70,9 +70,7 @@ const own = (call: WireCall, id: string, source?: Source): Record<string, string
   return {
     "x-outlast-call": id,
     "x-outlast-attempts": String(call.attempts),
-    ...(source === undefined
-      ? undefined
-      : { "x-outlast-target": `${source.provider}/${encoded(source.model)}` }),
+    ...(source === undefined ? undefined : { "x-outlast-target": encoded(source.target.id) }),
     ...(switched === undefined ? undefined : { "x-outlast-switched": switched })
   }
 }

@@ -55,7 +55,7 @@ export interface Entry {
   readonly status: number
   /** Milliseconds from the request to the end of its answer. */
   readonly duration: number
-  /** Who answered, e.g. `openai/gpt-5.1`. */
+  /** Who answered, with the name of the key, e.g. `openai/gpt-5.1#OPENAI_API_KEY`. */
   readonly target: string | undefined
   readonly attempts: number
   /** The caller left before the end. */

@@ -82,8 +82,10 @@ export class WireCall {
   }
 
   /** Kind of the failure that made the call leave another model for that of `source`. */
-  switchedTo({ model, provider }: Source): string | undefined {
-    return this.#failed.findLast(({ source }) => source.model !== model || source.provider !== provider)?.kind
+  switchedTo({ target: { model, provider } }: Source): string | undefined {
+    return this.#failed.findLast(
+      ({ source: { target } }) => target.model !== model || target.provider !== provider
+    )?.kind
   }
 }
 

@@ -44,7 +44,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
     const rules = fiber.getRef(Classifier.Rules)
     const key = request.key === undefined ? undefined : Redacted.value(request.key)
     call.attempts++
-    const source: Source = { provider: options.provider, model: options.model, headers: undefined }
+    const source: Source = { target: request.target, headers: undefined }
 
     const failureOf = (error: unknown): Failure => {
       const { messages, input, system, instructions } = call.body

@@ -5,6 +5,7 @@
  * encoder writes these, unchanged, as long as one attempt makes the whole answer. Where a second attempt continues a cut
  * answer, the encoder changes the events so that the caller sees one answer: ids, indexes, sequence and usage.
  */
+import type { TargetRef } from "@outlast/agent/conversation"
 import type { Response } from "effect/ai"
 import type { Wiring } from "@outlast/providers/internal"
 import type { Fields } from "../json/Json.ts"
@@ -25,8 +26,7 @@ export interface Received {
 
 /** An attempt. Two of them may run at a time: what is known of one is never kept at the call. */
 export interface Source {
-  readonly provider: string
-  readonly model: string
+  readonly target: TargetRef.TargetRef
   /** The headers of its response, once they have come. */
   headers: Headers | undefined
 }
