@@ -4,13 +4,15 @@
  * Only a JSON body is read, up to {@link maxBody}. Of the headers of a request only {@link forwarded} go on: no key, no
  * cookie, nothing of the connection. No URL of a request is fetched here.
  */
-import { Cause, Duration, Effect, Exit, Option, Tracer } from "effect"
-import type { Context } from "effect"
+import { ResilienceEvents } from "@outlast/resilience"
+import { Cause, Clock, Context, Duration, Effect, Exit, Option, Tracer } from "effect"
 import * as Answering from "./answer/Answering.ts"
 import * as Problems from "./answer/Problems.ts"
 import * as Replies from "./answer/Replies.ts"
 import { isFields, parse, text } from "./json/Json.ts"
 import type { Routes } from "./Route.ts"
+import type { GatewayAnswered } from "./telemetry/GatewayEvent.ts"
+import { otherRoute } from "./telemetry/GatewayEvent.ts"
 import type { Narrowed } from "./target/WireCall.ts"
 import { WireCall } from "./target/WireCall.ts"
 import { chat } from "./wire/chat/Chat.ts"
@@ -63,11 +65,33 @@ export const make = (
 ): ((incoming: Incoming) => Promise<Response>) => {
   let running = 0
   const shared = new Set<string>()
+  const events = Context.get(services, ResilienceEvents.ResilienceEvents)
+  const publish = ResilienceEvents.publisher(events, Context.get(services, Clock.Clock))
+  const told = (event: ResilienceEvents.NoTime<GatewayAnswered>): void => {
+    if (events !== ResilienceEvents.nowhere) Effect.runForkWith(services)(publish<GatewayAnswered>(event))
+  }
+  /** Tells of a request that no vendor was asked for. */
+  const turnedAway = (wire: Wire, status: number, route = otherRoute): void =>
+    told({
+      _tag: "GatewayAnswered",
+      route,
+      wire: wire.name,
+      outcome: status < 500 ? "refused" : "failed",
+      target: undefined,
+      attempts: 0,
+      switched: undefined,
+      begun: undefined,
+      elapsed: 0,
+      costUsd: undefined
+    })
+
   return async (incoming) => {
     const wire = find(incoming.path)
     if (wire === undefined) return elsewhere(incoming, await Effect.runPromiseWith(services)(routes.names))
-    const refused = (status: number, message: string, code?: string, headers?: Record<string, string>) =>
-      Replies.problem(wire, Problems.own(wire, status, message, code), headers)
+    const refused = (status: number, message: string, code?: string, headers?: Record<string, string>) => {
+      turnedAway(wire, status)
+      return Replies.problem(wire, Problems.own(wire, status, message, code), headers)
+    }
     if (incoming.method !== "POST") return refused(405, "Use POST.", "method_not_allowed", { allow: "POST" })
     const type = incoming.header("content-type")?.split(";")[0]?.trim().toLowerCase()
     if (type !== "application/json") {
@@ -89,8 +113,10 @@ export const make = (
   }
 
   async function answered(wire: Wire, incoming: Incoming, run: { isOwned: boolean }): Promise<Response> {
-    const refused = (status: number, message: string, code?: string) =>
-      Replies.problem(wire, Problems.own(wire, status, message, code))
+    const refused = (status: number, message: string, code?: string, route?: string) => {
+      turnedAway(wire, status, route)
+      return Replies.problem(wire, Problems.own(wire, status, message, code))
+    }
     const given = await incoming.read(maxBody)
     if (given === undefined) {
       return refused(413, `The request has more than ${maxBody} bytes.`, "request_too_large")
@@ -106,20 +132,36 @@ export const make = (
     const found = await Effect.runPromiseExitWith(services)(routes.find(model, wire))
     if (Exit.isFailure(found)) {
       const error = Option.getOrUndefined(Cause.findErrorOption(found.cause))
-      if (error?._tag === "NoRoute") return refused(error.status, error.message, error.code)
-      return refused(502, error?.message ?? "The gateway failed.", "no_target")
+      return error === undefined
+        ? refused(500, "The gateway failed.")
+        : refused(error.status, error.message, error.code, error.name)
     }
+    const { calls, name, route } = found.value
+    const since = Answering.nowOf(services)
     const call = new WireCall(wire, {
       text: given,
       body,
       headers: forwardedOf(incoming),
       parent: parentOf(incoming.header("traceparent")),
-      flows: found.value.route.toolArguments === "flow",
+      flows: route.toolArguments === "flow",
       narrowed
     })
     run.isOwned = true
-    return Answering.answer(found.value.calls, call, services, incoming.signal, (sharedId) => {
+    return Answering.answer(calls, call, services, incoming.signal, (end) => {
       running--
+      const { begunAt, costUsd, outcome, sharedId, source } = end
+      told({
+        _tag: "GatewayAnswered",
+        route: name,
+        wire: wire.name,
+        outcome,
+        target: source?.target.id,
+        attempts: call.attempts,
+        switched: source === undefined ? undefined : call.switchedTo(source),
+        begun: begunAt === undefined ? undefined : begunAt - since,
+        elapsed: Answering.nowOf(services) - since,
+        costUsd
+      })
       if (sharedId === undefined) return
       shared.add(sharedId)
       const [oldest] = shared

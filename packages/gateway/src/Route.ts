@@ -15,6 +15,7 @@ import { Anthropic, Catalogue, OpenAi } from "@outlast/providers"
 import { Wiring } from "@outlast/providers/internal"
 import { Options } from "@outlast/resilience"
 import { Config, Data, Effect, Exit, Scope } from "effect"
+import { otherRoute } from "./telemetry/GatewayEvent.ts"
 import * as WireModel from "./target/WireModel.ts"
 import type { Wire } from "./wire/Wire.ts"
 
@@ -40,13 +41,20 @@ class NoRoute extends Data.TaggedError("NoRoute")<{
   readonly status: number
   readonly code: string
   readonly message: string
+  /** The configured route; `other` without one. */
+  readonly name: string
 }> {}
 
+/** The chain for a request. */
+export interface Served {
+  /** The configured route; `other` without one. */
+  readonly name: string
+  readonly route: Route
+  readonly calls: Calls.Calls
+}
+
 export interface Routes {
-  readonly find: (
-    model: string,
-    wire: Wire
-  ) => Effect.Effect<{ readonly calls: Calls.Calls; readonly route: Route }, NoRoute | Chain.ChainError>
+  readonly find: (model: string, wire: Wire) => Effect.Effect<Served, NoRoute>
   /** Models that callers may ask for. Without routes: those that the catalogue knows. */
   readonly names: Effect.Effect<ReadonlyArray<string>>
   /** Takes other routes. A route that stays the same object keeps its chains. Running calls go on. */
@@ -113,10 +121,15 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
         Effect.gen(function* () {
           const found = routes === undefined ? yield* fromKeys(model, wire) : yield* named(routes, model)
           const [first, ...others] = found.route.chain.flatMap((spec) => spokenBy(spec, wire, fetch))
-          if (first === undefined) return yield* unspoken(model, wire)
+          // The name of a model that no route has is the caller's own text.
+          const name = routes === undefined ? otherRoute : found.name
+          if (first === undefined) return yield* unspoken(model, wire, name)
           const rest = wire.isBound ? others.filter((other) => other.model === first.model) : others
-          const calls = yield* built(`${wire.name}/${found.name}`, found.route, [first, ...rest])
-          return { calls, route: found.route }
+          const calls = yield* Effect.mapError(
+            built(`${wire.name}/${found.name}`, found.route, [first, ...rest]),
+            ({ message }) => new NoRoute({ status: 502, code: "no_target", message, name })
+          )
+          return { calls, name, route: found.route }
         })
     }
   })
@@ -138,8 +151,9 @@ const spokenBy = (
   return [{ ...spec, build }]
 }
 
-const unspoken = (model: string, { title }: Wire): NoRoute =>
+const unspoken = (model: string, { title }: Wire, name: string): NoRoute =>
   new NoRoute({
+    name,
     status: 400,
     code: "wire_not_supported",
     message: `No target of the route "${model}" speaks ${title}. Add a target that does, or ask in another format.`
@@ -164,7 +178,7 @@ const named = (routes: Named, model: string): Effect.Effect<Found, NoRoute> => {
   const near = nearest(model, Object.keys(routes))
   const hint = near === undefined ? "" : ` Did you mean "${near}"?`
   const message = `There is no route "${shortened(model)}".${hint}`
-  return Effect.fail(new NoRoute({ status: 404, code: "model_not_found", message }))
+  return Effect.fail(new NoRoute({ status: 404, code: "model_not_found", message, name: otherRoute }))
 }
 
 /** Names of models are short; a longer one is not repeated whole. */
@@ -224,7 +238,12 @@ const fromKeys = (model: string, wire: Wire): Effect.Effect<Found, NoRoute> => {
       },
       // The name is the caller's own.
       catch: () =>
-        new NoRoute({ status: 404, code: "model_not_found", message: "This is not the name of a model." })
+        new NoRoute({
+          status: 404,
+          code: "model_not_found",
+          message: "This is not the name of a model.",
+          name: otherRoute
+        })
     })
   )
 }

@@ -11,10 +11,11 @@ import { AnswerEnd, ClientOptions, OutputLimit, StreamedAnswer, Surface } from "
 import type { Calls } from "@outlast/agent/internal"
 import { Priority } from "@outlast/agent/limiter"
 import { Deadline } from "@outlast/resilience"
-import { Cause, Context, Duration, Effect, Exit, Latch, Option, Stream } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Exit, Latch, Option, Stream } from "effect"
 import type { Fiber, Tracer } from "effect"
 import { IdGenerator, Prompt } from "effect/ai"
 import type { LanguageModel } from "effect/ai"
+import type { Outcome } from "../telemetry/GatewayEvent.ts"
 import type { WireCall } from "../target/WireCall.ts"
 import type { Part, Source } from "../wire/Wire.ts"
 import { carriedBy } from "../wire/Wire.ts"
@@ -24,16 +25,28 @@ import * as Replies from "./Replies.ts"
 /** How long a caller of a stream hears nothing at most. */
 const keepAliveAfter = Duration.seconds(5)
 
+/** How a call ended. */
+export interface Ended {
+  readonly outcome: Outcome
+  /** The attempt that made the end of the answer. */
+  readonly source: Source | undefined
+  readonly costUsd: number | undefined
+  /** Monotonic milliseconds at which the answer began. */
+  readonly begunAt: number | undefined
+  /** The id of an answer that more than one attempt has made. */
+  readonly sharedId: string | undefined
+}
+
 /**
  * The response to a call. `signal` is the caller's. Rejects only with its reason. `ended` is called once, when the call has
- * ended and nothing of it is asked of a vendor any more; with the id of an answer that more than one attempt has made.
+ * ended and nothing of it is asked of a vendor any more.
  */
 export const answer = (
   calls: Calls.Calls,
   call: WireCall,
   services: Context.Context<never>,
   signal: AbortSignal,
-  ended: (sharedId: string | undefined) => void
+  ended: (end: Ended) => void
 ): Promise<Response> => {
   const id = `call_${globalThis.crypto.randomUUID()}`
   const made: Made = { calls, call, id, services, signal, ended }
@@ -46,22 +59,29 @@ interface Made {
   readonly id: string
   readonly services: Context.Context<never>
   readonly signal: AbortSignal
-  readonly ended: (sharedId: string | undefined) => void
+  readonly ended: (end: Ended) => void
 }
 
 const whole = async ({ call, calls, ended, id, services, signal }: Made): Promise<Response> => {
   const run = inCall(call, (span) => calls.generateText(optionsOf(call, span), call.narrowed))
   const exit = await Effect.runPromiseExitWith(services)(run, { signal })
-  ended(undefined)
   if (Exit.isFailure(exit)) {
-    const failure = Cause.findErrorOption(exit.cause)
-    if (Option.isSome(failure)) return Replies.failed(call, id, failure.value)
+    const failure = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
+    ended({ ...nothing, outcome: outcomeOf(call, failure, signal.aborted) })
+    if (failure !== undefined) return Replies.failed(call, id, failure)
     signal.throwIfAborted()
     return Replies.problem(call.wire, Problems.own(call.wire, 500, unexpected), { "x-outlast-call": id })
   }
   const finish = exit.value.findLast((part) => part.type === "finish")
   const carried = finish === undefined ? undefined : carriedBy(finish)
   const cost = Option.getOrUndefined(Answered.answeredBy(exit.value))?.costUsd
+  ended({
+    outcome: "answered",
+    source: carried?.source,
+    costUsd: cost,
+    begunAt: nowOf(services),
+    sharedId: undefined
+  })
   const type = carried?.source.headers?.get("content-type") ?? "application/json"
   const headers = {
     ...Replies.headersOf(call, id, carried?.source, type),
@@ -69,6 +89,23 @@ const whole = async ({ call, calls, ended, id, services, signal }: Made): Promis
   }
   return new Response(carried?.text, { headers })
 }
+
+/** Nothing of an answer. */
+const nothing = { source: undefined, costUsd: undefined, begunAt: undefined, sharedId: undefined } as const
+
+const outcomeOf = (
+  call: WireCall,
+  failure: CallFailure.CallFailure | undefined,
+  hasLeft: boolean
+): Outcome => {
+  if (failure === undefined) return hasLeft ? "abandoned" : "failed"
+  const { status } = Problems.ofFailure(call.wire, failure)
+  return status < 500 && status !== 429 ? "refused" : "failed"
+}
+
+/** Monotonic milliseconds. */
+export const nowOf = (services: Context.Context<never>): number =>
+  Number(Context.get(services, Clock.Clock).monotonicTimeNanosUnsafe() / 1_000_000n)
 
 const unexpected = "The gateway failed. This should not happen: its log has the cause."
 
@@ -78,7 +115,7 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
   const bytes = new TextEncoder()
   const begun = Promise.withResolvers<Response | undefined>()
   const demand = Latch.makeUnsafe(false)
-  let isBegun = false
+  let begunAt: number | undefined
   let isSilent = true
   let hasLeft = false
   /** The attempt with which the answer begins. */
@@ -92,8 +129,8 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
         const write = (text: string): void => {
           controller.enqueue(bytes.encode(text))
           isSilent = false
-          if (isBegun) return
-          isBegun = true
+          if (begunAt !== undefined) return
+          begunAt = nowOf(services)
           begun.resolve(undefined)
         }
         const give = (parts: ReadonlyArray<Part>) =>
@@ -126,7 +163,17 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
         if (signal.aborted) abort()
         fiber.addObserver((exit) => {
           signal.removeEventListener("abort", abort)
-          ended(encoder.sharedId)
+          const failure = Exit.isSuccess(exit)
+            ? undefined
+            : Option.getOrUndefined(Cause.findErrorOption(exit.cause))
+          ended({
+            outcome: Exit.isSuccess(exit) ? "answered" : outcomeOf(call, failure, hasLeft || signal.aborted),
+            source: (last === undefined ? undefined : carriedBy(last)?.source) ?? source,
+            costUsd:
+              last === undefined ? undefined : Option.getOrUndefined(Answered.answeredBy([last]))?.costUsd,
+            begunAt,
+            sharedId: encoder.sharedId
+          })
           if (hasLeft) return begun.resolve(undefined)
           if (Exit.isSuccess(exit)) {
             const late = last === undefined ? "" : Replies.comment(call, source, last)
@@ -138,10 +185,9 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
             begun.reject(signal.reason)
             return controller.error(signal.reason)
           }
-          const failure = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
           const problem =
             failure === undefined ? Problems.own(wire, 500, unexpected) : Problems.ofFailure(wire, failure)
-          if (!isBegun) {
+          if (begunAt === undefined) {
             const response =
               failure === undefined ? Replies.problem(wire, problem) : Replies.failed(call, id, failure)
             begun.resolve(response)
