@@ -29,7 +29,7 @@ import * as Handler from "./Handler.ts"
 import type { Route } from "./Route.ts"
 import * as Routes from "./Route.ts"
 
-export type { Route } from "./Route.ts"
+export type { Built, Route } from "./Route.ts"
 
 export interface Options {
   /**
@@ -46,6 +46,8 @@ export interface Gateway {
   readonly fetch: typeof globalThis.fetch
   /** The same, for a server that has no `Request`. */
   readonly handle: (incoming: Handler.Incoming) => Promise<Response>
+  /** The chains that calls have built, and that are kept: the state of their targets, for operators. */
+  readonly chains: Effect.Effect<ReadonlyArray<Routes.Built>>
   /**
    * Takes other routes. Running answers go on. A route that stays the same object keeps its cooldowns. A gateway without
    * routes serves only these from then on.
@@ -75,6 +77,7 @@ export const make = (options: Options = {}): Effect.Effect<Gateway, never, Scope
     return {
       fetch: (input, init) => handle(incomingOf(new Request(input, init))),
       handle,
+      chains: routes.chains,
       replace: routes.replace
     }
   })

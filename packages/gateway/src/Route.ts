@@ -53,10 +53,20 @@ export interface Served {
   readonly calls: Calls.Calls
 }
 
+/** A chain that is in use. */
+export interface Built {
+  /** The configured route; `undefined` for a model that a caller has asked for without one. */
+  readonly route: string | undefined
+  readonly wire: Wire["name"]
+  readonly targets: Calls.Calls["targets"]
+}
+
 export interface Routes {
   readonly find: (model: string, wire: Wire) => Effect.Effect<Served, NoRoute>
   /** Models that callers may ask for. Without routes: those that the catalogue knows. */
   readonly names: Effect.Effect<ReadonlyArray<string>>
+  /** The chains that calls have built, and that are kept. */
+  readonly chains: Effect.Effect<ReadonlyArray<Built>>
   /** Takes other routes. A route that stays the same object keeps its chains. Running calls go on. */
   readonly replace: (routes: Named) => Effect.Effect<void>
 }
@@ -73,6 +83,8 @@ interface Kept {
   readonly route: Route
   readonly calls: Effect.Effect<Calls.Calls, Chain.ChainError>
   readonly scope: Scope.Closeable
+  /** `undefined` while it is built. */
+  built: Built | undefined
 }
 
 export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope> =>
@@ -86,8 +98,10 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
       kept.delete(name)
       return scope === undefined ? Effect.void : Scope.close(scope, Exit.void)
     }
-    const built = (name: string, route: Route, chain: Route["chain"]) =>
+    const built = (wire: Wire, found: Found, chain: Route["chain"]) =>
       Effect.suspend(() => {
+        const { route } = found
+        const name = `${wire.name}/${found.name}`
         const known = kept.get(name)
         if (known !== undefined && (known.route === route || routes === undefined)) {
           // The map is in the order of use.
@@ -96,13 +110,20 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
           return known.calls
         }
         const scope = Scope.forkUnsafe(parent)
+        const configured = routes === undefined ? undefined : found.name
         const build = Calls.make(chain, policyOf(route)).pipe(
           Scope.provide(scope),
+          Effect.tap(({ targets }) =>
+            Effect.sync(() => {
+              const own = kept.get(name)
+              if (own?.scope === scope) own.built = { route: configured, wire: wire.name, targets }
+            })
+          ),
           Effect.tapError(() => drop(name))
         )
         return Effect.flatMap(Effect.cached(build), (calls) => {
           const before = drop(name)
-          kept.set(name, { route, calls, scope })
+          kept.set(name, { route, calls, scope, built: undefined })
           const [oldest = ""] = kept.keys()
           const made = kept.size > maxChains ? Effect.andThen(drop(oldest), calls) : calls
           return Effect.andThen(before, made)
@@ -110,6 +131,9 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
       })
     return {
       names: Effect.suspend(() => (routes === undefined ? knownModels : Effect.succeed(Object.keys(routes)))),
+      chains: Effect.sync(() =>
+        Array.from(kept.values()).flatMap(({ built }) => (built === undefined ? [] : [built]))
+      ),
       replace: (next) =>
         Effect.suspend(() => {
           routes = next
@@ -126,7 +150,7 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
           if (first === undefined) return yield* unspoken(model, wire, name)
           const rest = wire.isBound ? others.filter((other) => other.model === first.model) : others
           const calls = yield* Effect.mapError(
-            built(`${wire.name}/${found.name}`, found.route, [first, ...rest]),
+            built(wire, found, [first, ...rest]),
             ({ message }) => new NoRoute({ status: 502, code: "no_target", message, name })
           )
           return { calls, name, route: found.route }

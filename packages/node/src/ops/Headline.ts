@@ -10,7 +10,7 @@
  * the program is not ready, or a person must act.
  */
 import type { Json, Readiness, Status } from "../host/HostService.ts"
-import type { Activity, Budget, Target, Tasks } from "./HeadlineSections.ts"
+import type { Activity, Budget, Route, Target, Tasks } from "./HeadlineSections.ts"
 import { reader } from "./HeadlineSections.ts"
 import type { OperatorAction } from "./OpsEvent.ts"
 
@@ -244,6 +244,24 @@ const models = (
       : [])
   ]
 }
+
+/** Routes that have no target left, while others have. */
+const routesOf = (routes: ReadonlyArray<Route>): ReadonlyArray<Part> =>
+  routes.flatMap(({ canAnswer, route, until = null, wire }) =>
+    canAnswer
+      ? []
+      : [
+          part(
+            `route:${route}:${wire}`,
+            "bad",
+            `Route ${route} (${wire}) cannot answer: all its targets are out`,
+            {
+              next: "next try",
+              until
+            }
+          )
+        ]
+  )
 
 /** The last action of an operator on this circuit. */
 const operatorOf = (circuit: string, operators: Described["operators"]): OperatorAction | undefined =>
@@ -481,6 +499,9 @@ export const of = (state: Described): Headline => {
   const all = [
     ...hostOf(state),
     ...chain,
+    ...(chain.some(({ key, level }) => key === "models" && level === "bad")
+      ? []
+      : routesOf(reader.routes(sections["routes"]) ?? [])),
     ...circuitsOf(circuits, operators, explained),
     ...tasksOf(reader.tasks(sections["tasks"]) ?? []),
     ...outboxOf(sections, at),
