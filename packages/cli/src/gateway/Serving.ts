@@ -7,11 +7,13 @@ import { Host } from "@outlast/node"
 import { UsageError } from "../command/UsageError.ts"
 import * as ConfigCheck from "../config/ConfigCheck.ts"
 import { StartFailed } from "../command/StartFailed.ts"
+import * as Operations from "./Operations.ts"
 
-export interface Options {
+export interface Options extends Omit<Operations.Options, "ops"> {
+  /** Default: the port after `port`; any free one where that is 0. */
+  readonly ops: Option.Option<number>
   readonly port: number
   readonly host: string
-  readonly names: ReadonlyArray<string>
   readonly origins: ReadonlyArray<string>
   /** Print a line for each answer. */
   readonly log: boolean
@@ -21,7 +23,7 @@ export interface Options {
 
 const keyName = "OUTLAST_GATEWAY_KEY"
 
-export const run = ({ config, host, log, names, origins, port }: Options) =>
+export const run = ({ config, host, log, ops, origins, port, ...operations }: Options) =>
   Effect.scoped(
     Effect.gen(function* () {
       const keys = yield* keysOf
@@ -46,7 +48,7 @@ export const run = ({ config, host, log, names, origins, port }: Options) =>
         port,
         host,
         keys,
-        names,
+        names: operations.names,
         origins,
         ...(log ? { onAnswered: (entry) => run(Console.log(lineOf(entry))) } : undefined)
       }).pipe(Effect.mapError(({ message }) => new StartFailed({ exitCode: 1, message: hinted(message) })))
@@ -55,10 +57,14 @@ export const run = ({ config, host, log, names, origins, port }: Options) =>
         loaded === undefined
           ? `keys           ${variables.join(", ")}`
           : `routes         ${Object.keys(loaded.routes).join(", ")}`
-      yield* Console.log(greeting(url, served, keys.length > 0))
+      const opened = yield* Operations.open(gateway, {
+        ...operations,
+        ops: Option.getOrElse(ops, () => (port === 0 || port === 65_535 ? 0 : port + 1))
+      })
+      yield* Console.log(greeting(url, [served, ...opened], keys.length > 0))
       return yield* Effect.never
     })
-  )
+  ).pipe(Effect.provide(Operations.telemetry))
 
 interface Loaded extends RoutesConfig.Loaded {
   readonly file: string
@@ -133,10 +139,10 @@ const lineOf = ({ attempts, duration, hasLeft, method, path, status, target }: S
   ].join("  ")
 
 /** The base URL, and one line for each client. */
-const greeting = (url: string, served: string, asksForKey: boolean): string =>
+const greeting = (url: string, served: ReadonlyArray<string>, asksForKey: boolean): string =>
   [
     `gateway        ${url}`,
-    served,
+    ...served,
     `callers        ${asksForKey ? `need a key of ${keyName}` : "on this machine; any API key will do"}`,
     "",
     `OpenAI SDK     OPENAI_BASE_URL=${url}/v1`,

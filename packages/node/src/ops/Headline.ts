@@ -179,11 +179,7 @@ const models = (
   activity: Activity | undefined,
   byHand: ReadonlySet<string>
 ): ReadonlyArray<Part> => {
-  const failing = new Map(
-    (activity?.histories ?? []).flatMap((one) =>
-      typeof one.failingSince === "number" ? [[one.target, one]] : []
-    )
-  )
+  const failing = failingOf(activity)
   const works = targets.filter(({ id, state }) => state === "ready" && !failing.has(id))
   const out = targets.filter(({ state }) => state !== "ready")
   const doubtful = targets.filter(({ id, state }) => state === "ready" && failing.has(id))
@@ -245,23 +241,28 @@ const models = (
   ]
 }
 
-/** Routes that have no target left, while others have. */
-const routesOf = (routes: ReadonlyArray<Route>): ReadonlyArray<Part> =>
-  routes.flatMap(({ canAnswer, route, until = null, wire }) =>
-    canAnswer
-      ? []
-      : [
-          part(
-            `route:${route}:${wire}`,
-            "bad",
-            `Route ${route} (${wire}) cannot answer: all its targets are out`,
-            {
-              next: "next try",
-              until
-            }
-          )
-        ]
+/** Targets that have failed since their last answer. */
+const failingOf = (activity: Activity | undefined) =>
+  new Map(
+    (activity?.histories ?? []).flatMap((one) =>
+      typeof one.failingSince === "number" ? [[one.target, one]] : []
+    )
   )
+
+/** Routes of a gateway that have no target left, while others have. */
+const routesOf = (routes: ReadonlyArray<Route>, activity: Activity | undefined): ReadonlyArray<Part> => {
+  const failing = failingOf(activity)
+  return routes.flatMap(({ ready, route, until = null, wire }) => {
+    if (ready.some((id) => !failing.has(id))) return []
+    const key = `route:${route}:${wire}`
+    const name = `Route ${route} (${wire})`
+    return [
+      ready.length > 0
+        ? part(key, "bad", `${name} has not answered since its last failure`)
+        : part(key, "bad", `${name} cannot answer: all its targets are out`, { next: "next try", until })
+    ]
+  })
+}
 
 /** The last action of an operator on this circuit. */
 const operatorOf = (circuit: string, operators: Described["operators"]): OperatorAction | undefined =>
@@ -501,7 +502,7 @@ export const of = (state: Described): Headline => {
     ...chain,
     ...(chain.some(({ key, level }) => key === "models" && level === "bad")
       ? []
-      : routesOf(reader.routes(sections["routes"]) ?? [])),
+      : routesOf(reader.routes(sections["routes"]) ?? [], activity)),
     ...circuitsOf(circuits, operators, explained),
     ...tasksOf(reader.tasks(sections["tasks"]) ?? []),
     ...outboxOf(sections, at),

@@ -27,7 +27,13 @@ export type Target = (typeof Targets.Type)[number]
 
 /** What callers of a gateway ask for: a chain each. */
 const Routes = Schema.Array(
-  Schema.Struct({ route: Schema.String, wire: Schema.String, canAnswer: Schema.Boolean, until: time })
+  Schema.Struct({
+    route: Schema.String,
+    wire: Schema.String,
+    /** Ids of its targets that may be asked. */
+    ready: Schema.Array(Schema.String),
+    until: time
+  })
 )
 export type Route = (typeof Routes.Type)[number]
 
