@@ -143,6 +143,69 @@ describe("the page", () => {
   )
 })
 
+describe("SIGTERM with a stream in flight", () => {
+  /** A vendor that begins an answer, and ends it when it is told. */
+  const holding = Effect.gen(function* () {
+    const held: Array<() => void> = []
+    const url = yield* vendor((response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" })
+      response.write(event({ role: "assistant", content: "Hello " }))
+      held.push(() => response.end(`${event({ content: "world." })}${event({}, "stop")}data: [DONE]\n\n`))
+    })
+    const file = join(yield* folder, "routes.toml")
+    writeFileSync(file, routeTo("smart", url))
+    const gateway = yield* started(["--config", file], keys)
+    /** The stream, once it has begun. */
+    const stream = yield* Effect.promise(() =>
+      fetch(`${gateway.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ model: "smart", stream: true, messages: [{ role: "user", content: "Hi" }] })
+      })
+    )
+    return { ...gateway, stream, end: () => held.forEach((end) => end()) }
+  })
+  const text = ({ stream }: { readonly stream: Response }) => Effect.promise(() => stream.text())
+
+  it.live("is not ready first, then refuses new calls, and lets the stream end", () =>
+    Effect.gen(function* () {
+      const gateway = yield* holding
+      const { child, end, exit, page, url } = gateway
+      child.kill("SIGTERM")
+      yield* Effect.repeat(get(`${page}/ready`), { until: ({ status }) => status === 503 })
+      // Load balancers still send requests.
+      const models = () => get(`${url}/v1/models`)
+      assert.strictEqual((yield* models()).status, 200)
+      yield* Effect.repeat(Effect.andThen(Effect.sleep("50 millis"), models()), {
+        until: ({ status }) => status !== 200
+      })
+      const refused = yield* ask(url, "smart")
+      assert.strictEqual(refused.status, 503)
+      assert.strictEqual(refused.headers.get("retry-after"), "1")
+      end()
+      const whole = yield* text(gateway)
+      assert.include(whole, "world.")
+      assert.include(whole, "[DONE]")
+      assert.strictEqual(yield* exit, 0)
+    })
+  )
+
+  it.live("ends the stream with an error at a second signal", () =>
+    Effect.gen(function* () {
+      const gateway = yield* holding
+      const { child, exit, page } = gateway
+      child.kill("SIGTERM")
+      yield* Effect.repeat(get(`${page}/ready`), { until: ({ status }) => status === 503 })
+      // Another signal: a repetition within 300 ms is one wish.
+      child.kill("SIGINT")
+      const cut = yield* text(gateway)
+      assert.include(cut, "Hello ")
+      assert.match(cut, /data: \{"error":\{"message":"The gateway is shutting down[^\n]*\n\n$/)
+      assert.strictEqual(yield* exit, 130)
+    })
+  )
+})
+
 describe("the sections", () => {
   const target = (id: string, more: Partial<Activity.ChainTarget> = {}): Activity.ChainTarget => ({
     id,

@@ -53,6 +53,8 @@ export interface Gateway {
    * routes serves only these from then on.
    */
   readonly replace: (routes: Readonly<Record<string, Route>>) => Effect.Effect<void>
+  /** Ends the running answers: a stream with the error event of its format, any other with status 503. */
+  readonly interrupt: Effect.Effect<void>
 }
 
 const checks: Check.Checks<Options> = {
@@ -67,16 +69,20 @@ const checks: Check.Checks<Options> = {
   fetch: Check.is.fn("(url, init) => Promise<Response>")
 }
 
-/** A gateway that ends with the scope. Throws an `InvalidOption` for wrong options, as a defect. */
+/** A gateway that ends with the scope, and its running answers with it. Throws an `InvalidOption` for wrong options, as a defect. */
 export const make = (options: Options = {}): Effect.Effect<Gateway, never, Scope.Scope> =>
   Effect.gen(function* () {
     Check.fields("Gateway", options, checks)
     const routes = yield* Routes.make({ routes: options.routes, fetch: options.fetch ?? UndiciFetch.make() })
     const services = yield* Effect.context<never>()
-    const handle = Handler.make(routes, services)
+    const handler = Handler.make(routes, services)
+    const { handle } = handler
+    const interrupt = Effect.sync(handler.interrupt)
+    yield* Effect.addFinalizer(() => interrupt)
     return {
       fetch: (input, init) => handle(incomingOf(new Request(input, init))),
       handle,
+      interrupt,
       chains: routes.chains,
       replace: routes.replace
     }

@@ -59,11 +59,15 @@ export const wireAt = (path: string): Wire => find(path) ?? chat
 export const isServed = (path: string): boolean =>
   find(path) !== undefined || ["", "/models"].includes(nameOf(path))
 
-export const make = (
-  routes: Routes,
-  services: Context.Context<never>
-): ((incoming: Incoming) => Promise<Response>) => {
+export interface Handler {
+  readonly handle: (incoming: Incoming) => Promise<Response>
+  /** Ends all calls with an error of their format. */
+  readonly interrupt: () => void
+}
+
+export const make = (routes: Routes, services: Context.Context<never>): Handler => {
   let running = 0
+  const calls = new Set<WireCall>()
   const shared = new Set<string>()
   const events = Context.get(services, ResilienceEvents.ResilienceEvents)
   const publish = ResilienceEvents.publisher(events, Context.get(services, Clock.Clock))
@@ -85,7 +89,11 @@ export const make = (
       costUsd: undefined
     })
 
-  return async (incoming) => {
+  const interrupt = (): void => {
+    for (const call of calls) call.cut()
+  }
+
+  const handle = async (incoming: Incoming): Promise<Response> => {
     const wire = find(incoming.path)
     if (wire === undefined) return elsewhere(incoming, await Effect.runPromiseWith(services)(routes.names))
     const refused = (status: number, message: string, code?: string, headers?: Record<string, string>) => {
@@ -98,9 +106,7 @@ export const make = (
       return refused(415, "The content type must be application/json.", "unsupported_media_type")
     }
     if (running >= maxCalls) {
-      return refused(503, `The gateway already has ${maxCalls} calls.`, "too_many_calls", {
-        "retry-after": "1"
-      })
+      return refused(503, `The gateway already has ${maxCalls} calls.`, "too_many_calls", Replies.repeatable)
     }
     running++
     const run = { isOwned: false }
@@ -111,6 +117,8 @@ export const make = (
       if (!run.isOwned) running--
     }
   }
+
+  return { handle, interrupt }
 
   async function answered(wire: Wire, incoming: Incoming, run: { isOwned: boolean }): Promise<Response> {
     const refused = (status: number, message: string, code?: string, route?: string) => {
@@ -136,7 +144,7 @@ export const make = (
         ? refused(500, "The gateway failed.")
         : refused(error.status, error.message, error.code, error.name)
     }
-    const { calls, name, route } = found.value
+    const { name, route } = found.value
     const since = Answering.nowOf(services)
     const call = new WireCall(wire, {
       text: given,
@@ -147,8 +155,10 @@ export const make = (
       narrowed
     })
     run.isOwned = true
-    return Answering.answer(calls, call, services, incoming.signal, (end) => {
+    calls.add(call)
+    return Answering.answer(found.value.calls, call, services, incoming.signal, (end) => {
       running--
+      calls.delete(call)
       const { begunAt, costUsd, outcome, sharedId, source } = end
       told({
         _tag: "GatewayAnswered",

@@ -44,15 +44,18 @@ export const run = ({ config, host, log, ops, origins, port, ...operations }: Op
       const gateway = yield* Gateway.make(loaded === undefined ? {} : { routes: loaded.routes })
       if (loaded !== undefined) yield* Effect.forkScoped(followed(gateway, loaded))
       const run = Effect.runForkWith(yield* Effect.context<never>())
-      const { drained, url } = yield* Server.listen(gateway, {
+      const { drained, interrupted, refuse, url } = yield* Server.listen(gateway, {
         port,
         host,
         keys,
         names: operations.names,
         origins,
+        drain,
         ...(log ? { onAnswered: (entry) => run(Console.log(lineOf(entry))) } : undefined)
       }).pipe(Effect.mapError(({ message }) => new StartFailed({ exitCode: 1, message: hinted(message) })))
+      yield* Host.onShutdown("intake", { name: "requests", run: refuse })
       yield* Host.onShutdown("runs", { name: "answers", run: drained })
+      yield* Host.onAbort("answers", interrupted)
       const served =
         loaded === undefined
           ? `keys           ${variables.join(", ")}`
@@ -76,6 +79,9 @@ const load = (file: string) =>
     const routes = yield* ConfigCheck.decoded(file, RoutesConfig.decode(input))
     return { file, input, routes } satisfies Loaded
   })
+
+/** Time for running answers in a shutdown: less than its phase has, which must also write how they end. */
+const drain = Duration.subtract(Host.defaults.limits.runs, Duration.seconds(2))
 
 /** How often the file is looked at. */
 const lookEvery = Duration.seconds(2)

@@ -17,7 +17,7 @@ import { IdGenerator, Prompt } from "effect/ai"
 import type { LanguageModel } from "effect/ai"
 import type { Outcome } from "../telemetry/GatewayEvent.ts"
 import type { WireCall } from "../target/WireCall.ts"
-import type { Part, Source } from "../wire/Wire.ts"
+import type { Part, Source, Whole } from "../wire/Wire.ts"
 import { carriedBy } from "../wire/Wire.ts"
 import * as Problems from "./Problems.ts"
 import * as Replies from "./Replies.ts"
@@ -64,13 +64,17 @@ interface Made {
 
 const whole = async ({ call, calls, ended, id, services, signal }: Made): Promise<Response> => {
   const run = inCall(call, (span) => calls.generateText(optionsOf(call, span), call.narrowed))
-  const exit = await Effect.runPromiseExitWith(services)(run, { signal })
+  const fiber = Effect.runForkWith(services)(run, { signal })
+  call.runs(() => fiber.interruptUnsafe())
+  const exit = await new Promise<Exit.Exit<Array<Whole>, CallFailure.CallFailure>>((resolve) =>
+    fiber.addObserver(resolve)
+  )
   if (Exit.isFailure(exit)) {
     const failure = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
     ended({ ...nothing, outcome: outcomeOf(call, failure, signal.aborted) })
     if (failure !== undefined) return Replies.failed(call, id, failure)
     signal.throwIfAborted()
-    return Replies.problem(call.wire, Problems.own(call.wire, 500, unexpected), { "x-outlast-call": id })
+    return Replies.ended(call, id)
   }
   const finish = exit.value.findLast((part) => part.type === "finish")
   const carried = finish === undefined ? undefined : carriedBy(finish)
@@ -106,8 +110,6 @@ const outcomeOf = (
 /** Monotonic milliseconds. */
 export const nowOf = (services: Context.Context<never>): number =>
   Number(Context.get(services, Clock.Clock).monotonicTimeNanosUnsafe() / 1_000_000n)
-
-const unexpected = "The gateway failed. This should not happen: its log has the cause."
 
 const streamed = async ({ call, calls, ended, id, services, signal }: Made): Promise<Response> => {
   const { wire } = call
@@ -159,6 +161,7 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
         )
         fiber = Effect.runForkWith(services)(answer)
         const abort = () => fiber.interruptUnsafe()
+        call.runs(abort)
         signal.addEventListener("abort", abort, { once: true })
         if (signal.aborted) abort()
         fiber.addObserver((exit) => {
@@ -186,11 +189,9 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
             return controller.error(signal.reason)
           }
           const problem =
-            failure === undefined ? Problems.own(wire, 500, unexpected) : Problems.ofFailure(wire, failure)
+            failure === undefined ? Problems.ofEnd(wire, call) : Problems.ofFailure(wire, failure)
           if (begunAt === undefined) {
-            const response =
-              failure === undefined ? Replies.problem(wire, problem) : Replies.failed(call, id, failure)
-            begun.resolve(response)
+            begun.resolve(failure === undefined ? Replies.ended(call, id) : Replies.failed(call, id, failure))
           } else write(encoder.failed(problem))
           controller.close()
         })

@@ -23,6 +23,16 @@ export const problem = (
     headers: { "content-type": "application/json", "x-should-retry": "false", ...headers }
   })
 
+/** Headers of an error of a request that no vendor was asked for, and that may be sent again. */
+export const repeatable = { "x-should-retry": "true", "retry-after": "1" } as const
+
+/** The response to a call that ended without an answer and without a failure of its own. */
+export const ended = (call: WireCall, id: string): Response =>
+  problem(call.wire, Problems.ofEnd(call.wire, call), {
+    "x-outlast-call": id,
+    ...(call.isCut ? repeatable : undefined)
+  })
+
 /** The response to a failed call of which nothing was sent. */
 export const failed = (call: WireCall, id: string, failure: CallFailure.CallFailure): Response => {
   const seconds = Problems.retryAfter(failure)

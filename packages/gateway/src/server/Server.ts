@@ -4,7 +4,8 @@
  * - Beyond loopback it does not start without a key (`Access`).
  * - Bounded are the headers (32 KiB), the body, the time of a request to arrive, and the calls at a time.
  * - A caller that leaves ends its call at once. A caller that reads slowly slows the vendor down.
- * - At the end of the scope, running calls may go on for {@link Options.drain}.
+ * - At the end of the scope new requests are refused, and running answers may go on for {@link Options.drain}. Those that
+ *   have not ended by then end with an error of their format.
  *
  * **Example** (On a port of its own)
  *
@@ -18,7 +19,7 @@
  * ```
  */
 import { Options as Check } from "@outlast/resilience"
-import { Clock, Data, Duration, Effect, Latch, Redacted } from "effect"
+import { Clock, Data, Duration, Effect, Latch, Option, Redacted } from "effect"
 import type { Scope } from "effect"
 import type { IncomingMessage, Server, ServerResponse } from "node:http"
 import { createServer } from "node:http"
@@ -43,7 +44,7 @@ export interface Options {
   readonly names?: ReadonlyArray<string> | undefined
   /** Hears of each request once its answer has ended. Default: nobody does. */
   readonly onAnswered?: ((entry: Entry) => void) | undefined
-  /** Time for running calls at the end. Default: 10 s. */
+  /** Time for running answers at the end. Default: 10 s. */
   readonly drain?: Duration.Input | undefined
 }
 
@@ -74,8 +75,12 @@ export class NotStarted extends Data.TaggedError("NotStarted")<{ readonly messag
 export interface Listening {
   /** Without a path, e.g. `http://127.0.0.1:4190`. */
   readonly url: string
-  /** Takes no further requests, and waits for the running calls. */
+  /** Refuses new requests from now on, with status 503. */
+  readonly refuse: Effect.Effect<void>
+  /** Refuses new requests, and waits for the running answers. Ends those that take longer than {@link Options.drain}. */
   readonly drained: Effect.Effect<void>
+  /** Ends the running answers with an error of their format, and waits until that is written. */
+  readonly interrupted: Effect.Effect<void>
 }
 
 const { is } = Check
@@ -102,6 +107,15 @@ const checks: Check.Checks<Options> = {
   names: is.list(is.text, "a list of host names"),
   onAnswered: is.fn("(entry) => void"),
   drain: is.duration()
+}
+
+/** Milliseconds in which the end of an answer must be written. */
+const writtenWithin = 1_000
+
+const ending: Access.Refusal = {
+  status: 503,
+  code: "shutting_down",
+  message: "The gateway is shutting down. Ask again."
 }
 
 /** Milliseconds for the headers of a request, and for all of it. */
@@ -133,6 +147,8 @@ export const listen = (
     const now = () => Number(clock.monotonicTimeNanosUnsafe() / 1_000_000n)
     const idle = Latch.makeUnsafe(true)
     let running = 0
+    let isRefusing = false
+    const refusalOf = ({ header }: Incoming) => (isRefusing ? ending : Access.refusal(access, header))
     const server = createServer(
       {
         maxHeaderSize: 32_768,
@@ -143,24 +159,32 @@ export const listen = (
       (request, response) => {
         if (++running === 1) idle.closeUnsafe()
         const begun = now()
-        void served(gateway, access, request, response).finally(() => {
+        void served(gateway, access, refusalOf, request, response).finally(() => {
           if (--running === 0) idle.openUnsafe()
           onAnswered?.(entryOf(request, response, now() - begun))
         })
       }
     )
-    const drained = Effect.suspend(() => {
-      server.close()
-      server.closeIdleConnections()
-      return idle.await
+    const refuse = Effect.sync(() => {
+      isRefusing = true
     })
+    const endedWithin = (limit: Duration.Input) =>
+      Effect.map(Effect.timeoutOption(idle.await, limit), Option.isSome)
+    const interrupted = Effect.asVoid(Effect.andThen(gateway.interrupt, endedWithin(writtenWithin)))
     const within = Duration.fromInputUnsafe(options.drain ?? defaults.drain)
+    const drained = Effect.gen(function* () {
+      yield* refuse
+      if (!(yield* endedWithin(within))) yield* interrupted
+    })
     const end = Effect.andThen(
-      Effect.timeoutOption(drained, within),
-      Effect.sync(() => server.closeAllConnections())
+      drained,
+      Effect.sync(() => {
+        server.close()
+        server.closeAllConnections()
+      })
     )
     const url = yield* Effect.acquireRelease(listening(server, host, port), () => end)
-    return { url, drained }
+    return { url, refuse, drained, interrupted }
   })
 
 const listening = (server: Server, host: string, port: number): Effect.Effect<string, NotStarted> =>
@@ -187,6 +211,7 @@ const listening = (server: Server, host: string, port: number): Effect.Effect<st
 const served = async (
   gateway: Gateway,
   access: Access.Access,
+  refusalOf: (incoming: Incoming) => Access.Refusal | undefined,
   request: IncomingMessage,
   response: ServerResponse
 ): Promise<void> => {
@@ -195,7 +220,7 @@ const served = async (
     if (!response.writableFinished) left.abort(new DOMException("The caller has left.", "AbortError"))
   })
   const incoming = incomingOf(request, left.signal)
-  const refusal = Access.refusal(access, incoming.header)
+  const refusal = refusalOf(incoming)
   try {
     if (request.method === "OPTIONS" && Access.isAllowedPage(access, incoming.header))
       return preflight(response)
@@ -245,7 +270,9 @@ const preflight = (response: ServerResponse): void => {
 
 const refused = ({ path }: Incoming, { code, message, status }: Access.Refusal): Response => {
   const wire = wireAt(path)
-  return Replies.problem(wire, Problems.own(wire, status, message, code))
+  // Another instance may answer: clients may repeat this one.
+  const headers = status === 503 ? { ...Replies.repeatable, connection: "close" } : {}
+  return Replies.problem(wire, Problems.own(wire, status, message, code), headers)
 }
 
 const incomingOf = (request: IncomingMessage, signal: AbortSignal): Incoming => {

@@ -41,6 +41,9 @@ export class WireCall {
   readonly narrowed: Narrowed
   /** The number of attempts so far. */
   attempts = 0
+  /** The gateway has ended the call. */
+  isCut = false
+  #interrupt: () => void = () => {}
   /** Attempts that have failed, the last one last. */
   readonly #failed: Array<{
     readonly source: Source
@@ -68,6 +71,17 @@ export class WireCall {
     this.parent = parent
     this.flows = flows
     this.narrowed = narrowed
+  }
+
+  /** Tells how the call is interrupted, once it runs. */
+  runs(interrupt: () => void): void {
+    this.#interrupt = interrupt
+  }
+
+  /** Ends the call in the middle, because the gateway ends. */
+  cut(): void {
+    this.isCut = true
+    this.#interrupt()
   }
 
   /** The attempt failed, for a reason of this kind. */
