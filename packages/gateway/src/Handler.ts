@@ -6,6 +6,8 @@
  */
 import { ResilienceEvents } from "@outlast/resilience"
 import { Cause, Clock, Context, Duration, Effect, Exit, Option, Tracer } from "effect"
+import type { TargetRef } from "@outlast/agent/conversation"
+import { AnswerIds, knows } from "./answer/AnswerIds.ts"
 import * as Answering from "./answer/Answering.ts"
 import * as Problems from "./answer/Problems.ts"
 import * as Replies from "./answer/Replies.ts"
@@ -66,9 +68,10 @@ export interface Handler {
 }
 
 export const make = (routes: Routes, services: Context.Context<never>): Handler => {
-  let running = 0
-  const calls = new Set<WireCall>()
-  const shared = new Set<string>()
+  /** Requests that have not ended. */
+  let begun = 0
+  const running = new Set<WireCall>()
+  const ids = new AnswerIds()
   const events = Context.get(services, ResilienceEvents.ResilienceEvents)
   const publish = ResilienceEvents.publisher(events, Context.get(services, Clock.Clock))
   const told = (event: ResilienceEvents.NoTime<GatewayAnswered>): void => {
@@ -90,7 +93,7 @@ export const make = (routes: Routes, services: Context.Context<never>): Handler 
     })
 
   const interrupt = (): void => {
-    for (const call of calls) call.cut()
+    for (const call of running) call.cut()
   }
 
   const handle = async (incoming: Incoming): Promise<Response> => {
@@ -105,16 +108,16 @@ export const make = (routes: Routes, services: Context.Context<never>): Handler 
     if (type !== "application/json") {
       return refused(415, "The content type must be application/json.", "unsupported_media_type")
     }
-    if (running >= maxCalls) {
+    if (begun >= maxCalls) {
       return refused(503, `The gateway already has ${maxCalls} calls.`, "too_many_calls", Replies.repeatable)
     }
-    running++
+    begun++
     const run = { isOwned: false }
     try {
       return await answered(wire, incoming, run)
     } finally {
       // A call that was made ends by itself, with its stream.
-      if (!run.isOwned) running--
+      if (!run.isOwned) begun--
     }
   }
 
@@ -133,8 +136,10 @@ export const make = (routes: Routes, services: Context.Context<never>): Handler 
     if (!isFields(body)) return refused(400, "The body is not a JSON object.", "invalid_json")
     const model = text(body["model"])
     if (model === "") return refused(400, "The field model is missing.", "model_missing")
-    if (shared.has(text(body["previous_response_id"])))
-      return refused(400, continued, "previous_response_not_found")
+    const unserved = wire.unserved?.(body)
+    if (unserved !== undefined) return refused(400, unserved, "not_supported")
+    const maker = ids.makerOf(text(body["previous_response_id"]))
+    if (maker === "shared") return refused(400, continued, "previous_response_not_found")
     const narrowed = narrowedOf(incoming)
     if (typeof narrowed === "string") return refused(400, narrowed, "invalid_header")
     const found = await Effect.runPromiseExitWith(services)(routes.find(model, wire))
@@ -145,6 +150,12 @@ export const make = (routes: Routes, services: Context.Context<never>): Handler 
         : refused(error.status, error.message, error.code, error.name)
     }
     const { name, route } = found.value
+    let { calls } = found.value
+    if (maker !== undefined) {
+      const known = calls.only(knows(maker))
+      if (known === undefined) return refused(400, removed(maker), "previous_response_not_found", name)
+      calls = known
+    }
     const since = Answering.nowOf(services)
     const call = new WireCall(wire, {
       text: given,
@@ -155,11 +166,11 @@ export const make = (routes: Routes, services: Context.Context<never>): Handler 
       narrowed
     })
     run.isOwned = true
-    calls.add(call)
-    return Answering.answer(found.value.calls, call, services, incoming.signal, (end) => {
-      running--
-      calls.delete(call)
-      const { begunAt, costUsd, outcome, sharedId, source } = end
+    running.add(call)
+    return Answering.answer(calls, call, services, incoming.signal, (end) => {
+      begun--
+      running.delete(call)
+      const { begunAt, costUsd, made, outcome, source } = end
       told({
         _tag: "GatewayAnswered",
         route: name,
@@ -172,10 +183,7 @@ export const make = (routes: Routes, services: Context.Context<never>): Handler 
         elapsed: Answering.nowOf(services) - since,
         costUsd
       })
-      if (sharedId === undefined) return
-      shared.add(sharedId)
-      const [oldest] = shared
-      if (shared.size > maxShared && oldest !== undefined) shared.delete(oldest)
+      if (made !== undefined) ids.add(made.id, made.by)
     })
   }
 }
@@ -189,7 +197,8 @@ const elsewhere = ({ header, method, path }: Incoming, names: ReadonlyArray<stri
   if (name === "/models" && isRead) return Response.json(modelsOf(names, isAnthropics))
   const wire = isAnthropics ? messages : chat
   const served = wires.map((wire) => `POST /v1${wire.path}`).join(", ")
-  const message = `Nothing is served at this path. Served: ${served}, GET /v1/models.`
+  const [, why = "Nothing is served at this path."] = unserved.find(([path]) => path.test(name)) ?? []
+  const message = `${why} Served: ${served}, GET /v1/models.`
   return Replies.problem(wire, Problems.own(wire, 404, message, "not_found"))
 }
 
@@ -209,8 +218,20 @@ const modelsOf = (names: ReadonlyArray<string>, isAnthropics: boolean): object =
       }
     : { object: "list", data: names.map((id) => ({ id, object: "model", created: 0, owned_by: "outlast" })) }
 
-/** Ids of answers that more than one attempt has made, to remember. */
-const maxShared = 10_000
+/** Paths of the vendors that are not served, and why. */
+const unserved: ReadonlyArray<readonly [path: RegExp, why: string]> = [
+  [
+    /^\/responses\/./,
+    "The gateway keeps no responses. A stored one is at its vendor, under the key that made it: ask there."
+  ],
+  [
+    /^\/(?:files|uploads|vector_stores|batches|messages\/batches|conversations)(?:\/|$)/,
+    "What is stored at a vendor belongs to one key: ask there. Requests to the gateway have all that they need in their body."
+  ]
+]
+
+const removed = (maker: TargetRef.TargetRef): string =>
+  `The previous response is known to ${maker.provider} with the key ${maker.key}, which this route does not have. Send its output as input instead.`
 
 const continued =
   "The previous response was continued by another attempt after a cut, so no vendor knows its id. Send its output as input instead."

@@ -19,6 +19,7 @@ import type { Outcome } from "../telemetry/GatewayEvent.ts"
 import type { WireCall } from "../target/WireCall.ts"
 import type { Part, Source, Whole } from "../wire/Wire.ts"
 import { carriedBy } from "../wire/Wire.ts"
+import type { Maker } from "./AnswerIds.ts"
 import * as Problems from "./Problems.ts"
 import * as Replies from "./Replies.ts"
 
@@ -33,8 +34,8 @@ export interface Ended {
   readonly costUsd: number | undefined
   /** Monotonic milliseconds at which the answer began. */
   readonly begunAt: number | undefined
-  /** The id of an answer that more than one attempt has made. */
-  readonly sharedId: string | undefined
+  /** The answer, where requests may refer to it. */
+  readonly made: { readonly id: string; readonly by: Maker } | undefined
 }
 
 /**
@@ -84,7 +85,7 @@ const whole = async ({ call, calls, ended, id, services, signal }: Made): Promis
     source: carried?.source,
     costUsd: cost,
     begunAt: nowOf(services),
-    sharedId: undefined
+    made: carried === undefined ? undefined : madeBy(carried.source, exit.value)
   })
   const type = carried?.source.headers?.get("content-type") ?? "application/json"
   const headers = {
@@ -94,8 +95,16 @@ const whole = async ({ call, calls, ended, id, services, signal }: Made): Promis
   return new Response(carried?.text, { headers })
 }
 
+/** The answer whose id these parts of an attempt have, if one has it. */
+const madeBy = ({ target }: Source, parts: ReadonlyArray<Part | Whole>): Ended["made"] => {
+  for (const part of parts) {
+    if (part.type === "response-metadata" && part.id) return { id: part.id, by: target }
+  }
+  return undefined
+}
+
 /** Nothing of an answer. */
-const nothing = { source: undefined, costUsd: undefined, begunAt: undefined, sharedId: undefined } as const
+const nothing = { source: undefined, costUsd: undefined, begunAt: undefined, made: undefined } as const
 
 const outcomeOf = (
   call: WireCall,
@@ -122,6 +131,7 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
   let hasLeft = false
   /** The attempt with which the answer begins. */
   let source: Source | undefined
+  let made: Ended["made"]
   let last: Part | undefined
   let fiber: Fiber.Fiber<void, CallFailure.CallFailure>
 
@@ -140,7 +150,9 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
             let text = ""
             for (const part of parts) {
               if (part.type === "finish") last = part
-              source ??= carriedBy(part)?.source
+              const from = carriedBy(part)?.source
+              source ??= from
+              if (from !== undefined) made ??= madeBy(from, [part])
               text += encoder.part(part)
             }
             if (text !== "") write(text)
@@ -175,7 +187,12 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
             costUsd:
               last === undefined ? undefined : Option.getOrUndefined(Answered.answeredBy([last]))?.costUsd,
             begunAt,
-            sharedId: encoder.sharedId
+            made:
+              encoder.sharedId === undefined
+                ? Exit.isSuccess(exit)
+                  ? made
+                  : undefined
+                : { id: encoder.sharedId, by: "shared" }
           })
           if (hasLeft) return begun.resolve(undefined)
           if (Exit.isSuccess(exit)) {

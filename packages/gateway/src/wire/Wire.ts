@@ -102,6 +102,8 @@ export interface Wire {
   /** Begins an event that keeps a connection open and means nothing. */
   readonly keepAlive: string
   readonly asked: (body: Fields) => Asked
+  /** Why a request cannot be served at all; `undefined`: it can. */
+  readonly unserved?: (body: Fields) => string | undefined
   /** Takes out what an earlier answer of the gateway holds and no vendor would take back. */
   readonly withoutCuts: (body: Fields) => Edits
   /** The change of a request that asks to continue a cut answer. */
