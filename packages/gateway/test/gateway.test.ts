@@ -324,7 +324,7 @@ describe("keep-alives", () => {
         void go.promise.then(() => answering(wire)(response, own, n))
       })
       const gateway = yield* over(wire, vendor)
-      const fiber = yield* Effect.forkChild(asked(gateway, wire, { stream: true }), {
+      const fiber = yield* Effect.forkChild(asked(gateway, wire, Vendor.streaming(wire)), {
         startImmediately: true
       })
       yield* Effect.promise(() => hit.promise)
@@ -387,7 +387,7 @@ describe("routes of a file", () => {
         void go.promise.then(() => response.end(events.slice(2).join("")))
       })
       const gateway = yield* over("chat", vendor)
-      const answer = yield* asked(gateway, "chat", { stream: true })
+      const answer = yield* asked(gateway, "chat", Vendor.streaming("chat"))
       yield* gateway.replace({ other: { chain: [Vendor.target("chat", vendor)] } })
       assert.strictEqual((yield* asked(gateway, "chat")).status, 404)
       go.resolve()
@@ -487,7 +487,7 @@ describe("tool arguments that flow", () => {
       const vendor = yield* Vendor.start((response) => Vendor.stream(response, events))
       const chain = [Vendor.target(wire, vendor)] as const
       const gateway = yield* Gateway.make({ routes: { route: { chain, toolArguments: "flow" } } })
-      assert.strictEqual(yield* read(yield* asked(gateway, wire, { stream: true })), events)
+      assert.strictEqual(yield* read(yield* asked(gateway, wire, Vendor.streaming(wire))), events)
     })
   )
 })

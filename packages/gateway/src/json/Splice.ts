@@ -7,6 +7,8 @@
 
 interface Field {
   readonly name: string
+  /** Where the name begins. */
+  readonly at: number
   /** Where the value begins and ends. */
   readonly from: number
   readonly to: number
@@ -36,6 +38,16 @@ export const changed = (text: string, edits: Edits): string => {
   return `${out}${text.slice(at, end)}${comma}${added.join(",")}${text.slice(end)}`
 }
 
+/** The text without a field, and without the comma that belongs to it. */
+export const without = (text: string, name: string): string => {
+  const fields = fieldsOf(text)
+  const i = fields.findIndex((field) => field.name === name)
+  const [before, field, after] = [fields[i - 1], fields[i], fields[i + 1]]
+  if (field === undefined) return text
+  if (before !== undefined) return text.slice(0, before.to) + text.slice(field.to)
+  return text.slice(0, field.at) + text.slice(after?.at ?? field.to)
+}
+
 /** The JSON of a field as it is written; `undefined` without one. */
 export const valueOf = (text: string, name: string): string | undefined => {
   const field = fieldsOf(text).findLast((field) => field.name === name)
@@ -58,7 +70,7 @@ const fieldsOf = (text: string): ReadonlyArray<Field> => {
     const name: unknown = JSON.parse(text.slice(at, end))
     const from = behindSpace(text, text.indexOf(":", end) + 1)
     const to = endOfValue(text, from)
-    fields.push({ name: String(name), from, to })
+    fields.push({ name: String(name), at, from, to })
     at = behindSpace(text, to)
     if (text.charCodeAt(at) !== comma) break
     at = behindSpace(text, at + 1)

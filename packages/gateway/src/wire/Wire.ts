@@ -54,6 +54,8 @@ export interface Asked {
 
 /** How an answer is read. */
 export interface Reading {
+  /** The vendor was asked for usage that the caller did not ask for: it is read, and not shown. */
+  readonly hidesUsage: boolean
   readonly asked: Asked
   readonly source: Source
   /** Arguments of tool calls are shown as they come. The answer then cannot be replaced any more. */
@@ -106,6 +108,8 @@ export interface Wire {
   readonly unserved?: (body: Fields) => string | undefined
   /** Takes out what an earlier answer of the gateway holds and no vendor would take back. */
   readonly withoutCuts: (body: Fields) => Edits
+  /** The change of a request that makes a stream tell its usage; `undefined` where it does so anyway. */
+  readonly asksUsage?: (body: Fields) => Edits | undefined
   /** The change of a request that asks to continue a cut answer. */
   readonly continued: (body: string, partial: string, nudge: string) => Edits
   readonly reader: (reading: Reading) => Reader
