@@ -1,5 +1,5 @@
 /** Whether a file of settings is complete and valid, as `outlast config check` reads it. */
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import type { FileSystem } from "effect"
 import * as ConfigCheck from "../config/ConfigCheck.ts"
 import type { Check } from "./Checks.ts"
@@ -7,7 +7,7 @@ import * as Checks from "./Checks.ts"
 import * as Problems from "./Problem.ts"
 
 export const examine = (file: string): Effect.Effect<ReadonlyArray<Check>, never, FileSystem.FileSystem> =>
-  Effect.match(ConfigCheck.given({ file, kind: "outlast" }), {
+  Effect.match(ConfigCheck.given({ file, kind: Option.none() }), {
     onFailure: (error) =>
       Checks.of(
         "configuration",

@@ -57,6 +57,7 @@ const Target = Struct({
 
 const Policy = OutlastConfig.OutlastConfig.fields.policy
 
+/** A file with routes. */
 export const RoutesConfig = Struct({
   policy: Policy,
   routes: Schema.Record(
@@ -75,7 +76,10 @@ export const RoutesConfig = Struct({
       policy: Policy
     })
   )
-})
+}).annotate({ title: "Outlast gateway", description: "Routes of outlast gateway." })
+
+/** The JSON Schema of such a file, for editors. */
+export const jsonSchema = () => OutlastConfig.schemaOf(RoutesConfig)
 
 type Target = typeof Target.Type
 
