@@ -229,7 +229,7 @@ const doctor = Command.make(
       Flag.atLeast(0)
     ),
     config: text("config").pipe(
-      Flag.withDescription("A file of settings, as for config check"),
+      Flag.withDescription("A file of settings, or of routes of a gateway, as for config check"),
       Flag.optional
     ),
     store: text("store").pipe(

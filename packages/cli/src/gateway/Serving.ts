@@ -1,9 +1,10 @@
 /**
  * `outlast gateway`: serves until the program is ended. The shutdown takes nothing new, and lets running answers end.
  */
-import { Config, Console, Duration, Effect, Option, Redacted } from "effect"
+import { Console, Duration, Effect, Option } from "effect"
 import { Gateway, RoutesConfig, Server } from "@outlast/gateway"
 import { Host } from "@outlast/node"
+import * as CallerKeys from "../command/CallerKeys.ts"
 import { UsageError } from "../command/UsageError.ts"
 import * as ConfigCheck from "../config/ConfigCheck.ts"
 import { StartFailed } from "../command/StartFailed.ts"
@@ -21,12 +22,10 @@ export interface Options extends Omit<Operations.Options, "ops"> {
   readonly config: Option.Option<string>
 }
 
-const keyName = "OUTLAST_GATEWAY_KEY"
-
 export const run = ({ config, host, log, ops, origins, port, ...operations }: Options) =>
   Effect.scoped(
     Effect.gen(function* () {
-      const keys = yield* keysOf
+      const keys = yield* CallerKeys.load
       const wrong = origins.find((origin) => !URL.canParse(origin) || new URL(origin).origin !== origin)
       if (wrong !== undefined) {
         return yield* new UsageError({
@@ -52,7 +51,11 @@ export const run = ({ config, host, log, ops, origins, port, ...operations }: Op
         origins,
         drain,
         ...(log ? { onAnswered: (entry) => run(Console.log(lineOf(entry))) } : undefined)
-      }).pipe(Effect.mapError(({ message }) => new StartFailed({ exitCode: 1, message: hinted(message) })))
+      }).pipe(
+        Effect.mapError(
+          ({ message }) => new StartFailed({ exitCode: 1, message: CallerKeys.hinted(message) })
+        )
+      )
       yield* Host.onShutdown("intake", { name: "requests", run: refuse })
       yield* Host.onShutdown("runs", { name: "answers", run: drained })
       yield* Host.onAbort("answers", interrupted)
@@ -113,25 +116,6 @@ const followed = (gateway: Gateway.Gateway, first: Loaded) =>
     return yield* Effect.forever(Effect.andThen(Effect.sleep(lookEvery), look))
   })
 
-/** The keys of callers: one or several, with commas between them. */
-const keysOf = Effect.map(Config.option(Config.Redacted(keyName)), (found) =>
-  Option.match(found, {
-    onNone: () => [],
-    onSome: (text) =>
-      Redacted.value(text)
-        .split(",")
-        .map((key) => key.trim())
-        .filter((key) => key !== "")
-        .map((key) => Redacted.make(key))
-  })
-)
-
-/** The server does not know where the keys come from. */
-const hinted = (message: string): string =>
-  message
-    .replace("set a key for callers", `set ${keyName}`)
-    .replace("A key for callers", `A key in ${keyName}`)
-
 /** A line of the access log. */
 const lineOf = ({ attempts, duration, hasLeft, method, path, status, target }: Server.Entry): string =>
   [
@@ -149,7 +133,7 @@ const greeting = (url: string, served: ReadonlyArray<string>, asksForKey: boolea
   [
     `gateway        ${url}`,
     ...served,
-    `callers        ${asksForKey ? `need a key of ${keyName}` : "on this machine; any API key will do"}`,
+    `callers        ${asksForKey ? `need a key of ${CallerKeys.name}` : "on this machine; any API key will do"}`,
     "",
     `OpenAI SDK     OPENAI_BASE_URL=${url}/v1`,
     `Anthropic SDK  ANTHROPIC_BASE_URL=${url}`,

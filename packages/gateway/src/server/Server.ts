@@ -122,6 +122,16 @@ const ending: Access.Refusal = {
 const headersWithin = 10_000
 const requestWithin = 60_000
 
+/** Why a server does not start with these keys of callers; `undefined`: it does. */
+export const refusedKeys = (host: string, keys: ReadonlyArray<Redacted.Redacted>): string | undefined => {
+  if (keys.length === 0 && !Access.isLoopback(host)) {
+    return `The address ${host} can be reached from other machines: set a key for callers.`
+  }
+  return keys.some((key) => Redacted.value(key).length < Access.shortestKey)
+    ? `A key for callers has fewer than ${Access.shortestKey} characters: openssl rand -hex 32 makes one.`
+    : undefined
+}
+
 /** Serves until the scope ends. Throws an `InvalidOption` for wrong options, as a defect. */
 export const listen = (
   gateway: Gateway,
@@ -130,17 +140,9 @@ export const listen = (
   Effect.gen(function* () {
     Check.fields("Server.listen", options, checks)
     const { host = defaults.host, port = defaults.port } = options
+    const wrong = refusedKeys(host, options.keys ?? [])
+    if (wrong !== undefined) return yield* new NotStarted({ message: wrong })
     const keys = (options.keys ?? []).map((key) => Redacted.value(key))
-    if (keys.length === 0 && !Access.isLoopback(host)) {
-      return yield* new NotStarted({
-        message: `The address ${host} can be reached from other machines: set a key for callers.`
-      })
-    }
-    if (keys.some((key) => key.length < Access.shortestKey)) {
-      return yield* new NotStarted({
-        message: `A key for callers has fewer than ${Access.shortestKey} characters: openssl rand -hex 32 makes one.`
-      })
-    }
     const access = { keys, origins: options.origins ?? [], names: options.names ?? [] }
     const { onAnswered } = options
     const clock = yield* Clock.Clock
