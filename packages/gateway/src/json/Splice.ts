@@ -38,14 +38,19 @@ export const changed = (text: string, edits: Edits): string => {
   return `${out}${text.slice(at, end)}${comma}${added.join(",")}${text.slice(end)}`
 }
 
-/** The text without a field, and without the comma that belongs to it. */
+/** The text without a field, and without the comma that belongs to it. Expects the field to be there. */
 export const without = (text: string, name: string): string => {
-  const fields = fieldsOf(text)
-  const i = fields.findIndex((field) => field.name === name)
-  const [before, field, after] = [fields[i - 1], fields[i], fields[i + 1]]
-  if (field === undefined) return text
-  if (before !== undefined) return text.slice(0, before.to) + text.slice(field.to)
-  return text.slice(0, field.at) + text.slice(after?.at ?? field.to)
+  const quoted = JSON.stringify(name)
+  const first = text.indexOf(quoted)
+  // Most texts have the name once, and need not be read from their beginning.
+  const isAlone = text.indexOf(quoted, first + 1) === -1
+  const at = isAlone ? first : (fieldsOf(text).find((field) => field.name === name)?.at ?? first)
+  const to = endOfValue(text, behindSpace(text, text.indexOf(":", at) + 1))
+  let before = at - 1
+  while (text.charCodeAt(before) <= 32) before--
+  if (text.charCodeAt(before) === comma) return text.slice(0, before) + text.slice(to)
+  const after = behindSpace(text, to)
+  return text.slice(0, at) + text.slice(text.charCodeAt(after) === comma ? behindSpace(text, after + 1) : to)
 }
 
 /** The JSON of a field as it is written; `undefined` without one. */
