@@ -4,6 +4,7 @@ import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Activity } from "@outlast/agent"
+import { receiver } from "../../../test/end-to-end/OtlpReceiver.ts"
 import * as Sections from "#cli/gateway/Sections"
 import { event, folder, started, vendor } from "./gateways.ts"
 import type { Answer } from "./gateways.ts"
@@ -140,6 +141,32 @@ describe("the page", () => {
       assert.include(taken.stderr, "(--ops-port)")
       assert.strictEqual(taken.exitCode, 1)
     })
+  )
+})
+
+describe("spans", () => {
+  it.live(
+    "go to the collector that the environment names, under the caller's own, without prompts and keys",
+    () =>
+      Effect.gen(function* () {
+        const collector = yield* receiver
+        const file = join(yield* folder, "routes.toml")
+        writeFileSync(file, routeTo("smart", yield* vendor(saying)))
+        const gateway = yield* started(["--config", file], {
+          ...keys,
+          OTEL_EXPORTER_OTLP_ENDPOINT: collector.url
+        })
+        const traceId = "0af7651916cd43dd8448eb211c80319c"
+        yield* ask(gateway.url, "smart", {
+          headers: { "content-type": "application/json", traceparent: `00-${traceId}-b7ad6b7169203331-01` }
+        })
+        yield* Effect.repeat(Effect.sleep("20 millis"), {
+          until: () => collector.received.some(({ path }) => path === "/v1/traces")
+        })
+        const text = collector.received.map(({ body }) => body.toString()).join("\n")
+        for (const part of ["outlast-gateway", "gateway chat", "chat m", traceId]) assert.include(text, part)
+        for (const secret of ["a secret prompt", keys.smart_KEY]) assert.notInclude(text, secret)
+      })
   )
 })
 

@@ -635,6 +635,19 @@ describe("Gateway.create", () => {
     })
   )
 
+  it.effect("ends running answers with an error when it is disposed of", () =>
+    Effect.gen(function* () {
+      const vendor = yield* Vendor.start((response) =>
+        Vendor.stream(response, Answers.stream("chat", { id: "one", text: ["Hello "] })[1] ?? "", true)
+      )
+      const gateway = Gateway.create({ routes: { route: { chain: [Vendor.target("chat", vendor)] } } })
+      const answer = yield* asked(gateway, "chat", { stream: true })
+      yield* Effect.promise(() => gateway.dispose())
+      assert.match(yield* read(answer), /Hello [^]*data: \{"error":\{"message":"The gateway is shutting down/)
+      assert.strictEqual(yield* Effect.promise(() => vendor.hits[0]?.closed ?? Promise.reject()), undefined)
+    })
+  )
+
   it("rejects options that it does not know", () => {
     assert.throws(() => Gateway.create({ routes: {} }), /routes must be routes by name/)
     assert.throws(() => Gateway.create({ route: {} } as object), /is not an option/)
