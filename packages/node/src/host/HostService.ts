@@ -68,7 +68,7 @@ export interface Service {
   readonly status: Effect.Effect<Status>
   /** Starts the shutdown, or joins the one under way, and waits for its end. */
   readonly shutdown: (reason: string) => Effect.Effect<Report>
-  /** Runs what must be done before a second signal ends the process: {@link abortLimit} milliseconds at most. */
+  /** Runs what must be done before a second signal ends the process, for a quarter of a second at most. */
   readonly abort: Effect.Effect<void>
   /** Waits for the end of a shutdown, without starting one. */
   readonly ended: Effect.Effect<Report>
@@ -81,7 +81,7 @@ export class Host extends Context.Service<Host, Service>()("@outlast/node/host/H
 // -----------------------------------------------------------------------------
 
 /** Milliseconds between a second signal and the end of the process. */
-export const abortLimit = 250
+const abortLimit = 250
 
 /** Checks or readers, by name. Each one answers within the limit of a check. */
 type Registered<A> = Map<string, Effect.Effect<Option.Option<Exit.Exit<A>>>>
