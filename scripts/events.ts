@@ -8,6 +8,7 @@ import type { Metric } from "effect"
 import { EventLine } from "@outlast/agent"
 import { Inbound } from "@outlast/agent/guard"
 import { DeliveryMetrics } from "@outlast/delivery"
+import { GatewayMetrics } from "@outlast/gateway"
 import { Host, Supervised } from "@outlast/node"
 import { Ops } from "@outlast/node/ops"
 import type { EventDefinition } from "@outlast/resilience"
@@ -18,6 +19,7 @@ const definitions = Object.entries<EventDefinition.EventDefinition<never>>({
   ...EventLine.definitions,
   ...DeliveryMetrics.definitions,
   ...TaskMetrics.definitions,
+  ...GatewayMetrics.definitions,
   ...Host.definitions,
   ...Ops.definitions,
   ...Supervised.definitions
@@ -71,7 +73,7 @@ const metrics = `# Metrics
 
 Written by \`npm run events\` from the definitions of the events. [telemetry.md](../do/telemetry.md) says how to export them, [alerts.yml](alerts.yml) has alert rules for Prometheus.
 
-\`Outlast.layerMetrics()\` of \`@outlast/agent\` counts those of calls, runs, guards, retries, circuits, connections and alerts, \`DeliveryMetrics.layer()\` those of the outbox, \`TaskMetrics.layer()\` those of durable tasks. Compactions, inbound messages, retry budgets, supervised processes and actions of operators are counted without a layer. \`/metrics\` of \`Ops\` adds figures of the process: \`outlast_build_info\`, uptime, memory, and the delay of the event loop. Labels with names of the program have at most 1,000 values each, then \`other\`. No label has an id, a key or an address.
+\`Outlast.layerMetrics()\` of \`@outlast/agent\` counts those of calls, runs, guards, retries, circuits, connections and alerts, \`DeliveryMetrics.layer()\` those of the outbox, \`TaskMetrics.layer()\` those of durable tasks, \`GatewayMetrics.layer()\` those of a gateway. Compactions, inbound messages, retry budgets, supervised processes and actions of operators are counted without a layer. \`/metrics\` of \`Ops\` adds figures of the process: \`outlast_build_info\`, uptime, memory, and the delay of the event loop. Labels with names of the program have at most 1,000 values each, then \`other\`. No label has an id, a key or an address.
 
 ${table([
   ["metric", "kind", "labels", "from", "counts"],

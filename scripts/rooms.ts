@@ -38,6 +38,7 @@ const orders: Readonly<Record<string, ReadonlyArray<string>>> = {
   gateway: [
     "json",
     "wire",
+    "telemetry",
     "wire/chat",
     "wire/messages",
     "wire/responses",
@@ -82,11 +83,11 @@ const orders: Readonly<Record<string, ReadonlyArray<string>>> = {
     "guard",
     "dlq",
     "doctor",
-    "gateway",
     "demo",
     "chat",
     "tasks",
     "serve",
+    "gateway",
     "."
   ]
 }

@@ -72,11 +72,37 @@ export const make: Effect.Effect<Service, never, Scope.Scope> = Effect.gen(funct
 const untilOf = (left: Duration.Duration | undefined, now: number): number | null =>
   left === undefined ? null : now + Math.ceil(Duration.toMillis(left))
 
-/**
- * The chain of the surrounding `Targets` as JSON, for `Host.section`: each target with its state, and when it is back in
- * Unix milliseconds. `needsPerson` is true when waiting cannot bring it back, and `health` is that of its provider.
- */
-export const chain: Effect.Effect<Schema.Json, never, Targets> = Effect.gen(function* () {
+/** A target as JSON. Times are Unix milliseconds. */
+export type ChainTarget = {
+  readonly id: string
+  readonly provider: string
+  readonly model: string
+  readonly key: string
+  readonly state: "ready" | "cooling" | "open" | "dead"
+  readonly reason: string | null
+  readonly message: string | null
+  readonly advice: string | null
+  /** Waiting cannot bring it back. */
+  readonly needsPerson: boolean
+  /** That of its provider. */
+  readonly health: string | null
+  /** When it is back, as far as that is known. */
+  readonly until: number | null
+  readonly lastSuccessAt: number | null
+  readonly cooldowns: ReadonlyArray<{
+    readonly scope: string
+    readonly reason: string
+    readonly until: number | null
+  }>
+  readonly circuits: ReadonlyArray<{
+    readonly circuit: string
+    readonly phase: string
+    readonly until: number | null
+  }>
+}
+
+/** The chain of the surrounding `Targets` as JSON, for `Host.section`. */
+export const chain: Effect.Effect<ReadonlyArray<ChainTarget>, never, Targets> = Effect.gen(function* () {
   const targets = yield* Targets
   const list = yield* targets.list
   const health = new Map((yield* targets.providers).map(({ provider, status }) => [provider, status]))

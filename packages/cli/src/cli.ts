@@ -226,7 +226,7 @@ const doctor = Command.make(
       Flag.atLeast(0)
     ),
     config: text("config").pipe(
-      Flag.withDescription("A file of settings, as for config check"),
+      Flag.withDescription("A file of settings, or of routes of a gateway, as for config check"),
       Flag.optional
     ),
     store: text("store").pipe(
@@ -329,8 +329,10 @@ const compact = Command.make(
 )
 
 const kind = Flag.Literals("kind", kinds).pipe(
-  Flag.withDescription("Whose settings: outlast, or decision037 for NetworkResilienceConfig"),
-  Flag.withDefault("outlast")
+  Flag.withDescription(
+    "Whose settings: outlast, gateway for routes of outlast gateway, or decision037 for NetworkResilienceConfig. Default: gateway for a file with routes, otherwise outlast"
+  ),
+  Flag.optional
 )
 
 const config = Command.make("config").pipe(
@@ -357,7 +359,9 @@ const config = Command.make("config").pipe(
       )
     ),
     Command.make("schema", { kind }, ({ kind }) =>
-      Effect.flatMap(ConfigCheck, ({ schemaOf }) => Console.log(JSON.stringify(schemaOf(kind), undefined, 2)))
+      Effect.flatMap(ConfigCheck, ({ schemaOf }) =>
+        Console.log(JSON.stringify(schemaOf(Option.getOrElse(kind, () => "outlast" as const)), undefined, 2))
+      )
     ).pipe(Command.withDescription("Prints the JSON Schema of the file, for editors."))
   ])
 )

@@ -107,6 +107,39 @@ describe("outlast config check", { timeout: 60_000 }, () => {
     ])
   })
 
+  it("reads the routes of a gateway, and names a mistake with the nearest word", async () => {
+    const routes = (target: string) =>
+      `[policy]\npreset = "interactive"\n\n[[routes.smart.targets]]\n${target}\nmodel = "gpt-5.1"\n`
+    const good = await written("routes.toml", routes('provider = "openai"'))
+    const checked = await outlast(["config", "check", good])
+    assert.include(
+      checked.stdout,
+      "routes.toml: TOML with routes of a gateway, 2 settings, all of them valid"
+    )
+    assert.strictEqual(
+      JSON.parse((await outlast(["config", "check", good, "--json"])).stdout).kind,
+      "gateway"
+    )
+    const bad = await written("bad.toml", routes('provider = "opnai"\nkey = ["OPENAI_API_KEY"]'))
+    const run = await outlast(["config", "check", bad])
+    assert.strictEqual(run.exitCode, 1)
+    assert.match(run.stderr, /\n {2}routes\.smart\.targets\[0\]\.key: is not a field\. Did you mean keys\?/)
+    assert.match(
+      run.stderr,
+      /\n {2}routes\.smart\.targets\[0\]\.provider: expected .*\. Did you mean openai\?/
+    )
+    const url = await written(
+      "url.json",
+      '{"routes":{"a":{"targets":[{"provider":"compatible","model":"m"}]}}}'
+    )
+    assert.match(
+      (await outlast(["config", "check", url])).stderr,
+      /routes\.a\.targets\[0\]: .*baseUrl must be/
+    )
+    const other = await outlast(["config", "check", good, "--kind", "outlast"])
+    assert.match(other.stderr, /routes: is not a field/)
+  })
+
   it("takes DECISION_037's configuration as its document writes it", async () => {
     const file = await written(
       "decision.yaml",

@@ -31,7 +31,7 @@ import * as Handler from "./Handler.ts"
 import type { Route } from "./Route.ts"
 import * as Routes from "./Route.ts"
 
-export type { Route } from "./Route.ts"
+export type { Built, Route } from "./Route.ts"
 
 export interface Options {
   /**
@@ -48,11 +48,15 @@ export interface Gateway {
   readonly fetch: typeof globalThis.fetch
   /** The same, for a server that has no `Request`. */
   readonly handle: (incoming: Handler.Incoming) => Promise<Reply>
+  /** The chains that calls have built, and that are kept: the state of their targets, for operators. */
+  readonly chains: Effect.Effect<ReadonlyArray<Routes.Built>>
   /**
    * Takes other routes. Running answers go on. A route that stays the same object keeps its cooldowns. A gateway without
    * routes serves only these from then on.
    */
   readonly replace: (routes: Readonly<Record<string, Route>>) => Effect.Effect<void>
+  /** Ends the running answers: a stream with the error event of its format, any other with status 503. */
+  readonly interrupt: Effect.Effect<void>
 }
 
 const checks: Check.Checks<Options> = {
@@ -67,16 +71,21 @@ const checks: Check.Checks<Options> = {
   fetch: Check.is.fn("(url, init) => Promise<Response>")
 }
 
-/** A gateway that ends with the scope. Throws an `InvalidOption` for wrong options, as a defect. */
+/** A gateway that ends with the scope, and its running answers with it. Throws an `InvalidOption` for wrong options, as a defect. */
 export const make = (options: Options = {}): Effect.Effect<Gateway, never, Scope.Scope> =>
   Effect.gen(function* () {
     Check.fields("Gateway", options, checks)
     const routes = yield* Routes.make({ routes: options.routes, fetch: options.fetch ?? UndiciFetch.make() })
     const services = yield* Effect.context<never>()
-    const handle = Handler.make(routes, services)
+    const handler = Handler.make(routes, services)
+    const { handle } = handler
+    const interrupt = Effect.sync(handler.interrupt)
+    yield* Effect.addFinalizer(() => interrupt)
     return {
       fetch: async (input, init) => toResponse(await handle(incomingOf(new Request(input, init)))),
       handle,
+      interrupt,
+      chains: routes.chains,
       replace: routes.replace
     }
   })

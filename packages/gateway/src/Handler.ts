@@ -4,14 +4,18 @@
  * Only a JSON body is read, up to {@link maxBody}. Of the headers of a request only {@link forwarded} go on: no key, no
  * cookie, nothing of the connection. No URL of a request is fetched here.
  */
-import { Cause, Duration, Effect, Exit, Option, Tracer } from "effect"
-import type { Context } from "effect"
+import { ResilienceEvents } from "@outlast/resilience"
+import { Cause, Clock, Context, Duration, Effect, Exit, Option, Tracer } from "effect"
+import type { TargetRef } from "@outlast/agent/conversation"
+import { AnswerIds, knows } from "./answer/AnswerIds.ts"
 import * as Answering from "./answer/Answering.ts"
 import * as Problems from "./answer/Problems.ts"
 import * as Replies from "./answer/Replies.ts"
 import * as Reply from "./answer/Reply.ts"
 import { isFields, parse, text } from "./json/Json.ts"
 import type { Routes } from "./Route.ts"
+import type { GatewayAnswered } from "./telemetry/GatewayEvent.ts"
+import { otherRoute } from "./telemetry/GatewayEvent.ts"
 import type { Narrowed } from "./target/WireCall.ts"
 import { WireCall } from "./target/WireCall.ts"
 import { chat } from "./wire/chat/Chat.ts"
@@ -58,40 +62,73 @@ export const wireAt = (path: string): Wire => find(path) ?? chat
 export const isServed = (path: string): boolean =>
   find(path) !== undefined || ["", "/models"].includes(nameOf(path))
 
-export const make = (
-  routes: Routes,
-  services: Context.Context<never>
-): ((incoming: Incoming) => Promise<Reply.Reply>) => {
-  let running = 0
-  const shared = new Set<string>()
-  return async (incoming) => {
+export interface Handler {
+  readonly handle: (incoming: Incoming) => Promise<Reply.Reply>
+  /** Ends all calls with an error of their format. */
+  readonly interrupt: () => void
+}
+
+export const make = (routes: Routes, services: Context.Context<never>): Handler => {
+  /** Requests that have not ended. */
+  let begun = 0
+  const running = new Set<WireCall>()
+  const ids = new AnswerIds()
+  const events = Context.get(services, ResilienceEvents.ResilienceEvents)
+  const publish = ResilienceEvents.publisher(events, Context.get(services, Clock.Clock))
+  const told = (event: ResilienceEvents.NoTime<GatewayAnswered>): void => {
+    if (events !== ResilienceEvents.nowhere) Effect.runForkWith(services)(publish<GatewayAnswered>(event))
+  }
+  /** Tells of a request that no vendor was asked for. */
+  const turnedAway = (wire: Wire, status: number, route = otherRoute): void =>
+    told({
+      _tag: "GatewayAnswered",
+      route,
+      wire: wire.name,
+      outcome: status < 500 ? "refused" : "failed",
+      target: undefined,
+      attempts: 0,
+      switched: undefined,
+      begun: undefined,
+      elapsed: 0,
+      costUsd: undefined
+    })
+
+  const interrupt = (): void => {
+    for (const call of running) call.cut()
+  }
+
+  const handle = async (incoming: Incoming): Promise<Reply.Reply> => {
     const wire = find(incoming.path)
     if (wire === undefined) return elsewhere(incoming, await Effect.runPromiseWith(services)(routes.names))
-    const refused = (status: number, message: string, code?: string, headers?: Record<string, string>) =>
-      Replies.problem(wire, Problems.own(wire, status, message, code), headers)
+    const refused = (status: number, message: string, code?: string, headers?: Record<string, string>) => {
+      turnedAway(wire, status)
+      return Replies.problem(wire, Problems.own(wire, status, message, code), headers)
+    }
     if (incoming.method !== "POST") return refused(405, "Use POST.", "method_not_allowed", { allow: "POST" })
     const type = incoming.header("content-type")?.split(";")[0]?.trim().toLowerCase()
     if (type !== "application/json") {
       return refused(415, "The content type must be application/json.", "unsupported_media_type")
     }
-    if (running >= maxCalls) {
-      return refused(503, `The gateway already has ${maxCalls} calls.`, "too_many_calls", {
-        "retry-after": "1"
-      })
+    if (begun >= maxCalls) {
+      return refused(503, `The gateway already has ${maxCalls} calls.`, "too_many_calls", Replies.repeatable)
     }
-    running++
+    begun++
     const run = { isOwned: false }
     try {
       return await answered(wire, incoming, run)
     } finally {
       // A call that was made ends by itself, with its stream.
-      if (!run.isOwned) running--
+      if (!run.isOwned) begun--
     }
   }
 
+  return { handle, interrupt }
+
   async function answered(wire: Wire, incoming: Incoming, run: { isOwned: boolean }): Promise<Reply.Reply> {
-    const refused = (status: number, message: string, code?: string) =>
-      Replies.problem(wire, Problems.own(wire, status, message, code))
+    const refused = (status: number, message: string, code?: string, route?: string) => {
+      turnedAway(wire, status, route)
+      return Replies.problem(wire, Problems.own(wire, status, message, code))
+    }
     const given = await incoming.read(maxBody)
     if (given === undefined) {
       return refused(413, `The request has more than ${maxBody} bytes.`, "request_too_large")
@@ -100,31 +137,54 @@ export const make = (
     if (!isFields(body)) return refused(400, "The body is not a JSON object.", "invalid_json")
     const model = text(body["model"])
     if (model === "") return refused(400, "The field model is missing.", "model_missing")
-    if (shared.has(text(body["previous_response_id"])))
-      return refused(400, continued, "previous_response_not_found")
+    const unserved = wire.unserved?.(body)
+    if (unserved !== undefined) return refused(400, unserved, "not_supported")
+    const maker = ids.makerOf(text(body["previous_response_id"]))
+    if (maker === "shared") return refused(400, continued, "previous_response_not_found")
     const narrowed = narrowedOf(incoming)
     if (typeof narrowed === "string") return refused(400, narrowed, "invalid_header")
     const found = await Effect.runPromiseExitWith(services)(routes.find(model, wire))
     if (Exit.isFailure(found)) {
       const error = Option.getOrUndefined(Cause.findErrorOption(found.cause))
-      if (error?._tag === "NoRoute") return refused(error.status, error.message, error.code)
-      return refused(502, error?.message ?? "The gateway failed.", "no_target")
+      return error === undefined
+        ? refused(500, "The gateway failed.")
+        : refused(error.status, error.message, error.code, error.name)
     }
+    const { name, route } = found.value
+    let { calls } = found.value
+    if (maker !== undefined) {
+      const known = calls.only(knows(maker))
+      if (known === undefined) return refused(400, removed(maker), "previous_response_not_found", name)
+      calls = known
+    }
+    const since = Answering.nowOf(services)
     const call = new WireCall(wire, {
       text: given,
       body,
       headers: forwardedOf(incoming),
       parent: parentOf(incoming.header("traceparent")),
-      flows: found.value.route.toolArguments === "flow",
+      flows: route.toolArguments === "flow",
       narrowed
     })
     run.isOwned = true
-    return Answering.answer(found.value.calls, call, services, incoming.signal, (sharedId) => {
-      running--
-      if (sharedId === undefined) return
-      shared.add(sharedId)
-      const [oldest] = shared
-      if (shared.size > maxShared && oldest !== undefined) shared.delete(oldest)
+    running.add(call)
+    return Answering.answer(calls, call, services, incoming.signal, (end) => {
+      begun--
+      running.delete(call)
+      const { begunAt, costUsd, made, outcome, source } = end
+      told({
+        _tag: "GatewayAnswered",
+        route: name,
+        wire: wire.name,
+        outcome,
+        target: source?.target.id,
+        attempts: call.attempts,
+        switched: source === undefined ? undefined : call.switchedTo(source),
+        begun: begunAt === undefined ? undefined : begunAt - since,
+        elapsed: Answering.nowOf(services) - since,
+        costUsd
+      })
+      if (made !== undefined) ids.add(made.id, made.by)
     })
   }
 }
@@ -138,7 +198,8 @@ const elsewhere = ({ header, method, path }: Incoming, names: ReadonlyArray<stri
   if (name === "/models" && isRead) return Reply.json(modelsOf(names, isAnthropics))
   const wire = isAnthropics ? messages : chat
   const served = wires.map((wire) => `POST /v1${wire.path}`).join(", ")
-  const message = `Nothing is served at this path. Served: ${served}, GET /v1/models.`
+  const [, why = "Nothing is served at this path."] = unserved.find(([path]) => path.test(name)) ?? []
+  const message = `${why} Served: ${served}, GET /v1/models.`
   return Replies.problem(wire, Problems.own(wire, 404, message, "not_found"))
 }
 
@@ -158,8 +219,20 @@ const modelsOf = (names: ReadonlyArray<string>, isAnthropics: boolean): object =
       }
     : { object: "list", data: names.map((id) => ({ id, object: "model", created: 0, owned_by: "outlast" })) }
 
-/** Ids of answers that more than one attempt has made, to remember. */
-const maxShared = 10_000
+/** Paths of the vendors that are not served, and why. */
+const unserved: ReadonlyArray<readonly [path: RegExp, why: string]> = [
+  [
+    /^\/responses\/./,
+    "The gateway keeps no responses. A stored one is at its vendor, under the key that made it: ask there."
+  ],
+  [
+    /^\/(?:files|uploads|vector_stores|batches|messages\/batches|conversations)(?:\/|$)/,
+    "What is stored at a vendor belongs to one key: ask there. Requests to the gateway have all that they need in their body."
+  ]
+]
+
+const removed = (maker: TargetRef.TargetRef): string =>
+  `The previous response is known to ${maker.provider} with the key ${maker.key}, which this route does not have. Send its output as input instead.`
 
 const continued =
   "The previous response was continued by another attempt after a cut, so no vendor knows its id. Send its output as input instead."

@@ -15,6 +15,7 @@ import { Anthropic, Catalogue, OpenAi } from "@outlast/providers"
 import { Wiring } from "@outlast/providers/internal"
 import { Options } from "@outlast/resilience"
 import { Config, Data, Effect, Exit, Scope } from "effect"
+import { otherRoute } from "./telemetry/GatewayEvent.ts"
 import * as WireModel from "./target/WireModel.ts"
 import type { Wire } from "./wire/Wire.ts"
 
@@ -40,15 +41,32 @@ class NoRoute extends Data.TaggedError("NoRoute")<{
   readonly status: number
   readonly code: string
   readonly message: string
+  /** The configured route; `other` without one. */
+  readonly name: string
 }> {}
 
+/** The chain for a request. */
+export interface Served {
+  /** The configured route; `other` without one. */
+  readonly name: string
+  readonly route: Route
+  readonly calls: Calls.Calls
+}
+
+/** A chain that is in use. */
+export interface Built {
+  /** The configured route; `undefined` for a model that a caller has asked for without one. */
+  readonly route: string | undefined
+  readonly wire: Wire["name"]
+  readonly targets: Calls.Calls["targets"]
+}
+
 export interface Routes {
-  readonly find: (
-    model: string,
-    wire: Wire
-  ) => Effect.Effect<{ readonly calls: Calls.Calls; readonly route: Route }, NoRoute | Chain.ChainError>
+  readonly find: (model: string, wire: Wire) => Effect.Effect<Served, NoRoute>
   /** Models that callers may ask for. Without routes: those that the catalogue knows. */
   readonly names: Effect.Effect<ReadonlyArray<string>>
+  /** The chains that calls have built, and that are kept. */
+  readonly chains: Effect.Effect<ReadonlyArray<Built>>
   /** Takes other routes. A route that stays the same object keeps its chains. Running calls go on. */
   readonly replace: (routes: Named) => Effect.Effect<void>
 }
@@ -65,6 +83,8 @@ interface Kept {
   readonly route: Route
   readonly calls: Effect.Effect<Calls.Calls, Chain.ChainError>
   readonly scope: Scope.Closeable
+  /** `undefined` while it is built. */
+  built: Built | undefined
 }
 
 export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope> =>
@@ -78,8 +98,10 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
       kept.delete(name)
       return scope === undefined ? Effect.void : Scope.close(scope, Exit.void)
     }
-    const built = (name: string, route: Route, chain: Route["chain"]) =>
+    const built = (wire: Wire, found: Found, chain: Route["chain"]) =>
       Effect.suspend(() => {
+        const { route } = found
+        const name = `${wire.name}/${found.name}`
         const known = kept.get(name)
         if (known !== undefined && (known.route === route || routes === undefined)) {
           // The map is in the order of use.
@@ -88,13 +110,20 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
           return known.calls
         }
         const scope = Scope.forkUnsafe(parent)
+        const configured = routes === undefined ? undefined : found.name
         const build = Calls.make(chain, policyOf(route)).pipe(
           Scope.provide(scope),
+          Effect.tap(({ targets }) =>
+            Effect.sync(() => {
+              const own = kept.get(name)
+              if (own?.scope === scope) own.built = { route: configured, wire: wire.name, targets }
+            })
+          ),
           Effect.tapError(() => drop(name))
         )
         return Effect.flatMap(Effect.cached(build), (calls) => {
           const before = drop(name)
-          kept.set(name, { route, calls, scope })
+          kept.set(name, { route, calls, scope, built: undefined })
           const [oldest = ""] = kept.keys()
           const made = kept.size > maxChains ? Effect.andThen(drop(oldest), calls) : calls
           return Effect.andThen(before, made)
@@ -102,6 +131,9 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
       })
     return {
       names: Effect.suspend(() => (routes === undefined ? knownModels : Effect.succeed(Object.keys(routes)))),
+      chains: Effect.sync(() =>
+        Array.from(kept.values()).flatMap(({ built }) => (built === undefined ? [] : [built]))
+      ),
       replace: (next) =>
         Effect.suspend(() => {
           routes = next
@@ -113,10 +145,15 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
         Effect.gen(function* () {
           const found = routes === undefined ? yield* fromKeys(model, wire) : yield* named(routes, model)
           const [first, ...others] = found.route.chain.flatMap((spec) => spokenBy(spec, wire, fetch))
-          if (first === undefined) return yield* unspoken(model, wire)
+          // The name of a model that no route has is the caller's own text.
+          const name = routes === undefined ? otherRoute : found.name
+          if (first === undefined) return yield* unspoken(model, wire, name)
           const rest = wire.isBound ? others.filter((other) => other.model === first.model) : others
-          const calls = yield* built(`${wire.name}/${found.name}`, found.route, [first, ...rest])
-          return { calls, route: found.route }
+          const calls = yield* Effect.mapError(
+            built(wire, found, [first, ...rest]),
+            ({ message }) => new NoRoute({ status: 502, code: "no_target", message, name })
+          )
+          return { calls, name, route: found.route }
         })
     }
   })
@@ -138,8 +175,9 @@ const spokenBy = (
   return [{ ...spec, build }]
 }
 
-const unspoken = (model: string, { title }: Wire): NoRoute =>
+const unspoken = (model: string, { title }: Wire, name: string): NoRoute =>
   new NoRoute({
+    name,
     status: 400,
     code: "wire_not_supported",
     message: `No target of the route "${model}" speaks ${title}. Add a target that does, or ask in another format.`
@@ -164,7 +202,7 @@ const named = (routes: Named, model: string): Effect.Effect<Found, NoRoute> => {
   const near = nearest(model, Object.keys(routes))
   const hint = near === undefined ? "" : ` Did you mean "${near}"?`
   const message = `There is no route "${shortened(model)}".${hint}`
-  return Effect.fail(new NoRoute({ status: 404, code: "model_not_found", message }))
+  return Effect.fail(new NoRoute({ status: 404, code: "model_not_found", message, name: otherRoute }))
 }
 
 /** Names of models are short; a longer one is not repeated whole. */
@@ -224,7 +262,12 @@ const fromKeys = (model: string, wire: Wire): Effect.Effect<Found, NoRoute> => {
       },
       // The name is the caller's own.
       catch: () =>
-        new NoRoute({ status: 404, code: "model_not_found", message: "This is not the name of a model." })
+        new NoRoute({
+          status: 404,
+          code: "model_not_found",
+          message: "This is not the name of a model.",
+          name: otherRoute
+        })
     })
   )
 }

@@ -121,6 +121,12 @@ export const request = (wire: WireName, more: object = {}): object => {
   return { model: "route", ...own, ...(wire === "messages" ? { max_tokens: 1000 } : {}), ...more }
 }
 
+/** Fields of a request for a stream with all that its vendor sends. */
+export const streaming = (wire: WireName): object => ({
+  stream: true,
+  ...(wire === "chat" ? { stream_options: { include_usage: true } } : {})
+})
+
 /** Asks a gateway. */
 export const ask = (
   fetch: typeof globalThis.fetch,

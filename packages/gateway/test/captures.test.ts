@@ -158,7 +158,7 @@ describe.skipIf(files.length === 0)("recorded answers", () => {
             const gateway = yield* Gateway.make({
               routes: { route: { chain: [Vendor.target(wire, vendor)] } }
             })
-            const asked = Vendor.request(wire, { stream: true })
+            const asked = Vendor.request(wire, Vendor.streaming(wire))
             const answer = yield* Effect.promise(() => Vendor.ask(gateway.fetch, wire, asked))
             const body = yield* Effect.promise(() => answer.text())
             assert.strictEqual(withoutPings(body), withoutPings(sent))

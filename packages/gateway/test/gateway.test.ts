@@ -174,7 +174,7 @@ describe("headers of an answer", () => {
         yield* read(answer)
         const { headers } = answer
         assert.match(headers.get("x-outlast-call") ?? "", /^call_[0-9a-f-]{36}$/)
-        assert.strictEqual(headers.get("x-outlast-target"), "anthropic/model-1")
+        assert.strictEqual(headers.get("x-outlast-target"), "anthropic/model-1#KEY_model_1")
         assert.strictEqual(headers.get("x-outlast-attempts"), "2")
         assert.strictEqual(headers.get("x-outlast-switched"), "Overloaded")
         assert.strictEqual(headers.get("request-id"), "req_1")
@@ -324,7 +324,7 @@ describe("keep-alives", () => {
         void go.promise.then(() => answering(wire)(response, own, n))
       })
       const gateway = yield* over(wire, vendor)
-      const fiber = yield* Effect.forkChild(asked(gateway, wire, { stream: true }), {
+      const fiber = yield* Effect.forkChild(asked(gateway, wire, Vendor.streaming(wire)), {
         startImmediately: true
       })
       yield* Effect.promise(() => hit.promise)
@@ -387,7 +387,7 @@ describe("routes of a file", () => {
         void go.promise.then(() => response.end(events.slice(2).join("")))
       })
       const gateway = yield* over("chat", vendor)
-      const answer = yield* asked(gateway, "chat", { stream: true })
+      const answer = yield* asked(gateway, "chat", Vendor.streaming("chat"))
       yield* gateway.replace({ other: { chain: [Vendor.target("chat", vendor)] } })
       assert.strictEqual((yield* asked(gateway, "chat")).status, 404)
       go.resolve()
@@ -417,11 +417,11 @@ describe("a call that was continued", () => {
     Effect.gen(function* () {
       const gateway = yield* cutThenWell("messages", { price: { input: 1_000_000, output: 1_000_000 } })
       const answer = yield* asked(gateway, "messages", { stream: true })
-      assert.strictEqual(answer.headers.get("x-outlast-target"), "anthropic/a")
+      assert.strictEqual(answer.headers.get("x-outlast-target"), "anthropic/a#KEY_a")
       const body = yield* read(answer)
       assert.match(
         body,
-        /\n\n: x-outlast-cost: 12\.000000\n: x-outlast-attempts: 2\n: x-outlast-target: anthropic\/b\n/
+        /\n\n: x-outlast-cost: 12\.000000\n: x-outlast-attempts: 2\n: x-outlast-target: anthropic\/b#KEY_b\n/
       )
       assert.match(body, /: x-outlast-switched: Network\n\n$/)
     })
@@ -487,7 +487,7 @@ describe("tool arguments that flow", () => {
       const vendor = yield* Vendor.start((response) => Vendor.stream(response, events))
       const chain = [Vendor.target(wire, vendor)] as const
       const gateway = yield* Gateway.make({ routes: { route: { chain, toolArguments: "flow" } } })
-      assert.strictEqual(yield* read(yield* asked(gateway, wire, { stream: true })), events)
+      assert.strictEqual(yield* read(yield* asked(gateway, wire, Vendor.streaming(wire))), events)
     })
   )
 })
@@ -632,6 +632,19 @@ describe("Gateway.create", () => {
       })
       assert.strictEqual(text, "Hello world.")
       yield* Effect.promise(() => gateway.dispose())
+    })
+  )
+
+  it.effect("ends running answers with an error when it is disposed of", () =>
+    Effect.gen(function* () {
+      const vendor = yield* Vendor.start((response) =>
+        Vendor.stream(response, Answers.stream("chat", { id: "one", text: ["Hello "] })[1] ?? "", true)
+      )
+      const gateway = Gateway.create({ routes: { route: { chain: [Vendor.target("chat", vendor)] } } })
+      const answer = yield* asked(gateway, "chat", { stream: true })
+      yield* Effect.promise(() => gateway.dispose())
+      assert.match(yield* read(answer), /Hello [^]*data: \{"error":\{"message":"The gateway is shutting down/)
+      assert.strictEqual(yield* Effect.promise(() => vendor.hits[0]?.closed ?? Promise.reject()), undefined)
     })
   )
 

@@ -35,10 +35,14 @@ describe.skipIf(files.length === 0)("recorded requests", () => {
     const recorded = JSON.parse(readFileSync(join(folder, file), "utf8"))
     // Some lack the model, which stood in the path.
     const body = { model: "recorded", ...recorded }
-    it.effect(`${file} arrives with every field but the model unchanged`, () =>
+    it.effect(`${file} arrives with every field but the model and the wish for usage unchanged`, () =>
       Effect.gen(function* () {
         const hit = yield* sent(wire, JSON.stringify(body))
-        assert.deepStrictEqual(hit.body, { ...body, model: "vendor-model" })
+        const usage =
+          wire === "chat" && body.stream === true
+            ? { stream_options: { ...body.stream_options, include_usage: true } }
+            : {}
+        assert.deepStrictEqual(hit.body, { ...body, ...usage, model: "vendor-model" })
       })
     )
   }

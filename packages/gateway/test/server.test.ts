@@ -3,7 +3,7 @@
  * caller gets the text of another one.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { Effect, Fiber, Redacted } from "effect"
 import { once } from "node:events"
 import { request } from "node:http"
 import { connect } from "node:net"
@@ -321,12 +321,95 @@ describe("the access log", () => {
         path: "/v1/chat/completions",
         status: 200,
         duration: 0,
-        target: "openai/a",
+        target: "openai/a#KEY_a",
         attempts: 1,
         hasLeft: false
       })
       assert.strictEqual(second?.status, 404)
       assert.notInclude(JSON.stringify(entries), "secret")
+    })
+  )
+})
+
+describe("the end of a server", () => {
+  const wires = ["chat", "messages", "responses"] as const
+  const ends = {
+    chat: /data: \{"error":\{"message":"The gateway is shutting down\. Ask again\."[^\n]*\}\n\n$/,
+    messages: /event: error\ndata: \{"type":"error","error":\{[^\n]*shutting down[^\n]*\n\n$/,
+    responses: /event: response\.failed\ndata: \{[^\n]*"code":"shutting_down"[^\n]*\n\n$/
+  }
+  const paths = { chat: "chat/completions", messages: "messages", responses: "responses" }
+
+  it.effect.each(wires)(
+    "%s: refuses new requests, and ends a stream that takes too long with its error",
+    (wire) =>
+      Effect.gen(function* () {
+        const held: Array<() => void> = []
+        const vendor = yield* Vendor.start((response, { body }) => {
+          if (body.stream !== true) return
+          const events = Answers.stream(wire, { id: "one", text: ["Hello ", "world."] })
+          Vendor.stream(response, events.slice(0, wire === "chat" ? 2 : 5).join(""), true)
+          held.push(() => response.end(events.slice(wire === "chat" ? 2 : 5).join("")))
+        })
+        const gateway = yield* Gateway.make({
+          routes: { route: { chain: [Vendor.target(wire, vendor)], policy: Vendor.impatient } }
+        })
+        const { drained, interrupted, refuse, url } = yield* Server.listen(gateway, { drain: "1 minute" })
+        const post = (more: object) =>
+          Effect.promise(() =>
+            fetch(`${url}/v1/${paths[wire]}`, {
+              method: "POST",
+              headers: { "content-type": "application/json" },
+              body: JSON.stringify(Vendor.request(wire, more))
+            })
+          )
+        const [first, second] = [yield* post({ stream: true }), yield* post({ stream: true })]
+        const whole = yield* Effect.forkChild(post({}))
+        yield* Effect.repeat(
+          Effect.promise(() => new Promise((resolve) => setImmediate(resolve))),
+          {
+            until: () => vendor.hits.length === 3
+          }
+        )
+        yield* refuse
+        const refused = yield* post({})
+        assert.strictEqual(refused.status, 503)
+        assert.strictEqual(refused.headers.get("retry-after"), "1")
+        assert.strictEqual(refused.headers.get("x-should-retry"), "true")
+        assert.include(yield* Effect.promise(() => refused.text()), "shutting down")
+        // A stream that ends in time is whole.
+        held[0]?.()
+        const text = yield* Effect.promise(() => first.text())
+        assert.include(text, "world.")
+        assert.notInclude(text, "shutting down")
+        const end = yield* Effect.forkChild(drained)
+        yield* interrupted
+        assert.match(yield* Effect.promise(() => second.text()), ends[wire])
+        const cut = yield* Fiber.join(whole)
+        assert.strictEqual(cut.status, 503)
+        assert.strictEqual(cut.headers.get("retry-after"), "1")
+        yield* Effect.promise(() => cut.text())
+        yield* Fiber.join(end)
+      })
+  )
+
+  it.effect("ends what still runs when its time is over", () =>
+    Effect.gen(function* () {
+      const begun = yield* Effect.scoped(
+        Effect.gen(function* () {
+          const { url } = yield* serve((response) =>
+            Vendor.stream(response, say("one", ["Hello "]).slice(0, 2).join(""), true)
+          )
+          return yield* Effect.promise(() =>
+            fetch(`${url}/v1/chat/completions`, {
+              method: "POST",
+              headers: { "content-type": "application/json" },
+              body: streamed
+            })
+          )
+        })
+      )
+      assert.match(yield* Effect.promise(() => begun.text()), ends.chat)
     })
   )
 })

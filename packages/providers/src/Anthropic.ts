@@ -54,6 +54,7 @@ export const model = (modelId: string, options: Options = {}): ProviderModel.Tar
     baseUrl: baseURL,
     headers: Secrets.headersOf("Anthropic.model", options.headers ?? {}),
     keyed: Wiring.apiKey,
+    streamUsage: false,
     fetch: options.fetch
   })
 }

@@ -84,6 +84,7 @@ const setup = (module: string, modelId: string, options: VendorOptions<object>) 
       baseUrl: baseURL,
       headers: Secrets.headersOf(module, options.headers ?? {}),
       keyed: Wiring.bearer,
+      streamUsage: true,
       fetch: options.fetch
     }
   }

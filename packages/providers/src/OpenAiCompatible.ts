@@ -51,6 +51,7 @@ export const model = (options: Options): ProviderModel.TargetSpec => {
     `{ name: "ollama", baseUrl: "http://…/v1", model: "qwen3:8b" }`
   )
   const baseURL = Endpoint.base(module, "baseUrl", options.baseUrl)
+  const streamUsage = options.streamUsage ?? defaults.streamUsage
   const structuredOutputs = options.structuredOutputs ?? defaults.structuredOutputs
   const sending = fetched(module, options)
   const spec = Target.make(
@@ -68,7 +69,7 @@ export const model = (options: Options): ProviderModel.TargetSpec => {
           // One name for both: the client reads options, and writes metadata, under it.
           name: namespace,
           baseURL,
-          includeUsage: options.streamUsage ?? defaults.streamUsage,
+          includeUsage: streamUsage,
           supportsStructuredOutputs: structuredOutputs,
           ...(key === undefined ? undefined : { apiKey: sendable(key) }),
           ...sending
@@ -86,6 +87,7 @@ export const model = (options: Options): ProviderModel.TargetSpec => {
     baseUrl: baseURL,
     headers: Secrets.headersOf(module, options.headers ?? {}),
     keyed: Wiring.bearer,
+    streamUsage,
     fetch: options.fetch
   })
 }

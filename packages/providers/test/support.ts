@@ -12,12 +12,15 @@ import type { AddressInfo } from "node:net"
 
 const key = Redacted.make("sk-test-0123456789abcdef")
 
+const target = { id: "p/m#KEY", provider: "p", model: "m", endpoint: "", key: "KEY" }
+
 /** A request as the owner of a call would make it. */
 export const request = (
   prompt: Prompt.RawInput,
   options: Partial<ProviderModel.ProviderRequest> = {}
 ): Effect.Effect<ProviderModel.ProviderRequest> =>
   Effect.map(Effect.makeSpan("test"), (span) => ({
+    target,
     prompt: Prompt.make(prompt),
     tools: [],
     responseFormat: { type: "text" },
@@ -67,7 +70,7 @@ export const languageModel = (
   options: Partial<ProviderModel.ProviderRequest> = {}
 ) =>
   Effect.flatMap(Effect.scoped(spec.build), (model) => {
-    const fields = { key, maxOutputTokens: 1_000, ...options }
+    const fields = { target, key, maxOutputTokens: 1_000, ...options }
     return LanguageModel.make({
       generateText: (call) => Effect.orDie(model.generateText({ ...call, ...fields })),
       streamText: (call) => Stream.orDie(model.streamText({ ...call, ...fields }))

@@ -14,6 +14,7 @@ const asLanguageModel = (
   const failures: Array<unknown> = []
   const request = (options: LanguageModel.ProviderOptions): ProviderModel.ProviderRequest => ({
     ...options,
+    target: { id: "scripted/m", provider: "scripted", model: "m", endpoint: "", key: "" },
     key: undefined,
     maxOutputTokens: undefined,
     ...attempt

@@ -68,29 +68,48 @@ export const decoder = <S extends Schema.ConstraintDecoder<unknown>>(schema: S) 
   return (input: unknown): Result.Result<S["Type"], ConfigInvalid> =>
     Result.mapError(
       decode(input),
-      ({ issue }) => new ConfigInvalid({ problems: problemsOf(issue, document) })
+      ({ issue }) => new ConfigInvalid({ problems: problemsOf(issue, document, input) })
     )
 }
 
 const formatted = Issue.makeFormatterStandardSchemaV1()
 
+/** `input` is what was decoded, where it is known: a word that is nearly one of those allowed gets a hint. */
 export const problemsOf = (
   issue: SchemaIssue.Issue,
-  document: ReturnType<typeof Schema.toJsonSchemaDocument>
+  { schema }: Pick<ReturnType<typeof Schema.toJsonSchemaDocument>, "schema">,
+  input?: unknown
 ): ReadonlyArray<Problem> => {
   const problems = formatted(issue).issues.map(({ path = [], message }) => {
-    const keys = path.map((part) => String(Predicate.isObject(part) && "key" in part ? part.key : part))
-    const known = message.includes("excess") ? fieldsAt(document.schema, keys.slice(0, -1)) : []
-    const near = Options.nearest(keys.at(-1) ?? "", known)
+    const keys = path.map((part) => (typeof part === "object" ? part.key : part))
+    const known = message.includes("excess") ? fieldsAt(schema, keys.slice(0, -1)) : []
+    const value = valueAt(input, keys)
+    const near =
+      known.length > 0
+        ? Options.nearest(String(keys.at(-1)), known)
+        : typeof value === "string"
+          ? Options.nearest(value, wordsAt(schema, keys))
+          : undefined
     const meant = near === undefined ? "" : ` Did you mean ${near}?`
     const problem =
-      known.length === 0 ? lowered(message) : `is not a field.${meant} Fields: ${known.join(", ")}`
-    return { path: keys.join("."), problem }
+      known.length > 0
+        ? `is not a field.${meant} Fields: ${known.join(", ")}`
+        : `${lowered(message)}${meant === "" ? "" : `.${meant}`}`
+    return { path: pathText(keys), problem }
   })
   // A value of several forms has a problem with each. A problem of a field inside says most, then the last form.
-  const isOuter = ({ path }: Problem) => problems.some((one) => one.path.startsWith(`${path}.`))
+  const isOuter = ({ path }: Problem) =>
+    problems.some((one) => one.path.startsWith(`${path}.`) || one.path.startsWith(`${path}[`))
   return [...new Map(problems.map((one) => [one.path, one])).values()].filter((one) => !isOuter(one))
 }
+
+/** `routes.smart.targets[0].model`. */
+const pathText = (keys: ReadonlyArray<PropertyKey>): string =>
+  keys.reduce<string>(
+    (text, key) =>
+      typeof key === "number" ? `${text}[${key}]` : `${text}${text === "" ? "" : "."}${String(key)}`,
+    ""
+  )
 
 const lowered = (message: string): string =>
   message
@@ -106,15 +125,31 @@ export const withFields = (schema: unknown): unknown =>
     : schema
 
 /** The names of the fields at a path of a JSON Schema. */
-const fieldsAt = (forms: unknown, path: ReadonlyArray<string>): ReadonlyArray<string> => {
-  const schema = withFields(forms)
-  const properties = Predicate.hasProperty(schema, "properties") ? schema.properties : {}
-  if (!Predicate.isObject(properties)) return []
-  const [first, ...rest] = path
-  if (first === undefined) return Object.keys(properties)
-  if (Predicate.hasProperty(properties, first)) return fieldsAt(properties[first], rest)
-  // A record has any names.
-  return Predicate.hasProperty(schema, "additionalProperties")
-    ? fieldsAt(schema.additionalProperties, rest)
+const fieldsAt = (schema: unknown, path: ReadonlyArray<PropertyKey>): ReadonlyArray<string> => {
+  const found = withFields(schemaAt(schema, path))
+  return Predicate.hasProperty(found, "properties") && Predicate.isObject(found.properties)
+    ? Object.keys(found.properties)
     : []
 }
+
+/** The words that are allowed at a path of a JSON Schema. */
+const wordsAt = (schema: unknown, path: ReadonlyArray<PropertyKey>): ReadonlyArray<string> => {
+  const found = schemaAt(schema, path)
+  return Predicate.hasProperty(found, "enum") && Array.isArray(found.enum)
+    ? found.enum.filter((word) => typeof word === "string")
+    : []
+}
+
+const schemaAt = (schema: unknown, [first, ...rest]: ReadonlyArray<PropertyKey>): unknown => {
+  if (first === undefined) return schema
+  if (typeof first === "number") return schemaAt(fieldOf(schema, "items"), rest)
+  const form = withFields(schema)
+  const own = fieldOf(fieldOf(form, "properties"), first)
+  // A record has any names.
+  return schemaAt(own ?? fieldOf(form, "additionalProperties"), rest)
+}
+
+const fieldOf = (value: unknown, name: PropertyKey): unknown =>
+  Predicate.hasProperty(value, name) ? value[name] : undefined
+
+const valueAt = (input: unknown, path: ReadonlyArray<PropertyKey>): unknown => path.reduce(fieldOf, input)

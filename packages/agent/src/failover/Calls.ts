@@ -8,6 +8,7 @@
 import { Effect } from "effect"
 import type { Context, Scope, Stream } from "effect"
 import type { IdGenerator, LanguageModel, Response } from "effect/ai"
+import type { TargetRef } from "../conversation/TargetRef.ts"
 import type { CallFailure } from "../failure/reasons/CallFailure.ts"
 import type * as Chain from "./chain/Chain.ts"
 import type { ChainError, NonEmpty, Services, Specs } from "./chain/Chain.ts"
@@ -35,6 +36,8 @@ export interface Calls {
     narrowed?: Narrowed
   ) => Stream.Stream<Response.StreamPartEncoded, CallFailure, IdGenerator.IdGenerator>
   readonly targets: Context.Service.Shape<typeof Targets>
+  /** The same chain, with these of its targets alone; `undefined` where it has none of them. */
+  readonly only: (isMeant: (target: TargetRef) => boolean) => Calls | undefined
 }
 
 /** Fails, and throws, as `Failover.make` does. Calls of the priority `background` use the same policy. */
@@ -42,23 +45,29 @@ export const make = <const S extends Specs, Class extends string>(
   chain: NonEmpty<S>,
   options: Omit<ChainOptions.Options<Class>, "background">
 ): Effect.Effect<Calls, ChainError, Services<S> | Scope.Scope> =>
-  Effect.map(ChainOptions.build<S, Class>(chain, options), ({ built }) => ({
-    generateText: (request, narrowed) => generateText(within(built, narrowed), request, (failure) => failure),
-    streamText: (request, narrowed) =>
-      streamText(
-        within(built, narrowed),
-        request,
-        (failure) => failure,
-        // Only calls of declared tools are judged, unless the request says `deferred`.
-        (mistake): CallFailure => {
-          throw mistake
-        }
-      ),
-    targets: makeTargets({
-      ...built,
-      compacts: built.compact !== undefined && built.policy.maxCompactions > 0
-    })
-  }))
+  Effect.map(ChainOptions.build<S, Class>(chain, options), ({ built }) => callsOf(built))
+
+const callsOf = (chain: Chain.Chain): Calls => ({
+  generateText: (request, narrowed) => generateText(within(chain, narrowed), request, (failure) => failure),
+  streamText: (request, narrowed) =>
+    streamText(
+      within(chain, narrowed),
+      request,
+      (failure) => failure,
+      // Only calls of declared tools are judged, unless the request says `deferred`.
+      (mistake): CallFailure => {
+        throw mistake
+      }
+    ),
+  targets: makeTargets({
+    ...chain,
+    compacts: chain.compact !== undefined && chain.policy.maxCompactions > 0
+  }),
+  only: (isMeant) => {
+    const [first, ...rest] = chain.targets.filter(({ ref }) => isMeant(ref))
+    return first === undefined ? undefined : callsOf({ ...chain, targets: [first, ...rest] })
+  }
+})
 
 /** The same chain, whose policy allows less. */
 const within = (chain: Chain.Chain, { maxCost }: Narrowed = {}): Chain.Chain =>

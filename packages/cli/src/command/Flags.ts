@@ -29,13 +29,18 @@ export const storeFlags = (what: string) => ({
   )
 })
 
-/** The port of a server. */
-export const port = (name: string, usual: number, what: string) =>
+const anyPort = (name: string) =>
   Flag.Int(name).pipe(
     Flag.filter(
       (port) => port >= 0 && port <= 65_535,
       () => "Expected a port from 0 to 65535; 0 is any free one"
-    ),
-    Flag.withDescription(`${what}. Default: ${usual}`),
-    Flag.withDefault(usual)
+    )
   )
+
+/** The port of a server. */
+export const port = (name: string, usual: number, what: string) =>
+  anyPort(name).pipe(Flag.withDescription(`${what}. Default: ${usual}`), Flag.withDefault(usual))
+
+/** The port of a server that a command may do without, or choose itself. */
+export const optionalPort = (name: string, what: string) =>
+  anyPort(name).pipe(Flag.withDescription(what), Flag.optional)

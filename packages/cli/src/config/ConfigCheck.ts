@@ -4,8 +4,9 @@
  *
  * Values are never printed, because a file may hold secrets by mistake.
  */
-import { Console, Data, Effect, FileSystem, Result, Runtime } from "effect"
+import { Console, Data, Effect, FileSystem, Option, Predicate, Result, Runtime } from "effect"
 import { Decision037Config, OutlastConfig } from "@outlast/agent/config"
+import { RoutesConfig } from "@outlast/gateway"
 import { unreadable } from "../command/Unreadable.ts"
 import { UsageError } from "../command/UsageError.ts"
 import type { Kind } from "./Kinds.ts"
@@ -13,7 +14,8 @@ import * as SettingsFile from "./SettingsFile.ts"
 
 export interface Options {
   readonly file: string
-  readonly kind: Kind
+  /** Default: `gateway` for a file with routes, `outlast` for any other. */
+  readonly kind: Option.Option<Kind>
   readonly json: boolean
 }
 
@@ -26,9 +28,12 @@ export class WrongSettings extends Data.TaggedError("WrongSettings")<{
   override readonly [Runtime.errorReported] = false
 }
 
+const formats = { outlast: OutlastConfig, gateway: RoutesConfig, decision037: Decision037Config } as const
+
 /** The JSON Schema of a kind of settings. */
-export const schemaOf = (kind: Kind): Readonly<Record<string, unknown>> =>
-  kind === "outlast" ? OutlastConfig.jsonSchema() : Decision037Config.jsonSchema()
+export const schemaOf = (kind: Kind): Readonly<Record<string, unknown>> => formats[kind].jsonSchema()
+
+const kindOf = (content: unknown): Kind => (Predicate.hasProperty(content, "routes") ? "gateway" : "outlast")
 
 /** Reads a file, with its settings still undecoded. */
 export const read = (file: string) =>
@@ -71,34 +76,40 @@ export const settingsOf = (
 ): Effect.Effect<OutlastConfig.OutlastConfig, UsageError | WrongSettings, FileSystem.FileSystem> =>
   Effect.flatMap(read(file), ({ content }) => decoded(file, OutlastConfig.decode(content)))
 
-/** The settings that a file gives, by their paths, and its format. Fails as {@link check} does. */
+/** What a file gives. */
+export interface Given {
+  readonly format: SettingsFile.Format
+  readonly kind: Kind
+  /** Parsed, and valid. */
+  readonly content: unknown
+  /** The paths of the settings. */
+  readonly settings: ReadonlyArray<string>
+}
+
+/** Reads a file. Fails as {@link check} does. */
 export const given = ({
   file,
   kind
-}: Pick<Options, "file" | "kind">): Effect.Effect<
-  { readonly format: SettingsFile.Format; readonly settings: ReadonlyArray<string> },
-  UsageError | WrongSettings,
-  FileSystem.FileSystem
-> =>
+}: Pick<Options, "file" | "kind">): Effect.Effect<Given, UsageError | WrongSettings, FileSystem.FileSystem> =>
   Effect.gen(function* () {
     const { content, format } = yield* read(file)
-    const result: Result.Result<unknown, OutlastConfig.ConfigInvalid> =
-      kind === "outlast" ? OutlastConfig.decode(content) : Decision037Config.decode(content)
+    const found = Option.getOrElse(kind, () => kindOf(content))
+    const result: Result.Result<unknown, OutlastConfig.ConfigInvalid> = formats[found].decode(content)
     yield* decoded(file, result)
-    return { format, settings: leavesOf(content) }
+    return { format, kind: found, content, settings: leavesOf(content) }
   })
 
 export const check = ({
   file,
-  kind,
-  json
+  json,
+  ...options
 }: Options): Effect.Effect<void, UsageError | WrongSettings, FileSystem.FileSystem> =>
   Effect.gen(function* () {
-    const { format, settings } = yield* given({ file, kind })
+    const { format, kind, settings } = yield* given({ file, ...options })
     yield* Console.log(
       json
         ? JSON.stringify({ file, format, kind, settings })
-        : `${file}: ${format}, ${settings.length === 0 ? "no settings, so the defaults apply" : `${settings.length} settings, all of them valid`}`
+        : `${file}: ${format}${kind === "gateway" ? " with routes of a gateway" : ""}, ${settings.length === 0 ? "no settings, so the defaults apply" : `${settings.length} settings, all of them valid`}`
     )
   })
 

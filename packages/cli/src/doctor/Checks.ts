@@ -5,6 +5,8 @@ export type Area =
   | "node"
   | "clock"
   | "configuration"
+  | "routes"
+  | "callers"
   | "keys"
   | "tools"
   | "stores"

@@ -10,6 +10,8 @@
  * | no provider has a key, or one looks wrong | warning |
  * | a subject without a stream, a stream without acknowledgements, a server without an answer | error |
  * | a stream that can lose events in an outage | warning |
+ * | a route of a gateway of which no target can be used, keys of callers that the gateway refuses | error |
+ * | a target of a gateway without a key | warning |
  * | a wrong setting, a store that is missing or damaged, a port in use, a clock before the release | error |
  * | what the first line of a running program's status page says (`--url`) | by its level |
  * | a lock that is held, a store that others may open, clocks that differ | warning |
@@ -97,7 +99,7 @@ const examine = ({
       ...Checks.of("clock", SystemClock.problems(now), new Date(now).toISOString()),
       ...Checks.of("keys", Keys.problems(values), "Every key that is set looks like one.")
     ]
-    if (config !== undefined) checks.push(...(yield* (yield* Configuration).examine(config)))
+    if (config !== undefined) checks.push(...(yield* (yield* Configuration).examine(config, ports)))
     for (const file of files) {
       const { value, uncaught } = yield* SideEffects.watch(
         file,

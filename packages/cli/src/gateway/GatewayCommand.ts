@@ -1,7 +1,8 @@
 /** The flags of `outlast gateway`. */
 import { Console, Effect } from "effect"
 import { Command, Flag } from "effect/cli"
-import { port, text } from "../command/Flags.ts"
+import manifest from "../../package.json" with { type: "json" }
+import { optionalPort, port, text } from "../command/Flags.ts"
 
 export const gateway = Command.make(
   "gateway",
@@ -21,6 +22,18 @@ export const gateway = Command.make(
       Flag.withDescription("Print a line for each answer: path, status, target, attempts, time. No content"),
       Flag.withDefault(false)
     ),
+    ops: optionalPort(
+      "ops-port",
+      "The port of the status page, /events, /live, /ready and /metrics. Default: the one after --port"
+    ),
+    opsHost: text("ops-host").pipe(
+      Flag.withDescription(
+        "The address of --ops-port, --probes-port and --metrics-port. Beyond loopback, OUTLAST_OPS_TOKEN must be set"
+      ),
+      Flag.withDefault("127.0.0.1")
+    ),
+    probes: optionalPort("probes-port", "A port of its own for /live and /ready, which needs no token"),
+    metrics: optionalPort("metrics-port", "A port of its own for /metrics, which needs no token"),
     names: text("name").pipe(
       Flag.withDescription("A host name under which the gateway is reached; may be repeated"),
       Flag.atLeast(0)
@@ -36,7 +49,7 @@ export const gateway = Command.make(
     function* (options) {
       // Loaded only here: the clients of the vendors would slow the start of every other command.
       const Serving = yield* Effect.promise(() => import("./Serving.ts"))
-      return yield* Serving.run(options)
+      return yield* Serving.run({ ...options, version: manifest.version })
     },
     Effect.tapError((error) => Console.error(`outlast gateway: ${error.message}`))
   )

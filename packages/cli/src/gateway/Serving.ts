@@ -1,17 +1,20 @@
 /**
  * `outlast gateway`: serves until the program is ended. The shutdown takes nothing new, and lets running answers end.
  */
-import { Config, Console, Duration, Effect, Option, Redacted } from "effect"
+import { Console, Duration, Effect, Option } from "effect"
 import { Gateway, RoutesConfig, Server } from "@outlast/gateway"
 import { Host } from "@outlast/node"
+import * as CallerKeys from "../command/CallerKeys.ts"
 import { UsageError } from "../command/UsageError.ts"
 import * as ConfigCheck from "../config/ConfigCheck.ts"
 import { StartFailed } from "../command/StartFailed.ts"
+import * as Operations from "./Operations.ts"
 
-export interface Options {
+export interface Options extends Omit<Operations.Options, "ops"> {
+  /** Default: the port after `port`; any free one where that is 0. */
+  readonly ops: Option.Option<number>
   readonly port: number
   readonly host: string
-  readonly names: ReadonlyArray<string>
   readonly origins: ReadonlyArray<string>
   /** Print a line for each answer. */
   readonly log: boolean
@@ -19,12 +22,10 @@ export interface Options {
   readonly config: Option.Option<string>
 }
 
-const keyName = "OUTLAST_GATEWAY_KEY"
-
-export const run = ({ config, host, log, names, origins, port }: Options) =>
+export const run = ({ config, host, log, ops, origins, port, ...operations }: Options) =>
   Effect.scoped(
     Effect.gen(function* () {
-      const keys = yield* keysOf
+      const keys = yield* CallerKeys.load
       const wrong = origins.find((origin) => !URL.canParse(origin) || new URL(origin).origin !== origin)
       if (wrong !== undefined) {
         return yield* new UsageError({
@@ -42,23 +43,34 @@ export const run = ({ config, host, log, names, origins, port }: Options) =>
       const gateway = yield* Gateway.make(loaded === undefined ? {} : { routes: loaded.routes })
       if (loaded !== undefined) yield* Effect.forkScoped(followed(gateway, loaded))
       const run = Effect.runForkWith(yield* Effect.context<never>())
-      const { drained, url } = yield* Server.listen(gateway, {
+      const { drained, interrupted, refuse, url } = yield* Server.listen(gateway, {
         port,
         host,
         keys,
-        names,
+        names: operations.names,
         origins,
+        drain,
         ...(log ? { onAnswered: (entry) => run(Console.log(lineOf(entry))) } : undefined)
-      }).pipe(Effect.mapError(({ message }) => new StartFailed({ exitCode: 1, message: hinted(message) })))
+      }).pipe(
+        Effect.mapError(
+          ({ message }) => new StartFailed({ exitCode: 1, message: CallerKeys.hinted(message) })
+        )
+      )
+      yield* Host.onShutdown("intake", { name: "requests", run: refuse })
       yield* Host.onShutdown("runs", { name: "answers", run: drained })
+      yield* Host.onAbort("answers", interrupted)
       const served =
         loaded === undefined
           ? `keys           ${variables.join(", ")}`
           : `routes         ${Object.keys(loaded.routes).join(", ")}`
-      yield* Console.log(greeting(url, served, keys.length > 0))
+      const opened = yield* Operations.open(gateway, {
+        ...operations,
+        ops: Option.getOrElse(ops, () => (port === 0 || port === 65_535 ? 0 : port + 1))
+      })
+      yield* Console.log(greeting(url, [served, ...opened], keys.length > 0))
       return yield* Effect.never
     })
-  )
+  ).pipe(Effect.provide(Operations.telemetry))
 
 interface Loaded extends RoutesConfig.Loaded {
   readonly file: string
@@ -70,6 +82,9 @@ const load = (file: string) =>
     const routes = yield* ConfigCheck.decoded(file, RoutesConfig.decode(input))
     return { file, input, routes } satisfies Loaded
   })
+
+/** Time for running answers in a shutdown: less than its phase has, which must also write how they end. */
+const drain = Duration.subtract(Host.defaults.limits.runs, Duration.seconds(2))
 
 /** How often the file is looked at. */
 const lookEvery = Duration.seconds(2)
@@ -101,25 +116,6 @@ const followed = (gateway: Gateway.Gateway, first: Loaded) =>
     return yield* Effect.forever(Effect.andThen(Effect.sleep(lookEvery), look))
   })
 
-/** The keys of callers: one or several, with commas between them. */
-const keysOf = Effect.map(Config.option(Config.Redacted(keyName)), (found) =>
-  Option.match(found, {
-    onNone: () => [],
-    onSome: (text) =>
-      Redacted.value(text)
-        .split(",")
-        .map((key) => key.trim())
-        .filter((key) => key !== "")
-        .map((key) => Redacted.make(key))
-  })
-)
-
-/** The server does not know where the keys come from. */
-const hinted = (message: string): string =>
-  message
-    .replace("set a key for callers", `set ${keyName}`)
-    .replace("A key for callers", `A key in ${keyName}`)
-
 /** A line of the access log. */
 const lineOf = ({ attempts, duration, hasLeft, method, path, status, target }: Server.Entry): string =>
   [
@@ -133,11 +129,11 @@ const lineOf = ({ attempts, duration, hasLeft, method, path, status, target }: S
   ].join("  ")
 
 /** The base URL, and one line for each client. */
-const greeting = (url: string, served: string, asksForKey: boolean): string =>
+const greeting = (url: string, served: ReadonlyArray<string>, asksForKey: boolean): string =>
   [
     `gateway        ${url}`,
-    served,
-    `callers        ${asksForKey ? `need a key of ${keyName}` : "on this machine; any API key will do"}`,
+    ...served,
+    `callers        ${asksForKey ? `need a key of ${CallerKeys.name}` : "on this machine; any API key will do"}`,
     "",
     `OpenAI SDK     OPENAI_BASE_URL=${url}/v1`,
     `Anthropic SDK  ANTHROPIC_BASE_URL=${url}`,

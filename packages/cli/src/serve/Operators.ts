@@ -60,6 +60,21 @@ const decide = (tasks: Tasks.Service): Ops.Action =>
     run: ({ key, task, verdict }) => Effect.as(tasks.decide(task, verdict, key), null)
   })
 
+/** Ends cooldowns. `reset` carries it out. */
+export const lift = (
+  reset: (which: Targets.Which) => Effect.Effect<Pick<Targets.Lifted, "circuits" | "cooldowns">, Refused>
+): Ops.Action =>
+  Ops.action({
+    doc: 'Ends cooldowns: of a target, a key or a provider, or all: { "target"?, "key"?, "provider"? }.',
+    params: Schema.Struct({
+      target: Schema.optionalKey(Schema.String),
+      key: Schema.optionalKey(Schema.String),
+      provider: Schema.optionalKey(Schema.String)
+    }),
+    subject: ({ key, provider, target }) => target ?? key ?? provider ?? "all",
+    run: (which) => Effect.map(reset(which), ({ circuits, cooldowns }) => ({ cooldowns, circuits }))
+  })
+
 /** Actions by name. `docs/do/operations.md` lists them. */
 export const make = ({
   breaker,
@@ -88,22 +103,12 @@ export const make = ({
       subject: ({ circuit }) => circuit,
       run: ({ circuit }) => Effect.as(Effect.andThen(known(circuit), breaker.reset(circuit)), null)
     }),
-    lift: Ops.action({
-      doc: 'Ends cooldowns: of a target, a key or a provider, or all: { "target"?, "key"?, "provider"? }.',
-      params: Schema.Struct({
-        target: Schema.optionalKey(Schema.String),
-        key: Schema.optionalKey(Schema.String),
-        provider: Schema.optionalKey(Schema.String)
-      }),
-      subject: ({ key, provider, target }) => target ?? key ?? provider ?? "all",
-      run: (which) =>
-        Effect.map(targets.reset(which), ({ circuits, cooldowns }) => ({ cooldowns, circuits })).pipe(
-          // A name that the chain does not have.
-          Effect.catchDefect((defect) =>
-            Effect.fail({ message: defect instanceof RangeError ? defect.message : "It could not be done." })
-          )
-        )
-    }),
+    lift: lift((which) =>
+      // A name that the chain does not have.
+      Effect.catchDefect(targets.reset(which), (defect) =>
+        Effect.fail({ message: defect instanceof RangeError ? defect.message : "It could not be done." })
+      )
+    ),
     protection: Ops.action({
       doc: 'The kill switch: with { "enabled": false } each call goes once to the first target.',
       params: Schema.Struct({ enabled: Schema.Boolean }),

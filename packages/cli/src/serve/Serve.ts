@@ -8,20 +8,8 @@
  */
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
-import {
-  Clock,
-  Config,
-  Console,
-  Context,
-  Effect,
-  FileSystem,
-  Layer,
-  Option,
-  Predicate,
-  Redacted,
-  Schema,
-  Stream
-} from "effect"
+import { Clock, Console, Context, Effect, FileSystem, Layer, Option, Predicate, Schema, Stream } from "effect"
+import type { Redacted } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { Activity, Compaction, Outlast } from "@outlast/agent"
 import { LiveConfig, OutlastConfig } from "@outlast/agent/config"
@@ -44,6 +32,7 @@ import * as Dlq from "../dlq/Dlq.ts"
 import * as Report from "../dlq/Report.ts"
 import { unreadable } from "../command/Unreadable.ts"
 import { UsageError } from "../command/UsageError.ts"
+import * as Listeners from "./Listeners.ts"
 import * as Operators from "./Operators.ts"
 import * as PromptTask from "./PromptTask.ts"
 import * as Requests from "./Requests.ts"
@@ -77,21 +66,17 @@ export interface Options {
 /** Milliseconds before each word of a fake answer. */
 const pace = 30
 
-const isLoopback = (host: string): boolean => /^(127(\.\d{1,3}){3}|::1|localhost)$/.test(host)
-
-/** Services that `Ops` needs. */
-const isToken = (text: string): boolean => /^[!-~]{16,}$/.test(text)
-
 const isName = (text: string): boolean => /^[\w.-]+$/.test(text)
 
-/** The flag of each listener. */
-const portFlags: Readonly<Record<string, string>> = {
-  page: "--port",
-  probes: "--probes-port",
-  metrics: "--metrics-port"
+/** The flags of the listeners. */
+const flags: Readonly<Record<string, string>> = {
+  "page.port": "--port",
+  "page.host": "--host",
+  "probes.port": "--probes-port",
+  "probes.host": "--host",
+  "metrics.port": "--metrics-port",
+  "metrics.host": "--host"
 }
-
-const tokenName = "OUTLAST_OPS_TOKEN"
 
 /** Short names that a person can type. */
 const circuitsOf = ({ model, provider }: TargetRef.TargetRef): Permits.Circuits => ({
@@ -141,17 +126,7 @@ const taking = (runs: Runs.Runs, inbound: Inbound.Inbound) =>
 export const run = (options: Options) =>
   Effect.gen(function* () {
     const settings = Option.isSome(options.config) ? yield* ConfigCheck.settingsOf(options.config.value) : {}
-    const token = yield* Config.option(Config.Redacted(tokenName))
-    if (Option.isNone(token) && !isLoopback(options.host)) {
-      return yield* new UsageError({
-        message: `--host ${options.host} is not a loopback address: set ${tokenName}, which protects prompts and the page.`
-      })
-    }
-    if (Option.isSome(token) && !isToken(Redacted.value(token.value))) {
-      return yield* new UsageError({
-        message: `${tokenName} must have at least 16 characters of ASCII, without spaces and line breaks: openssl rand -hex 32.`
-      })
-    }
+    const token = yield* Listeners.token("--host", options.host)
     const wrong = options.names.find((name) => !isName(name))
     if (wrong !== undefined) {
       return yield* new UsageError({
@@ -199,7 +174,7 @@ export const run = (options: Options) =>
         outbox: yield* outboxOf(options),
         isFake,
         live,
-        token: Option.getOrUndefined(token)
+        token
       }),
       PromptTask.layer(join(options.data, "tasks.db"), OutlastConfig.limitsOf(settings)).pipe(
         Layer.provideMerge(model)
@@ -219,7 +194,7 @@ export const run = (options: Options) =>
 const Telemetry = Alerts.layer().pipe(
   Layer.provideMerge(Outlast.layerMetrics()),
   Layer.provideMerge(ResilienceEvents.layer()),
-  Layer.provideMerge(Traces.layer)
+  Layer.provideMerge(Traces.layer("outlast-serve"))
 )
 
 const codeOf = (error: unknown): string =>
@@ -331,8 +306,8 @@ const serving = (options: Options, { breaker, isFake, limiter, live, outbox, tok
       ]),
       yield* TaskRoutes.make(inbound)
     )
-    const ops = yield* Layer.build(
-      Ops.layer({
+    const ports = yield* Listeners.open(
+      {
         name: "outlast serve",
         version: options.version,
         probes: { host: options.host, port: options.probes },
@@ -346,40 +321,26 @@ const serving = (options: Options, { breaker, isFake, limiter, live, outbox, tok
             token === undefined ? {} : Operators.make({ breaker, circuits, dead, live, targets, tasks }),
           routes
         }
-      })
-    ).pipe(
-      Effect.catchTag("ListenFailed", ({ listener, message }) =>
-        Effect.fail(
-          new StartFailed({
-            exitCode: 1,
-            message: message
-              .replace(`\`${listener}.port\``, portFlags[listener] ?? listener)
-              .replace(`\`${listener}.host\``, "--host")
-          })
-        )
-      )
+      },
+      flags
     )
-    const ports = Context.get(ops, Ops.Ops)
     yield* Console.log(
       [
         isFake
           ? "Fake providers on this machine: no key is set, or --fake is given."
           : `Targets: ${refs.map(({ id }) => id).join(", ")}`,
-        `status page  http://${urlHost(options.host)}:${ports.page}/`,
-        `prompts      curl -N -H 'content-type: application/json' -d '{"prompt":"tell me a joke"}' http://${urlHost(options.host)}:${ports.page}/api/runs`,
+        `status page  http://${Listeners.urlHost(options.host)}:${ports.page}/`,
+        `prompts      curl -N -H 'content-type: application/json' -d '{"prompt":"tell me a joke"}' http://${Listeners.urlHost(options.host)}:${ports.page}/api/runs`,
         `tasks        the same at /api/tasks, which outlive this process`,
-        `probes       http://${urlHost(options.host)}:${ports.probes}/ready`,
-        `metrics      http://${urlHost(options.host)}:${ports.metrics}/metrics`,
+        `probes       http://${Listeners.urlHost(options.host)}:${ports.probes}/ready`,
+        `metrics      http://${Listeners.urlHost(options.host)}:${ports.metrics}/metrics`,
         token === undefined
-          ? `actions      off: set ${tokenName} to turn them on`
+          ? `actions      off: set ${Listeners.tokenName} to turn them on`
           : "actions      on, with the token"
       ].join("\n")
     )
     return yield* Effect.never
   })
-
-const urlHost = (host: string): string =>
-  host === "0.0.0.0" || host === "::" ? "localhost" : host.includes(":") ? `[${host}]` : host
 
 /** Data as JSON has it, without what is undefined. */
 const plain = (value: unknown): Host.Json => JSON.parse(JSON.stringify(value))

@@ -27,10 +27,12 @@ const checked = Effect.forEach(endpoints, (name) =>
   )
 )
 
-export const layer = Layer.unwrap(
-  Effect.gen(function* () {
-    yield* checked
-    const serviceName = yield* Config.String("OTEL_SERVICE_NAME").pipe(Config.withDefault("outlast-serve"))
-    return OtlpTracer.layerFromConfig({ resource: { serviceName } })
-  })
-).pipe(Layer.provide([OtlpSerialization.layerJson, FetchHttpClient.layer, usual]))
+/** `usualName` is the name of the service where the environment has none. */
+export const layer = (usualName: string) =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      yield* checked
+      const serviceName = yield* Config.String("OTEL_SERVICE_NAME").pipe(Config.withDefault(usualName))
+      return OtlpTracer.layerFromConfig({ resource: { serviceName } })
+    })
+  ).pipe(Layer.provide([OtlpSerialization.layerJson, FetchHttpClient.layer, usual]))

@@ -11,13 +11,15 @@ import { AnswerEnd, ClientOptions, OutputLimit, StreamedAnswer, Surface } from "
 import type { Calls } from "@outlast/agent/internal"
 import { Priority } from "@outlast/agent/limiter"
 import { Deadline } from "@outlast/resilience"
-import { Cause, Context, Duration, Effect, Exit, Latch, Option, Stream } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Exit, Latch, Option, Stream } from "effect"
 import type { Fiber, Tracer } from "effect"
 import { IdGenerator, Prompt } from "effect/ai"
 import type { LanguageModel } from "effect/ai"
+import type { Outcome } from "../telemetry/GatewayEvent.ts"
 import type { WireCall } from "../target/WireCall.ts"
-import type { Part, Source } from "../wire/Wire.ts"
+import type { Part, Source, Whole } from "../wire/Wire.ts"
 import { carriedBy } from "../wire/Wire.ts"
+import type { Maker } from "./AnswerIds.ts"
 import { Flow } from "./Flow.ts"
 import * as Problems from "./Problems.ts"
 import * as Replies from "./Replies.ts"
@@ -26,16 +28,28 @@ import type { Reply } from "./Reply.ts"
 /** How long a caller of a stream hears nothing at most. */
 const keepAliveAfter = Duration.seconds(5)
 
+/** How a call ended. */
+export interface Ended {
+  readonly outcome: Outcome
+  /** The attempt that made the end of the answer. */
+  readonly source: Source | undefined
+  readonly costUsd: number | undefined
+  /** Monotonic milliseconds at which the answer began. */
+  readonly begunAt: number | undefined
+  /** The answer, where requests may refer to it. */
+  readonly made: { readonly id: string; readonly by: Maker } | undefined
+}
+
 /**
  * The response to a call. `signal` is the caller's. Rejects only with its reason. `ended` is called once, when the call has
- * ended and nothing of it is asked of a vendor any more; with the id of an answer that more than one attempt has made.
+ * ended and nothing of it is asked of a vendor any more.
  */
 export const answer = (
   calls: Calls.Calls,
   call: WireCall,
   services: Context.Context<never>,
   signal: AbortSignal,
-  ended: (sharedId: string | undefined) => void
+  ended: (end: Ended) => void
 ): Promise<Reply> => {
   const id = `call_${globalThis.crypto.randomUUID()}`
   const made: Made = { calls, call, id, services, signal, ended }
@@ -48,22 +62,33 @@ interface Made {
   readonly id: string
   readonly services: Context.Context<never>
   readonly signal: AbortSignal
-  readonly ended: (sharedId: string | undefined) => void
+  readonly ended: (end: Ended) => void
 }
 
 const whole = async ({ call, calls, ended, id, services, signal }: Made): Promise<Reply> => {
   const run = inCall(call, (span) => calls.generateText(optionsOf(call, span), call.narrowed))
-  const exit = await Effect.runPromiseExitWith(services)(run, { signal })
-  ended(undefined)
+  const fiber = Effect.runForkWith(services)(run, { signal })
+  call.runs(() => fiber.interruptUnsafe())
+  const exit = await new Promise<Exit.Exit<Array<Whole>, CallFailure.CallFailure>>((resolve) =>
+    fiber.addObserver(resolve)
+  )
   if (Exit.isFailure(exit)) {
-    const failure = Cause.findErrorOption(exit.cause)
-    if (Option.isSome(failure)) return Replies.failed(call, id, failure.value)
+    const failure = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
+    ended({ ...nothing, outcome: outcomeOf(call, failure, signal.aborted) })
+    if (failure !== undefined) return Replies.failed(call, id, failure)
     signal.throwIfAborted()
-    return Replies.problem(call.wire, Problems.own(call.wire, 500, unexpected), { "x-outlast-call": id })
+    return Replies.ended(call, id)
   }
   const finish = exit.value.findLast((part) => part.type === "finish")
   const carried = finish === undefined ? undefined : carriedBy(finish)
   const cost = Option.getOrUndefined(Answered.answeredBy(exit.value))?.costUsd
+  ended({
+    outcome: "answered",
+    source: carried?.source,
+    costUsd: cost,
+    begunAt: nowOf(services),
+    made: carried === undefined ? undefined : madeBy(carried.source, exit.value)
+  })
   const type = carried?.source.headers?.get("content-type") ?? "application/json"
   const headers = {
     ...Replies.headersOf(call, id, carried?.source, type),
@@ -72,18 +97,42 @@ const whole = async ({ call, calls, ended, id, services, signal }: Made): Promis
   return { status: 200, headers, body: carried?.text }
 }
 
-const unexpected = "The gateway failed. This should not happen: its log has the cause."
+/** The answer whose id these parts of an attempt have, if one has it. */
+const madeBy = ({ target }: Source, parts: ReadonlyArray<Part | Whole>): Ended["made"] => {
+  for (const part of parts) {
+    if (part.type === "response-metadata" && part.id) return { id: part.id, by: target }
+  }
+  return undefined
+}
+
+/** Nothing of an answer. */
+const nothing = { source: undefined, costUsd: undefined, begunAt: undefined, made: undefined } as const
+
+const outcomeOf = (
+  call: WireCall,
+  failure: CallFailure.CallFailure | undefined,
+  hasLeft: boolean
+): Outcome => {
+  if (failure === undefined) return hasLeft ? "abandoned" : "failed"
+  const { status } = Problems.ofFailure(call.wire, failure)
+  return status < 500 && status !== 429 ? "refused" : "failed"
+}
+
+/** Monotonic milliseconds. */
+export const nowOf = (services: Context.Context<never>): number =>
+  Number(Context.get(services, Clock.Clock).monotonicTimeNanosUnsafe() / 1_000_000n)
 
 const streamed = async ({ call, calls, ended, id, services, signal }: Made): Promise<Reply> => {
   const { wire } = call
   const encoder = wire.encoder()
   const begun = Promise.withResolvers<Reply | undefined>()
   const demand = Latch.makeUnsafe(false)
-  let isBegun = false
+  let begunAt: number | undefined
   let isSilent = true
   let hasLeft = false
   /** The attempt with which the answer begins. */
   let source: Source | undefined
+  let made: Ended["made"]
   let last: Part | undefined
   let fiber: Fiber.Fiber<void, CallFailure.CallFailure>
 
@@ -92,8 +141,8 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
       const write = (text: string): void => {
         flow.write(text)
         isSilent = false
-        if (isBegun) return
-        isBegun = true
+        if (begunAt !== undefined) return
+        begunAt = nowOf(services)
         begun.resolve(undefined)
       }
       const give = (parts: ReadonlyArray<Part>) =>
@@ -101,7 +150,9 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
           let text = ""
           for (const part of parts) {
             if (part.type === "finish") last = part
-            source ??= carriedBy(part)?.source
+            const from = carriedBy(part)?.source
+            source ??= from
+            if (from !== undefined) made ??= madeBy(from, [part])
             text += encoder.part(part)
           }
           if (text !== "") write(text)
@@ -122,11 +173,27 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
       )
       fiber = Effect.runForkWith(services)(answer)
       const abort = () => fiber.interruptUnsafe()
+      call.runs(abort)
       signal.addEventListener("abort", abort, { once: true })
       if (signal.aborted) abort()
       fiber.addObserver((exit) => {
         signal.removeEventListener("abort", abort)
-        ended(encoder.sharedId)
+        const failure = Exit.isSuccess(exit)
+          ? undefined
+          : Option.getOrUndefined(Cause.findErrorOption(exit.cause))
+        ended({
+          outcome: Exit.isSuccess(exit) ? "answered" : outcomeOf(call, failure, hasLeft || signal.aborted),
+          source: (last === undefined ? undefined : carriedBy(last)?.source) ?? source,
+          costUsd:
+            last === undefined ? undefined : Option.getOrUndefined(Answered.answeredBy([last]))?.costUsd,
+          begunAt,
+          made:
+            encoder.sharedId === undefined
+              ? Exit.isSuccess(exit)
+                ? made
+                : undefined
+              : { id: encoder.sharedId, by: "shared" }
+        })
         if (hasLeft) return begun.resolve(undefined)
         if (Exit.isSuccess(exit)) {
           const late = last === undefined ? "" : Replies.comment(call, source, last)
@@ -138,13 +205,9 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
           begun.reject(signal.reason)
           return flow.error(signal.reason)
         }
-        const failure = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
-        const problem =
-          failure === undefined ? Problems.own(wire, 500, unexpected) : Problems.ofFailure(wire, failure)
-        if (!isBegun) {
-          const response =
-            failure === undefined ? Replies.problem(wire, problem) : Replies.failed(call, id, failure)
-          begun.resolve(response)
+        const problem = failure === undefined ? Problems.ofEnd(wire, call) : Problems.ofFailure(wire, failure)
+        if (begunAt === undefined) {
+          begun.resolve(failure === undefined ? Replies.ended(call, id) : Replies.failed(call, id, failure))
         } else write(encoder.failed(problem))
         flow.close()
       })

@@ -52,6 +52,12 @@ export const retryAfter = (failure: CallFailure.CallFailure): number | undefined
   return wait === undefined ? undefined : Math.ceil(Duration.toMillis(wait) / 1_000)
 }
 
+/** The error of a call that ended without a failure of its own. */
+export const ofEnd = (wire: Wire, { isCut }: { readonly isCut: boolean }): Problem =>
+  isCut
+    ? own(wire, 503, "The gateway is shutting down. Ask again.", "shutting_down")
+    : own(wire, 500, "The gateway failed. This should not happen: its log has the cause.")
+
 /** An error of the gateway itself. */
 export const own = (wire: Wire, status: number, message: string, code?: string): Problem => ({
   status,

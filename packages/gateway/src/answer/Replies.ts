@@ -21,6 +21,16 @@ export const problem = (
 ): Reply.Reply =>
   Reply.json(wire.errorBody(problem), problem.status, { "x-should-retry": "false", ...headers })
 
+/** Headers of an error of a request that no vendor was asked for, and that may be sent again. */
+export const repeatable = { "x-should-retry": "true", "retry-after": "1" } as const
+
+/** The response to a call that ended without an answer and without a failure of its own. */
+export const ended = (call: WireCall, id: string): Reply.Reply =>
+  problem(call.wire, Problems.ofEnd(call.wire, call), {
+    "x-outlast-call": id,
+    ...(call.isCut ? repeatable : undefined)
+  })
+
 /** The response to a failed call of which nothing was sent. */
 export const failed = (call: WireCall, id: string, failure: CallFailure.CallFailure): Reply.Reply => {
   const seconds = Problems.retryAfter(failure)
@@ -68,9 +78,7 @@ const own = (call: WireCall, id: string, source?: Source): Record<string, string
   return {
     "x-outlast-call": id,
     "x-outlast-attempts": String(call.attempts),
-    ...(source === undefined
-      ? undefined
-      : { "x-outlast-target": `${source.provider}/${encoded(source.model)}` }),
+    ...(source === undefined ? undefined : { "x-outlast-target": encoded(source.target.id) }),
     ...(switched === undefined ? undefined : { "x-outlast-switched": switched })
   }
 }

@@ -46,11 +46,18 @@ const Target = Struct({
     Schema.Array(String).annotate({ description: "Variables with the keys, in the order of their use." })
   ),
   baseUrl: optionalKey(String.annotate({ description: "With the version, for example https://host/v1." })),
-  name: optionalKey(String.annotate({ description: "The name of a compatible vendor in logs and headers." }))
+  name: optionalKey(String.annotate({ description: "The name of a compatible vendor in logs and headers." })),
+  streamUsage: optionalKey(
+    Schema.Boolean.annotate({
+      description:
+        "False for a compatible server that takes no stream_options. The cost of its streams is then unknown."
+    })
+  )
 })
 
 const Policy = OutlastConfig.OutlastConfig.fields.policy
 
+/** A file with routes. */
 export const RoutesConfig = Struct({
   policy: Policy,
   routes: Schema.Record(
@@ -69,7 +76,10 @@ export const RoutesConfig = Struct({
       policy: Policy
     })
   )
-})
+}).annotate({ title: "Outlast gateway", description: "Routes of outlast gateway." })
+
+/** The JSON Schema of such a file, for editors. */
+export const jsonSchema = () => OutlastConfig.schemaOf(RoutesConfig)
 
 type Target = typeof Target.Type
 
@@ -123,7 +133,14 @@ export const decode = (input: unknown): Result.Result<Named, OutlastConfig.Confi
       : Result.fail(new OutlastConfig.ConfigInvalid({ problems }))
   })
 
-const targetOf = ({ baseUrl, keys, model, name, provider }: Target): ProviderModel.TargetSpec => {
+const targetOf = ({
+  baseUrl,
+  keys,
+  model,
+  name,
+  provider,
+  streamUsage
+}: Target): ProviderModel.TargetSpec => {
   const options = {
     ...(keys === undefined ? undefined : { keys }),
     ...(baseUrl === undefined ? undefined : { baseUrl })
@@ -137,6 +154,7 @@ const targetOf = ({ baseUrl, keys, model, name, provider }: Target): ProviderMod
       return OpenAiCompatible.model({
         ...options,
         model,
+        streamUsage,
         baseUrl: baseUrl ?? "",
         name: name ?? (URL.canParse(baseUrl ?? "") ? new URL(baseUrl ?? "").hostname : "compatible")
       })

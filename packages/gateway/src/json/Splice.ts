@@ -7,6 +7,8 @@
 
 interface Field {
   readonly name: string
+  /** Where the name begins. */
+  readonly at: number
   /** Where the value begins and ends. */
   readonly from: number
   readonly to: number
@@ -36,6 +38,21 @@ export const changed = (text: string, edits: Edits): string => {
   return `${out}${text.slice(at, end)}${comma}${added.join(",")}${text.slice(end)}`
 }
 
+/** The text without a field, and without the comma that belongs to it. Expects the field to be there. */
+export const without = (text: string, name: string): string => {
+  const quoted = JSON.stringify(name)
+  const first = text.indexOf(quoted)
+  // Most texts have the name once, and need not be read from their beginning.
+  const isAlone = text.indexOf(quoted, first + 1) === -1
+  const at = isAlone ? first : (fieldsOf(text).find((field) => field.name === name)?.at ?? first)
+  const to = endOfValue(text, behindSpace(text, text.indexOf(":", at) + 1))
+  let before = at - 1
+  while (text.charCodeAt(before) <= 32) before--
+  if (text.charCodeAt(before) === comma) return text.slice(0, before) + text.slice(to)
+  const after = behindSpace(text, to)
+  return text.slice(0, at) + text.slice(text.charCodeAt(after) === comma ? behindSpace(text, after + 1) : to)
+}
+
 /** The JSON of a field as it is written; `undefined` without one. */
 export const valueOf = (text: string, name: string): string | undefined => {
   const field = fieldsOf(text).findLast((field) => field.name === name)
@@ -58,7 +75,7 @@ const fieldsOf = (text: string): ReadonlyArray<Field> => {
     const name: unknown = JSON.parse(text.slice(at, end))
     const from = behindSpace(text, text.indexOf(":", end) + 1)
     const to = endOfValue(text, from)
-    fields.push({ name: String(name), from, to })
+    fields.push({ name: String(name), at, from, to })
     at = behindSpace(text, to)
     if (text.charCodeAt(at) !== comma) break
     at = behindSpace(text, at + 1)

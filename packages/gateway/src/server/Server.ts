@@ -4,7 +4,8 @@
  * - Beyond loopback it does not start without a key (`Access`).
  * - Bounded are the headers (32 KiB), the body, the time of a request to arrive, and the calls at a time.
  * - A caller that leaves ends its call at once. A caller that reads slowly slows the vendor down.
- * - At the end of the scope, running calls may go on for {@link Options.drain}.
+ * - At the end of the scope new requests are refused, and running answers may go on for {@link Options.drain}. Those that
+ *   have not ended by then end with an error of their format.
  *
  * **Example** (On a port of its own)
  *
@@ -18,7 +19,7 @@
  * ```
  */
 import { Options as Check } from "@outlast/resilience"
-import { Clock, Data, Duration, Effect, Latch, Redacted } from "effect"
+import { Clock, Data, Duration, Effect, Latch, Option, Redacted } from "effect"
 import type { Scope } from "effect"
 import type { IncomingMessage, Server, ServerResponse } from "node:http"
 import { createServer } from "node:http"
@@ -44,7 +45,7 @@ export interface Options {
   readonly names?: ReadonlyArray<string> | undefined
   /** Hears of each request once its answer has ended. Default: nobody does. */
   readonly onAnswered?: ((entry: Entry) => void) | undefined
-  /** Time for running calls at the end. Default: 10 s. */
+  /** Time for running answers at the end. Default: 10 s. */
   readonly drain?: Duration.Input | undefined
 }
 
@@ -56,7 +57,7 @@ export interface Entry {
   readonly status: number
   /** Milliseconds from the request to the end of its answer. */
   readonly duration: number
-  /** Who answered, e.g. `openai/gpt-5.1`. */
+  /** Who answered, with the name of the key, e.g. `openai/gpt-5.1#OPENAI_API_KEY`. */
   readonly target: string | undefined
   readonly attempts: number
   /** The caller left before the end. */
@@ -75,8 +76,12 @@ export class NotStarted extends Data.TaggedError("NotStarted")<{ readonly messag
 export interface Listening {
   /** Without a path, e.g. `http://127.0.0.1:4190`. */
   readonly url: string
-  /** Takes no further requests, and waits for the running calls. */
+  /** Refuses new requests from now on, with status 503. */
+  readonly refuse: Effect.Effect<void>
+  /** Refuses new requests, and waits for the running answers. Ends those that take longer than {@link Options.drain}. */
   readonly drained: Effect.Effect<void>
+  /** Ends the running answers with an error of their format, and waits until that is written. */
+  readonly interrupted: Effect.Effect<void>
 }
 
 const { is } = Check
@@ -105,9 +110,28 @@ const checks: Check.Checks<Options> = {
   drain: is.duration()
 }
 
+/** Milliseconds in which the end of an answer must be written. */
+const writtenWithin = 1_000
+
+const ending: Access.Refusal = {
+  status: 503,
+  code: "shutting_down",
+  message: "The gateway is shutting down. Ask again."
+}
+
 /** Milliseconds for the headers of a request, and for all of it. */
 const headersWithin = 10_000
 const requestWithin = 60_000
+
+/** Why a server does not start with these keys of callers; `undefined`: it does. */
+export const refusedKeys = (host: string, keys: ReadonlyArray<Redacted.Redacted>): string | undefined => {
+  if (keys.length === 0 && !Access.isLoopback(host)) {
+    return `The address ${host} can be reached from other machines: set a key for callers.`
+  }
+  return keys.some((key) => Redacted.value(key).length < Access.shortestKey)
+    ? `A key for callers has fewer than ${Access.shortestKey} characters: openssl rand -hex 32 makes one.`
+    : undefined
+}
 
 /** Serves until the scope ends. Throws an `InvalidOption` for wrong options, as a defect. */
 export const listen = (
@@ -117,23 +141,17 @@ export const listen = (
   Effect.gen(function* () {
     Check.fields("Server.listen", options, checks)
     const { host = defaults.host, port = defaults.port } = options
+    const wrong = refusedKeys(host, options.keys ?? [])
+    if (wrong !== undefined) return yield* new NotStarted({ message: wrong })
     const keys = (options.keys ?? []).map((key) => Redacted.value(key))
-    if (keys.length === 0 && !Access.isLoopback(host)) {
-      return yield* new NotStarted({
-        message: `The address ${host} can be reached from other machines: set a key for callers.`
-      })
-    }
-    if (keys.some((key) => key.length < Access.shortestKey)) {
-      return yield* new NotStarted({
-        message: `A key for callers has fewer than ${Access.shortestKey} characters: openssl rand -hex 32 makes one.`
-      })
-    }
     const access = { keys, origins: options.origins ?? [], names: options.names ?? [] }
     const { onAnswered } = options
     const clock = yield* Clock.Clock
     const now = () => Number(clock.monotonicTimeNanosUnsafe() / 1_000_000n)
     const idle = Latch.makeUnsafe(true)
     let running = 0
+    let isRefusing = false
+    const refusalOf = ({ header }: Incoming) => (isRefusing ? ending : Access.refusal(access, header))
     const server = createServer(
       {
         maxHeaderSize: 32_768,
@@ -144,24 +162,32 @@ export const listen = (
       (request, response) => {
         if (++running === 1) idle.closeUnsafe()
         const begun = now()
-        void served(gateway, access, request, response).then((reply) => {
+        void served(gateway, access, refusalOf, request, response).then((reply) => {
           if (--running === 0) idle.openUnsafe()
           onAnswered?.(entryOf(request, response, reply, now() - begun))
         })
       }
     )
-    const drained = Effect.suspend(() => {
-      server.close()
-      server.closeIdleConnections()
-      return idle.await
+    const refuse = Effect.sync(() => {
+      isRefusing = true
     })
+    const endedWithin = (limit: Duration.Input) =>
+      Effect.map(Effect.timeoutOption(idle.await, limit), Option.isSome)
+    const interrupted = Effect.asVoid(Effect.andThen(gateway.interrupt, endedWithin(writtenWithin)))
     const within = Duration.fromInputUnsafe(options.drain ?? defaults.drain)
+    const drained = Effect.gen(function* () {
+      yield* refuse
+      if (!(yield* endedWithin(within))) yield* interrupted
+    })
     const end = Effect.andThen(
-      Effect.timeoutOption(drained, within),
-      Effect.sync(() => server.closeAllConnections())
+      drained,
+      Effect.sync(() => {
+        server.close()
+        server.closeAllConnections()
+      })
     )
     const url = yield* Effect.acquireRelease(listening(server, host, port), () => end)
-    return { url, drained }
+    return { url, refuse, drained, interrupted }
   })
 
 const listening = (server: Server, host: string, port: number): Effect.Effect<string, NotStarted> =>
@@ -189,6 +215,7 @@ const listening = (server: Server, host: string, port: number): Effect.Effect<st
 const served = async (
   gateway: Gateway,
   access: Access.Access,
+  refusalOf: (incoming: Incoming) => Access.Refusal | undefined,
   request: IncomingMessage,
   response: ServerResponse
 ): Promise<Reply | undefined> => {
@@ -197,7 +224,7 @@ const served = async (
     if (!response.writableFinished) left.abort(new DOMException("The caller has left.", "AbortError"))
   })
   const incoming = incomingOf(request, left.signal)
-  const refusal = Access.refusal(access, incoming.header)
+  const refusal = refusalOf(incoming)
   let reply: Reply | undefined
   try {
     if (request.method === "OPTIONS" && Access.isAllowedPage(access, incoming.header)) {
@@ -251,7 +278,9 @@ const preflight = (response: ServerResponse): void => {
 
 const refused = ({ path }: Incoming, { code, message, status }: Access.Refusal): Reply => {
   const wire = wireAt(path)
-  return Replies.problem(wire, Problems.own(wire, status, message, code))
+  // Another instance may answer: clients may repeat this one.
+  const headers = status === 503 ? { ...Replies.repeatable, connection: "close" } : {}
+  return Replies.problem(wire, Problems.own(wire, status, message, code), headers)
 }
 
 const incomingOf = (request: IncomingMessage, signal: AbortSignal): Incoming => {

@@ -41,6 +41,9 @@ export class WireCall {
   readonly narrowed: Narrowed
   /** The number of attempts so far. */
   attempts = 0
+  /** The gateway has ended the call. */
+  isCut = false
+  #interrupt: () => void = () => {}
   /** Attempts that have failed, the last one last. */
   readonly #failed: Array<{
     readonly source: Source
@@ -70,6 +73,17 @@ export class WireCall {
     this.narrowed = narrowed
   }
 
+  /** Tells how the call is interrupted, once it runs. */
+  runs(interrupt: () => void): void {
+    this.#interrupt = interrupt
+  }
+
+  /** Ends the call in the middle, because the gateway ends. */
+  cut(): void {
+    this.isCut = true
+    this.#interrupt()
+  }
+
   /** The attempt failed, for a reason of this kind. */
   failed(source: Source, kind: string, refusal: Refusal | undefined): void {
     this.#failed.push({ source, kind, refusal })
@@ -82,8 +96,10 @@ export class WireCall {
   }
 
   /** Kind of the failure that made the call leave another model for that of `source`. */
-  switchedTo({ model, provider }: Source): string | undefined {
-    return this.#failed.findLast(({ source }) => source.model !== model || source.provider !== provider)?.kind
+  switchedTo({ target: { model, provider } }: Source): string | undefined {
+    return this.#failed.findLast(
+      ({ source: { target } }) => target.model !== model || target.provider !== provider
+    )?.kind
   }
 }
 

@@ -2,7 +2,7 @@
  * A `ProviderModel` that sends the caller's own request, in the caller's wire format, to an endpoint that speaks it.
  *
  * The body goes on as it came. Changed in its text are the model, the output limit where the call machine has lowered it,
- * and the end of the conversation where a cut answer is continued. One attempt, no retry, no redirect. The connection is
+ * the end of the conversation where a cut answer is continued, and for streams of Chat Completions the wish for usage. One attempt, no retry, no redirect. The connection is
  * closed when the attempt is interrupted.
  */
 import { Classifier, FailoverReason, ProviderFailure } from "@outlast/agent"
@@ -38,13 +38,16 @@ const restWithin = 1_000
 export const make = (options: Options): ProviderModel.ProviderModel => {
   const send = StaleSocket.repeated(options.wiring.fetch ?? options.fetch)
   const headerSecrets = Secrets.ofHeaders(options.wiring.headers)
+  let takesUsage = options.wiring.streamUsage
 
   const attempt = (request: ProviderModel.ProviderRequest, fiber: Fiber.Fiber<unknown, unknown>) => {
     const call = currentOf(fiber)
     const rules = fiber.getRef(Classifier.Rules)
     const key = request.key === undefined ? undefined : Redacted.value(request.key)
     call.attempts++
-    const source: Source = { provider: options.provider, model: options.model, headers: undefined }
+    const source: Source = { target: request.target, headers: undefined }
+
+    let usage = takesUsage ? call.wire.asksUsage?.(call.body) : undefined
 
     const failureOf = (error: unknown): Failure => {
       const { messages, input, system, instructions } = call.body
@@ -76,7 +79,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
           "content-type": "application/json",
           accept: call.asked.streams ? "text/event-stream" : "application/json"
         },
-        body: bodyOf(call, request, options.model)
+        body: bodyOf(call, request, options.model, usage)
       })
 
     const responded = async (signal: AbortSignal): Promise<Response> => {
@@ -89,6 +92,12 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
       }
       if (response.ok) return response
       const body = await BodyLimit.limited(response).text()
+      if (usage !== undefined && status < 500 && body.includes("stream_options")) {
+        // The gateway's own field is refused, and not the caller's request, which is sent as it came.
+        takesUsage = false
+        usage = undefined
+        return responded(signal)
+      }
       throw refused(body, response)
     }
 
@@ -99,7 +108,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
         onHeaders: (headers) => request.heard?.(headers),
         onRepeated: request.repeated
       })
-    return { call, source, failureOf, responded, within }
+    return { call, source, hidesUsage: usage !== undefined, failureOf, responded, within }
   }
 
   const generateText = (
@@ -121,11 +130,11 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
   const streamText = (request: ProviderModel.ProviderRequest): Stream.Stream<Part, Failure> =>
     Stream.unwrap(
       Effect.gen(function* () {
-        const { call, source, failureOf, responded, within } = yield* Effect.withFiber((fiber) =>
+        const { call, source, hidesUsage, failureOf, responded, within } = yield* Effect.withFiber((fiber) =>
           Effect.succeed(attempt(request, fiber))
         )
         const controller = new AbortController()
-        const reader = call.wire.reader({ asked: call.asked, source, flows: call.flows })
+        const reader = call.wire.reader({ asked: call.asked, source, flows: call.flows, hidesUsage })
         let body: Body | undefined
         const abort = Effect.sync(() => {
           controller.abort()
@@ -206,11 +215,13 @@ const decoded = (
 const bodyOf = (
   { asked, text, wire }: WireCall,
   { continues, maxOutputTokens }: ProviderModel.ProviderRequest,
-  model: string
+  model: string,
+  usage: Splice.Edits | undefined
 ): string => {
-  const edits = new Map(
-    continues === undefined ? [] : wire.continued(text, continues.partial, continues.nudge)
-  )
+  const edits = new Map([
+    ...(usage ?? []),
+    ...(continues === undefined ? [] : wire.continued(text, continues.partial, continues.nudge))
+  ])
   if (asked.model !== model) edits.set("model", JSON.stringify(model))
   const { limit } = asked
   if (limit !== undefined && maxOutputTokens !== undefined && maxOutputTokens !== limit.tokens) {

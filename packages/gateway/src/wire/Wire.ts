@@ -5,6 +5,7 @@
  * encoder writes these, unchanged, as long as one attempt makes the whole answer. Where a second attempt continues a cut
  * answer, the encoder changes the events so that the caller sees one answer: ids, indexes, sequence and usage.
  */
+import type { TargetRef } from "@outlast/agent/conversation"
 import type { Response } from "effect/ai"
 import type { Wiring } from "@outlast/providers/internal"
 import type { Fields } from "../json/Json.ts"
@@ -25,8 +26,7 @@ export interface Received {
 
 /** An attempt. Two of them may run at a time: what is known of one is never kept at the call. */
 export interface Source {
-  readonly provider: string
-  readonly model: string
+  readonly target: TargetRef.TargetRef
   /** The headers of its response, once they have come. */
   headers: Headers | undefined
 }
@@ -54,6 +54,8 @@ export interface Asked {
 
 /** How an answer is read. */
 export interface Reading {
+  /** The vendor was asked for usage that the caller did not ask for: it is read, and not shown. */
+  readonly hidesUsage: boolean
   readonly asked: Asked
   readonly source: Source
   /** Arguments of tool calls are shown as they come. The answer then cannot be replaced any more. */
@@ -102,8 +104,12 @@ export interface Wire {
   /** Begins an event that keeps a connection open and means nothing. */
   readonly keepAlive: string
   readonly asked: (body: Fields) => Asked
+  /** Why a request cannot be served at all; `undefined`: it can. */
+  readonly unserved?: (body: Fields) => string | undefined
   /** Takes out what an earlier answer of the gateway holds and no vendor would take back. */
   readonly withoutCuts: (body: Fields) => Edits
+  /** The change of a request that makes a stream tell its usage; `undefined` where it does so anyway. */
+  readonly asksUsage?: (body: Fields) => Edits | undefined
   /** The change of a request that asks to continue a cut answer. */
   readonly continued: (body: string, partial: string, nudge: string) => Edits
   readonly reader: (reading: Reading) => Reader

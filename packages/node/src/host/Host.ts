@@ -19,9 +19,9 @@
  * ended by then is interrupted, named in the log and left behind. The platform's own runner (`NodeRuntime.runMain`)
  * would interrupt the program before any phase: use {@link runMain} instead of it.
  *
- * **Limits.** A signal before `runMain` is called ends the process without a shutdown. So does a second signal. A
- * program that ends by itself runs no phases: its scopes release what they hold. A step that is registered after its
- * phase has ended is not run.
+ * **Limits.** A signal before `runMain` is called ends the process without a shutdown. So does a second signal, after what
+ * {@link onAbort} was given. A program that ends by itself runs no phases: its scopes release what they hold. A step that
+ * is registered after its phase has ended is not run.
  *
  * **Example** (A service)
  *
@@ -84,6 +84,16 @@ export const onShutdown = <E, R>(
   step: Step<E, R>
 ): Effect.Effect<void, never, Host | R | Scope.Scope> =>
   Effect.flatMap(Host, (host) => host.onShutdown(phase, step))
+
+/**
+ * Adds what must be done where a second signal ends the process at once, until the scope closes: for example to tell
+ * clients that their answers are cut. It has a quarter of a second.
+ */
+export const onAbort = <R>(
+  name: string,
+  run: Effect.Effect<unknown, unknown, R>
+): Effect.Effect<void, never, Host | R | Scope.Scope> =>
+  Effect.flatMap(Host, (host) => host.onAbort(name, run))
 
 /** Adds a section to the status of the program until the scope closes. Do not include secrets. */
 export const section = <R>(

@@ -51,6 +51,10 @@ export interface Service {
     check: Effect.Effect<boolean | string, unknown, R>
   ) => Effect.Effect<void, never, R | Scope.Scope>
   readonly onShutdown: <E, R>(phase: Phase, step: Step<E, R>) => Effect.Effect<void, never, R | Scope.Scope>
+  readonly onAbort: <R>(
+    name: string,
+    run: Effect.Effect<unknown, unknown, R>
+  ) => Effect.Effect<void, never, R | Scope.Scope>
   readonly section: <R>(
     name: string,
     read: Effect.Effect<Json, unknown, R>
@@ -64,6 +68,8 @@ export interface Service {
   readonly status: Effect.Effect<Status>
   /** Starts the shutdown, or joins the one under way, and waits for its end. */
   readonly shutdown: (reason: string) => Effect.Effect<Report>
+  /** Runs what must be done before a second signal ends the process, for a quarter of a second at most. */
+  readonly abort: Effect.Effect<void>
   /** Waits for the end of a shutdown, without starting one. */
   readonly ended: Effect.Effect<Report>
 }
@@ -73,6 +79,9 @@ export class Host extends Context.Service<Host, Service>()("@outlast/node/host/H
 // -----------------------------------------------------------------------------
 // Constructor
 // -----------------------------------------------------------------------------
+
+/** Milliseconds between a second signal and the end of the process. */
+const abortLimit = 250
 
 /** Checks or readers, by name. Each one answers within the limit of a check. */
 type Registered<A> = Map<string, Effect.Effect<Option.Option<Exit.Exit<A>>>>
@@ -103,6 +112,7 @@ export const make = (
   Effect.sync(() => {
     const checks: Registered<boolean | string> = new Map()
     const readers: Registered<Json> = new Map()
+    const aborts: Registered<unknown> = new Map()
     const steps = new Map<Phase, Map<string, RegisteredStep>>(
       Shutdown.phases.map((phase) => [phase, new Map()])
     )
@@ -293,6 +303,13 @@ export const make = (
           })
         )
       },
+      onAbort: (name, run) => {
+        Check.is.text(module, "onAbort.name", name)
+        Check.effect(module, "onAbort.run", run)
+        return inContext(run, (run) =>
+          register(aborts, "onAbort", name, Limited.run(Effect.orDie(run), abortLimit))
+        )
+      },
       section: (name, read) => {
         Check.is.text(module, "section.name", name)
         Check.effect(module, "section.read", read)
@@ -305,6 +322,9 @@ export const make = (
       sections,
       status: Effect.sync(() => statusOf(state)),
       shutdown,
+      abort: Effect.suspend(() =>
+        Effect.forEach(aborts.values(), (run) => run, { concurrency: "unbounded", discard: true })
+      ),
       ended: Deferred.await(report)
     }
   })

@@ -71,6 +71,7 @@ export const runMain = <A, E>(main: Effect.Effect<A, E, Host>, options: RunMainO
     for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
   }
   const host = Effect.runSync(HostService.make({ ...plan, total }, checkLimit, onStatus))
+  let isAborted = false
   let first: { readonly signal: NodeJS.Signals; readonly at: number } | undefined
 
   const onSignal = (signal: NodeJS.Signals): void => {
@@ -79,7 +80,11 @@ export const runMain = <A, E>(main: Effect.Effect<A, E, Host>, options: RunMainO
     if (first !== undefined) {
       if (signal === first.signal && at - first.at < repeatWindow) return
       say(`Ended at once by a second signal (${signal}) during the shutdown.`)
-      process.exit(128 + constants.signals[signal])
+      const end = () => process.exit(128 + constants.signals[signal])
+      if (isAborted) end()
+      isAborted = true
+      Effect.runFork(host.abort).addObserver(end)
+      return
     }
     first = { signal, at }
     Effect.runFork(host.shutdown(signal))

@@ -10,7 +10,7 @@
  * the program is not ready, or a person must act.
  */
 import type { Json, Readiness, Status } from "../host/HostService.ts"
-import type { Activity, Budget, Target, Tasks } from "./HeadlineSections.ts"
+import type { Activity, Budget, Route, Target, Tasks } from "./HeadlineSections.ts"
 import { reader } from "./HeadlineSections.ts"
 import type { OperatorAction } from "./OpsEvent.ts"
 
@@ -179,11 +179,7 @@ const models = (
   activity: Activity | undefined,
   byHand: ReadonlySet<string>
 ): ReadonlyArray<Part> => {
-  const failing = new Map(
-    (activity?.histories ?? []).flatMap((one) =>
-      typeof one.failingSince === "number" ? [[one.target, one]] : []
-    )
-  )
+  const failing = failingOf(activity)
   const works = targets.filter(({ id, state }) => state === "ready" && !failing.has(id))
   const out = targets.filter(({ state }) => state !== "ready")
   const doubtful = targets.filter(({ id, state }) => state === "ready" && failing.has(id))
@@ -243,6 +239,29 @@ const models = (
         ]
       : [])
   ]
+}
+
+/** Targets that have failed since their last answer. */
+const failingOf = (activity: Activity | undefined) =>
+  new Map(
+    (activity?.histories ?? []).flatMap((one) =>
+      typeof one.failingSince === "number" ? [[one.target, one]] : []
+    )
+  )
+
+/** Routes of a gateway that have no target left, while others have. */
+const routesOf = (routes: ReadonlyArray<Route>, activity: Activity | undefined): ReadonlyArray<Part> => {
+  const failing = failingOf(activity)
+  return routes.flatMap(({ ready, route, until = null, wire }) => {
+    if (ready.some((id) => !failing.has(id))) return []
+    const key = `route:${route}:${wire}`
+    const name = `Route ${route} (${wire})`
+    return [
+      ready.length > 0
+        ? part(key, "bad", `${name} has not answered since its last failure`)
+        : part(key, "bad", `${name} cannot answer: all its targets are out`, { next: "next try", until })
+    ]
+  })
 }
 
 /** The last action of an operator on this circuit. */
@@ -481,6 +500,9 @@ export const of = (state: Described): Headline => {
   const all = [
     ...hostOf(state),
     ...chain,
+    ...(chain.some(({ key, level }) => key === "models" && level === "bad")
+      ? []
+      : routesOf(reader.routes(sections["routes"]) ?? [], activity)),
     ...circuitsOf(circuits, operators, explained),
     ...tasksOf(reader.tasks(sections["tasks"]) ?? []),
     ...outboxOf(sections, at),

@@ -25,6 +25,18 @@ const Targets = Schema.Array(
 )
 export type Target = (typeof Targets.Type)[number]
 
+/** What callers of a gateway ask for: a chain each. */
+const Routes = Schema.Array(
+  Schema.Struct({
+    route: Schema.String,
+    wire: Schema.String,
+    /** Ids of its targets that may be asked. */
+    ready: Schema.Array(Schema.String),
+    until: time
+  })
+)
+export type Route = (typeof Routes.Type)[number]
+
 export const Activity = Schema.Struct({
   histories: Schema.optional(
     Schema.Array(
@@ -84,6 +96,7 @@ const read = <A>(schema: Schema.Decoder<A>): ((value: unknown) => A | undefined)
 
 export const reader = {
   targets: read(Targets),
+  routes: read(Routes),
   activity: read(Activity),
   circuits: read(Circuits),
   tasks: read(Tasks),

@@ -5,7 +5,8 @@
  * | --------- | -------------------------------------------------- | ---------------------------------------------- |
  * | `probes`  | `/live`, `/ready`                                  | Kubernetes, a load balancer                    |
  * | `metrics` | `/metrics`                                         | Prometheus                                     |
- * | `page`    | `/`, `/events`, `/api/state`, `/api/actions/NAME`  | a person's browser; programs that read events  |
+ * | `page`    | `/`, `/events`, `/api/state`, `/api/actions/NAME`, | a person's browser; programs that read events  |
+ * |           | and those of the others                            |                                                |
  *
  * `probes` and `metrics` need no token, answer under any Host, and hold no secrets. `page` checks Host and Origin, and
  * needs a token where it does not listen on a loopback address. Operators can change something only through
@@ -137,7 +138,12 @@ export const layer = <E = never>(options: Options<E> = {}): Layer.Layer<Ops, Lis
       const feed = yield* Feed.make(feedOptions)
       // Last: readers see the shutdown. A reader that stays would hold up the end of the program.
       yield* (yield* Host).onShutdown("last", { name: "readers of events", run: feed.end })
-      const routes = withRoutes(Page.routes({ name, version, feed, checked }), page)
+      const own = Layer.mergeAll(
+        Page.routes({ name, version, feed, checked }),
+        probeRoutes,
+        metricRoutes(gauges)
+      )
+      const routes = withRoutes(own, page)
       const pagePort = yield* Listener.make(
         "page",
         where,

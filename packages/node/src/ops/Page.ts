@@ -48,7 +48,14 @@ const files = [
 const filePaths: ReadonlySet<string> = new Set(files.map(([path]) => path))
 
 /** Paths that only answer GET. */
-const readPaths: ReadonlySet<string> = new Set([...filePaths, "/events", "/api/state"])
+const readPaths: ReadonlySet<string> = new Set([
+  ...filePaths,
+  "/events",
+  "/api/state",
+  "/live",
+  "/ready",
+  "/metrics"
+])
 
 /** Milliseconds for which an answer of `/api/state` is shared by all who ask. */
 const stateAge = 250

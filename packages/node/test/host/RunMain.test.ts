@@ -47,6 +47,19 @@ describe("a signal", () => {
     })
   )
 
+  it.live("runs what was registered for a second signal, in a limited time", () =>
+    Effect.gen(function* () {
+      const child = yield* start("aborts", { wait: "10 minutes", total: "20 minutes" })
+      yield* child.signal("SIGTERM")
+      yield* child.line("")
+      yield* child.signal("SIGINT")
+      const { code, output } = yield* child.end
+      assert.include(output, "aborted")
+      assert.notInclude(output, "step")
+      assert.strictEqual(code, 130)
+    })
+  )
+
   it.live("ends a phase that never completes at its limit, names it, and exits with 70", () =>
     Effect.gen(function* () {
       const child = yield* start("stuck", { limits: { runs: "200 millis" } })

@@ -54,6 +54,22 @@ describe("the headline", () => {
     assert.strictEqual(of({ sections: { targets: [dead, target("anthropic")] } }).level, "bad")
   })
 
+  it("names a route of a gateway whose targets are all out, unless no model can answer anyway", () => {
+    const out = { route: "smart", wire: "chat", ready: [], until: now + 8_000 }
+    const fast = { route: "fast", wire: "messages", ready: ["openai/m#k"], until: null }
+    const one = of({ sections: { targets: [cooling, target("openai")], routes: [out, fast] } })
+    assert.include(one.text, "Route smart (chat) cannot answer: all its targets are out; next try in 8 s.")
+    assert.notInclude(one.text, "fast")
+    assert.strictEqual(one.level, "bad")
+    assert.notInclude(of({ sections: { targets: [cooling], routes: [out] } }).text, "Route")
+    const doubtful = { ...out, ready: [cooling.id] }
+    const targets = [target("anthropic"), target("openai")]
+    assert.include(
+      of({ sections: { targets, activity, routes: [doubtful] } }).text,
+      "Route smart (chat) has not answered since its last failure."
+    )
+  })
+
   it("is not well between two cooldowns of a target that has not answered", () => {
     const failing = { ...activity, histories: [{ target: "anthropic/m#k", failingSince: now - 1 }] }
     const { level, parts } = of({ sections: { targets: [target("anthropic")], activity: failing } })

@@ -133,6 +133,30 @@ describe("probes", () => {
   )
 })
 
+describe("the page alone", () => {
+  it.live("answers probes and metrics, too, behind its checks", () =>
+    running(
+      Effect.gen(function* () {
+        for (const path of ["/live", "/ready", "/metrics"]) {
+          assert.strictEqual((yield* ask(path)).status, 200, path)
+          const { page = 0 } = yield* Ops.Ops
+          const refused = yield* Effect.promise(
+            () =>
+              new Promise<number | undefined>((resolve) =>
+                get({ port: page, path, headers: { host: "evil.example" } }, (response) => {
+                  response.resume()
+                  resolve(response.statusCode)
+                })
+              )
+          )
+          assert.strictEqual(refused, 403, path)
+        }
+      }),
+      { probes: false, metrics: false }
+    )
+  )
+})
+
 describe("metrics", () => {
   it.live("gives valid text with the build, the heap and the event loop", () =>
     running(

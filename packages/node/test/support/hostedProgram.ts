@@ -45,6 +45,11 @@ const steps: Readonly<
 
 const main = Effect.gen(function* () {
   for (const [phase, run] of steps[kind] ?? []) yield* Host.onShutdown(phase, { name: kind, run })
+  if (kind === "aborts") {
+    yield* Host.onAbort("says", say("aborted"))
+    yield* Host.onAbort("fails", Effect.die(new Error("thrown")))
+    yield* Host.onAbort("never ends", Effect.never)
+  }
   yield* Effect.addFinalizer(() => (kind === "stuck main" ? Effect.never : say("released")))
   console.log("up")
   if (kind === "fails") return yield* Effect.fail(new Error("it failed"))

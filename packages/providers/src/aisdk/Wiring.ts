@@ -19,6 +19,8 @@ export interface Wiring {
   readonly headers: Readonly<Record<string, string>>
   /** The headers with the key. Throws the failure of the attempt when no header can carry it. */
   readonly keyed: (key: string | undefined) => Readonly<Record<string, string>>
+  /** Streams of Chat Completions may be asked for their usage. */
+  readonly streamUsage: boolean
   /** The program's own; `undefined` for the default. */
   readonly fetch: typeof globalThis.fetch | undefined
 }

@@ -45,6 +45,7 @@ export const requestOf = (
   const sent = cacheOf(ref).adapt(prompt, { ref, dialect, wording, names, refuses, omitsThinking })
   return {
     ...options,
+    target: ref,
     prompt: sent.prompt,
     tools: names === undefined ? tools : ToolNames.offered(tools, names),
     toolChoice: names === undefined ? toolChoice : ToolNames.chosen(toolChoice, names),

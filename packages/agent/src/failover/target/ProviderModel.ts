@@ -13,9 +13,12 @@ import type { IdGenerator, LanguageModel, Response } from "effect/ai"
 import type { ProviderFailure } from "../../failure/reasons/ProviderFailure.ts"
 import type { KeySource } from "./KeySource.ts"
 import type { ModelInfo } from "../../conversation/ModelInfo.ts"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
 
 /** Request of one attempt. */
 export interface ProviderRequest extends LanguageModel.ProviderOptions {
+  /** Who is asked: the entry's model with one of its keys. */
+  readonly target: TargetRef
   /** Credential of this attempt; `undefined` for a target without a key. */
   readonly key: Redacted.Redacted | undefined
   /** Maximum output tokens; `undefined` leaves it to the provider's default. */

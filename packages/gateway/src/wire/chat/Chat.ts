@@ -42,6 +42,11 @@ export const chat: Wire = {
   asked,
   // Nobody sends thinking back.
   withoutCuts: () => new Map(),
+  asksUsage: ({ stream, stream_options }) => {
+    const given = fields(stream_options)
+    if (stream !== true || given["include_usage"] === true) return undefined
+    return new Map([["stream_options", JSON.stringify({ ...given, include_usage: true })]])
+  },
   continued: (body, partial, nudge) =>
     new Map([
       [

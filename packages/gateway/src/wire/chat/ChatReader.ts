@@ -10,6 +10,7 @@ import type { Response } from "effect/ai"
 import { EventFacts } from "@outlast/agent/failure"
 import { fields, isFields, list, number, parse, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
+import * as Splice from "../../json/Splice.ts"
 import type { Event } from "../Sse.ts"
 import type { Asked, Part, Reader, Reading, Received, Source, Usage, Whole } from "../Wire.ts"
 import { carrying, flowing, frame, received, RefusedEvent, written } from "../Wire.ts"
@@ -25,6 +26,7 @@ interface Call {
 export class ChatReader implements Reader {
   readonly #source: Source
   readonly #flows: boolean
+  readonly #hidesUsage: boolean
   readonly #choices: number
   /** The open block of each choice. */
   readonly #open = new Map<number, { readonly kind: Block; readonly id: string }>()
@@ -37,9 +39,10 @@ export class ChatReader implements Reader {
   #hasText = false
   isEnded = false
 
-  constructor({ asked, flows, source }: Reading) {
+  constructor({ asked, flows, hidesUsage, source }: Reading) {
     this.#source = source
     this.#flows = flows
+    this.#hidesUsage = hidesUsage
     this.#choices = isChatAsked(asked) ? asked.choices : 1
   }
 
@@ -60,9 +63,20 @@ export class ChatReader implements Reader {
     const choices = list(value["choices"])
     if (choices.length === 0) {
       if (isError(event, value)) throw new RefusedEvent(data)
-      return this.#framed(received(event, value))
+      // The chunk that has the usage alone.
+      if (this.#hidesUsage && isFields(value["usage"])) return []
+      return this.#framed(this.#received(event, value))
     }
-    return this.#chunk(received(event, value), choices.map(fields))
+    return this.#chunk(this.#received(event, value), choices.map(fields))
+  }
+
+  /** A vendor that is asked for usage writes `usage: null` into every other chunk. */
+  #received(event: Event, value: Fields): Received {
+    if (!this.#hidesUsage || value["usage"] !== null || event.data === undefined)
+      return received(event, value)
+    const { usage: _, ...rest } = value
+    const raw = event.raw.replace(event.data, () => Splice.without(event.data ?? "", "usage"))
+    return received({ ...event, raw }, rest)
   }
 
   end(): ReadonlyArray<Part> {

@@ -44,6 +44,10 @@ export const responses: Wire = {
   title: "Responses",
   keepAlive: ": keep-alive\n\n",
   asked,
+  unserved: ({ background }) =>
+    background === true
+      ? "A response in the background is fetched later, from the key that makes it, and the gateway fetches none. Ask without background."
+      : undefined,
   withoutCuts,
   continued: (body, partial, nudge) => {
     const input = valueOf(body, "input") ?? "[]"

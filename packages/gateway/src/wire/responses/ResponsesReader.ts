@@ -54,7 +54,8 @@ export class ResponsesReader implements Reader {
     const item = index === undefined ? undefined : this.#items.get(index)
     if (item === undefined || index === undefined) {
       if (type === "" && isFields(value["error"])) throw new RefusedEvent(data)
-      return [frame(this.#source, [got])]
+      const id = text(fields(value["response"])["id"])
+      return [{ ...frame(this.#source, [got]), ...(id === "" ? {} : { id }) }]
     }
     if (type === "response.output_item.done") {
       this.#items.delete(index)
@@ -220,7 +221,11 @@ export const whole = (body: Fields): Array<Whole> | undefined => {
     list(item["content"]).some((part) => fields(part)["type"] === "refusal")
   )
   const reason = reasonOf(body, hasCall, hasRefusal)
-  return [...parts, { type: "finish", reason, usage: usageOf(fields(body["usage"])) }]
+  return [
+    { type: "response-metadata", id: text(body["id"]) || undefined },
+    ...parts,
+    { type: "finish", reason, usage: usageOf(fields(body["usage"])) }
+  ]
 }
 
 /** Tools that OpenAI runs. */
