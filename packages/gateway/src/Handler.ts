@@ -103,7 +103,7 @@ export const make = (
       return refused(400, continued, "previous_response_not_found")
     const narrowed = narrowedOf(incoming)
     if (typeof narrowed === "string") return refused(400, narrowed, "invalid_header")
-    const found = await Effect.runPromiseExitWith(services)(routes.find(model, wire))
+    const found = await Effect.runPromiseExitWith(services)(routes.find(model, wire, body))
     if (Exit.isFailure(found)) {
       const error = Option.getOrUndefined(Cause.findErrorOption(found.cause))
       if (error?._tag === "NoRoute") return refused(error.status, error.message, error.code)
@@ -161,7 +161,7 @@ const modelsOf = (names: ReadonlyArray<string>, isAnthropics: boolean): object =
 const maxShared = 10_000
 
 const continued =
-  "The previous response was continued by another attempt after a cut, so no vendor knows its id. Send its output as input instead."
+  "The previous response was continued by another attempt after a cut, or made by a model of another format, so no vendor knows its id. Send its output as input instead."
 
 /** What the caller allows less than the route; a text says which header is wrong. */
 const narrowedOf = ({ header }: Incoming): Narrowed | string => {

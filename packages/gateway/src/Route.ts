@@ -6,7 +6,8 @@
  * the same name with `_2` to `_9`.
  *
  * A chain is built with its first call, and kept: cooldowns and circuits hold from call to call. Names of one route share
- * its chain. Chains of different wire formats are different chains, because a target speaks only some of them.
+ * its chain. Chains of different wire formats are different chains: a target that speaks the format gets the caller's own
+ * request, and any other one a translation.
  */
 import { RecoveryPolicy } from "@outlast/agent"
 import type { Chain, ProviderModel } from "@outlast/agent"
@@ -15,8 +16,11 @@ import { Anthropic, Catalogue, OpenAi } from "@outlast/providers"
 import { Wiring } from "@outlast/providers/internal"
 import { Options } from "@outlast/resilience"
 import { Config, Data, Effect, Exit, Scope } from "effect"
+import type { Fields } from "./json/Json.ts"
+import * as TranslatedModel from "./target/TranslatedModel.ts"
 import * as WireModel from "./target/WireModel.ts"
-import type { Wire } from "./wire/Wire.ts"
+import { Untranslatable } from "./wire/Translation.ts"
+import type { Translator, Wire } from "./wire/Wire.ts"
 
 export interface Route {
   /** The targets in order. Each keeps its own model, key and endpoint. */
@@ -43,9 +47,11 @@ class NoRoute extends Data.TaggedError("NoRoute")<{
 }> {}
 
 export interface Routes {
+  /** `body` is the request: some fields only targets that speak the wire can answer. */
   readonly find: (
     model: string,
-    wire: Wire
+    wire: Wire,
+    body: Fields
   ) => Effect.Effect<{ readonly calls: Calls.Calls; readonly route: Route }, NoRoute | Chain.ChainError>
   /** Models that callers may ask for. Without routes: those that the catalogue knows. */
   readonly names: Effect.Effect<ReadonlyArray<string>>
@@ -109,13 +115,22 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
           const gone = Array.from(kept).filter(([, { route }]) => !current.has(route))
           return Effect.forEach(gone, ([name]) => drop(name), { discard: true })
         }),
-      find: (model, wire) =>
+      find: (model, wire, body) =>
         Effect.gen(function* () {
           const found = routes === undefined ? yield* fromKeys(model, wire) : yield* named(routes, model)
-          const [first, ...others] = found.route.chain.flatMap((spec) => spokenBy(spec, wire, fetch))
-          if (first === undefined) return yield* unspoken(model, wire)
+          const refused = wire.translator?.refuses(body)
+          const translator = refused === undefined ? wire.translator : undefined
+          const [first, ...others] = found.route.chain.flatMap((spec) => {
+            const spoken = spokenBy(spec, wire, fetch)
+            return spoken === undefined && translator !== undefined
+              ? translatedBy(spec, translator)
+              : (spoken ?? [])
+          })
+          if (first === undefined) return yield* unspoken(model, wire, refused)
           const rest = wire.isBound ? others.filter((other) => other.model === first.model) : others
-          const calls = yield* built(`${wire.name}/${found.name}`, found.route, [first, ...rest])
+          // A request that cannot be translated has a chain of fewer targets.
+          const name = `${wire.name}/${refused === undefined ? "" : "own/"}${found.name}`
+          const calls = yield* built(name, found.route, [first, ...rest])
           return { calls, route: found.route }
         })
     }
@@ -125,25 +140,42 @@ const policyOf = ({ policy = RecoveryPolicy.interactive }: Route) => ({
   policy: { ...policy, truncation: false as const }
 })
 
-/** The target as one that sends the caller's own request; nothing where it does not speak the wire. */
+/** The target as one that sends the caller's own request; `undefined` where it does not speak the wire. */
 const spokenBy = (
   spec: ProviderModel.TargetSpec,
   wire: Wire,
   fetch: typeof globalThis.fetch
-): ReadonlyArray<ProviderModel.TargetSpec> => {
+): ProviderModel.TargetSpec | undefined => {
   const wiring = Wiring.of(spec)
-  if (wiring === undefined || !wiring.wires.includes(wire.speaks)) return []
+  if (wiring === undefined || !wiring.wires.includes(wire.speaks)) return undefined
   const { model, provider } = spec
   const build = Effect.map(spec.build, ({ info }) => WireModel.make({ provider, model, info, wiring, fetch }))
-  return [{ ...spec, build }]
+  return { ...spec, build }
 }
 
-const unspoken = (model: string, { title }: Wire): NoRoute =>
-  new NoRoute({
-    status: 400,
-    code: "wire_not_supported",
-    message: `No target of the route "${model}" speaks ${title}. Add a target that does, or ask in another format.`
-  })
+/** The target as one that gets a translation of the caller's request. */
+const translatedBy = (spec: ProviderModel.TargetSpec, translator: Translator): ProviderModel.TargetSpec => {
+  const { endpoint, model, provider } = spec
+  const build = Effect.map(spec.build, (inner) =>
+    TranslatedModel.make({ provider, model, endpoint, translator, inner })
+  )
+  return { ...spec, build }
+}
+
+const unspoken = (model: string, { title }: Wire, refused: string | undefined): NoRoute => {
+  const none = `No target of the route "${model}" speaks ${title}.`
+  return refused === undefined
+    ? new NoRoute({
+        status: 400,
+        code: "wire_not_supported",
+        message: `${none} Add a target that does, or ask in another format.`
+      })
+    : new NoRoute({
+        status: 400,
+        code: "not_translatable",
+        message: `${new Untranslatable(refused).message} ${none}`
+      })
+}
 
 // -----------------------------------------------------------------------------
 // Routes by name

@@ -144,11 +144,17 @@ describe("a request that is refused", () => {
     })
   )
 
-  it.effect("asks in a format that no target speaks", () =>
+  it.effect("asks for a count of tokens that no target makes", () =>
     Effect.gen(function* () {
       const vendor = yield* Vendor.start(answering("chat"))
       const gateway = yield* over("chat", vendor)
-      const answer = yield* asked(gateway, "messages")
+      const answer = yield* Effect.promise(() =>
+        gateway.fetch("http://gateway/v1/messages/count_tokens", {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: JSON.stringify(Vendor.request("messages"))
+        })
+      )
       assert.strictEqual(answer.status, 400)
       assert.include((yield* readJson(answer)).error.message, "No target of the route")
     })

@@ -62,7 +62,8 @@ const whole = async ({ call, calls, ended, id, services, signal }: Made): Promis
   const finish = exit.value.findLast((part) => part.type === "finish")
   const carried = finish === undefined ? undefined : carriedBy(finish)
   const cost = Option.getOrUndefined(Answered.answeredBy(exit.value))?.costUsd
-  const type = carried?.source.headers?.get("content-type") ?? "application/json"
+  const own = carried?.source.dropped === undefined ? carried?.source.headers?.get("content-type") : undefined
+  const type = own ?? "application/json"
   const headers = {
     ...Replies.headersOf(call, id, carried?.source, type),
     ...(cost === undefined ? undefined : { "x-outlast-cost": cost.toFixed(6) })

@@ -7,7 +7,9 @@ import type { Priority } from "@outlast/agent/limiter"
 import type { Duration, Fiber, Tracer } from "effect"
 import type { Fields } from "../json/Json.ts"
 import * as Splice from "../json/Splice.ts"
+import type { Untranslatable } from "../wire/Translation.ts"
 import type { Asked, Source, Wire } from "../wire/Wire.ts"
+import * as Translated from "./Translated.ts"
 
 /** What a caller may say of its call, in headers. */
 export interface Narrowed {
@@ -41,6 +43,7 @@ export class WireCall {
   readonly narrowed: Narrowed
   /** The number of attempts so far. */
   attempts = 0
+  #translated: Translated.Translated | Untranslatable | undefined
   /** Attempts that have failed, the last one last. */
   readonly #failed: Array<{
     readonly source: Source
@@ -68,6 +71,12 @@ export class WireCall {
     this.parent = parent
     this.flows = flows
     this.narrowed = narrowed
+  }
+
+  /** The request for targets of other formats. It is read when the first of them is asked. */
+  get translated(): Translated.Translated | Untranslatable {
+    this.#translated ??= Translated.of(this.wire, this.body)
+    return this.#translated
   }
 
   /** The attempt failed, for a reason of this kind. */

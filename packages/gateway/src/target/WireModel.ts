@@ -44,7 +44,12 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
     const rules = fiber.getRef(Classifier.Rules)
     const key = request.key === undefined ? undefined : Redacted.value(request.key)
     call.attempts++
-    const source: Source = { provider: options.provider, model: options.model, headers: undefined }
+    const source: Source = {
+      provider: options.provider,
+      model: options.model,
+      headers: undefined,
+      dropped: undefined
+    }
 
     const failureOf = (error: unknown): Failure => {
       const { messages, input, system, instructions } = call.body

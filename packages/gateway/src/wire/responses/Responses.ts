@@ -7,6 +7,8 @@ import { typeOf } from "../chat/Chat.ts"
 import type { Asked, Wire } from "../Wire.ts"
 import { cut, ResponsesEncoder } from "./ResponsesEncoder.ts"
 import { ResponsesReader, whole } from "./ResponsesReader.ts"
+import { refuses, translate } from "./ResponsesRequest.ts"
+import { body, ResponsesWriter } from "./ResponsesWriter.ts"
 
 const asked = (body: Fields): Asked => {
   const last = fields(list(body["input"]).at(-1))
@@ -62,6 +64,7 @@ export const responses: Wire = {
   reader: (reading) => new ResponsesReader(reading),
   whole,
   encoder: () => new ResponsesEncoder(),
+  translator: { refuses, translate, writer: (writing) => new ResponsesWriter(writing), body },
   typeOf,
   errorBody: ({ code, message, type }) => ({ error: { message, type, param: null, code: code ?? null } }),
   headers: {}

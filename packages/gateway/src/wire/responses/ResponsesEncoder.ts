@@ -94,7 +94,7 @@ export class ResponsesEncoder implements Encoder {
     let out = ""
     for (const event of events) {
       const { value } = event
-      if (this.#isFirst && isSame) {
+      if (this.#isFirst && isSame && carried.source.dropped === undefined) {
         this.#saw(part, value)
         out += event.raw
         continue
@@ -159,12 +159,12 @@ export class ResponsesEncoder implements Encoder {
     if (known !== undefined) known.isOpen = false
   }
 
-  /** An event of an attempt that continues; `undefined`: the caller has seen it. */
+  /** An event of an attempt that continues, or that a `Writer` has made; `undefined`: the caller has seen it. */
   #retold(part: Part, value: Fields): Fields | undefined {
     const type = text(value["type"])
     if (part.type === "finish") return this.#completed(part.usage, value)
     if (isFields(value["response"])) {
-      return this.#response["id"] === undefined ? this.#numbered(value) : undefined
+      return this.#response["id"] === undefined || this.#isFirst ? this.#numbered(value) : undefined
     }
     if (part.type === "text-delta" || part.type === "text-end") {
       const known = this.#texts.get(part.id)
