@@ -5,7 +5,7 @@ import { Duration, Effect, Redacted } from "effect"
 import type { Scope } from "effect"
 import { KeySource, RecoveryPolicy } from "@outlast/agent"
 import type { ModelInfo, ProviderModel } from "@outlast/agent"
-import { Anthropic, OpenAi } from "@outlast/providers"
+import { Anthropic, Google, OpenAi } from "@outlast/providers"
 import type { IncomingHttpHeaders, ServerResponse } from "node:http"
 import { createServer } from "node:http"
 import type { AddressInfo, Socket } from "node:net"
@@ -67,9 +67,12 @@ export const start = (answer: Answer): Effect.Effect<Vendor, never, Scope.Scope>
 
 export const secret = "sk-test-0123456789abcdefghij"
 
-/** A target of a wire format at this vendor. */
+/** Formats of targets. */
+export type Format = WireName | "gemini"
+
+/** A target of a format at this vendor. */
 export const target = (
-  wire: WireName,
+  wire: Format,
   { url }: Pick<Vendor, "url">,
   model = "vendor-model",
   info: ModelInfo.ModelInfo = {}
@@ -79,6 +82,7 @@ export const target = (
     baseUrl: `${url}/v1`,
     keys: [KeySource.value(`KEY_${model}`.replaceAll("-", "_"), Redacted.make(secret))]
   }
+  if (wire === "gemini") return Google.model(model, { ...options, baseUrl: `${url}/v1beta` })
   if (wire === "messages") return Anthropic.model(model, options)
   return wire === "chat" ? OpenAi.chatModel(model, options) : OpenAi.model(model, options)
 }

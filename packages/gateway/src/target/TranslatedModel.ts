@@ -12,7 +12,7 @@ import { AttemptRequest, Conversation } from "@outlast/agent/internal"
 import { ClientCall } from "@outlast/providers/internal"
 import { Array as Arr, Clock, Effect, Stream } from "effect"
 import { text } from "../json/Json.ts"
-import { InOrder } from "../wire/InOrder.ts"
+import { InOrder, isProviders } from "../wire/InOrder.ts"
 import { Untranslatable } from "../wire/Translation.ts"
 import type { Part, Source, Translator, Writing } from "../wire/Wire.ts"
 import { carrying, flowing, frame, received, written } from "../wire/Wire.ts"
@@ -102,7 +102,8 @@ export const make = ({
         Effect.mapError(failed),
         Effect.map((parts) => {
           begun()
-          const body = JSON.stringify(translator.body(parts, writing))
+          const own = parts.filter((part) => !isProviders(part))
+          const body = JSON.stringify(translator.body(own, writing))
           return parts.map((part) =>
             part.type === "finish"
               ? { ...part, metadata: { ...part.metadata, ...carrying(source, [], body) } }

@@ -5,7 +5,7 @@
  * Clients of vendors end a text where the stream ends, and may write two calls by turns. What comes while a call is open
  * waits until that is made.
  */
-import type { Part, Writing } from "./Wire.ts"
+import type { Part, Whole, Writing } from "./Wire.ts"
 
 interface Block {
   readonly kind: "text" | "reasoning"
@@ -27,6 +27,7 @@ export class InOrder {
   }
 
   push(part: Part): ReadonlyArray<Part> {
+    if (isProviders(part)) return []
     if (
       this.#call !== undefined &&
       part.type !== "finish" &&
@@ -96,6 +97,10 @@ export class InOrder {
     ]
   }
 }
+
+/** True for a call that the target ran itself. It was not asked for, and the caller has no such tool. */
+export const isProviders = (part: Part | Whole): boolean =>
+  "providerExecuted" in part && part.providerExecuted === true
 
 const isOfCall = (
   part: Part
