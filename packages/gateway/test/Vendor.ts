@@ -98,10 +98,10 @@ export const json = (
 }
 
 /** Server-sent events of these data, named by their type where the wire names them. */
-export const events = (wire: WireName, data: ReadonlyArray<string>): string =>
+export const events = (wire: Format, data: ReadonlyArray<string>): string =>
   data
     .map((each) => {
-      const type = wire === "chat" ? undefined : /"type":\s*"([^"]+)"/.exec(each)?.[1]
+      const type = wire === "chat" || wire === "gemini" ? undefined : /"type":\s*"([^"]+)"/.exec(each)?.[1]
       return `${type === undefined ? "" : `event: ${type}\n`}data: ${each}\n\n`
     })
     .join("")
