@@ -10,7 +10,7 @@ import type { Translation } from "../wire/Translation.ts"
 import { Untranslatable } from "../wire/Translation.ts"
 import type { Wire } from "../wire/Wire.ts"
 
-export interface Translated extends Pick<Translation, "calls" | "dropped" | "options"> {
+export interface Translated extends Translation {
   readonly asked: Pick<LanguageModel.ProviderOptions, "prompt" | "responseFormat" | "toolChoice" | "tools">
 }
 
@@ -18,17 +18,15 @@ export interface Translated extends Pick<Translation, "calls" | "dropped" | "opt
 export const of = ({ translator, title }: Wire, body: Fields): Translated | Untranslatable => {
   if (translator === undefined) return new Untranslatable(title)
   try {
-    const { calls, dropped, options } = translator.translate(body)
-    const { call, object } = ServedRequest.make(options)
+    const translation = translator.translate(body)
+    const { call, object } = ServedRequest.make(translation.options)
     const { prompt, toolChoice, toolkit } = call
     const responseFormat =
       object === undefined
         ? ({ type: "text" } as const)
         : ({ type: "json", objectName: object.name, schema: object.schema } as const)
     return {
-      calls,
-      dropped,
-      options,
+      ...translation,
       asked: { prompt, responseFormat, toolChoice, tools: Object.values(toolkit.tools) }
     }
   } catch (error) {
@@ -75,7 +73,7 @@ const maxName = 60
 
 /** The fields that a target with these namespaces does not get. `warned` are settings that its client has left out. */
 export const droppedFor = (
-  { dropped }: Pick<Translation, "dropped">,
+  { dropped, names }: Pick<Translation, "dropped" | "names">,
   namespaces: ReadonlyArray<string>,
   unread: Unread,
   { answered }: Pick<ClientCall.ClientCall, "answered">
@@ -83,11 +81,11 @@ export const droppedFor = (
   const left = Array.from(dropped)
     .filter(([, takenBy]) => !takenBy.some((namespace) => namespaces.includes(namespace)))
     .map(([field]) => field)
-  const warned = (answered.warnings ?? []).flatMap((warning) =>
-    warning.type === "unsupported" && /^[a-z]+[A-Za-z]*$/.test(warning.feature)
-      ? [warning.feature.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)]
-      : []
-  )
+  const warned = (answered.warnings ?? []).flatMap((warning) => {
+    if (warning.type !== "unsupported" || !/^[a-z]+[A-Za-z]*$/.test(warning.feature)) return []
+    const name = warning.feature.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+    return [names[name] ?? name]
+  })
   return [...new Set([...left, ...unread.kinds, ...warned])]
     .slice(0, maxNames)
     .map((name) => name.slice(0, maxName))

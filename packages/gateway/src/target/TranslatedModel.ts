@@ -52,7 +52,12 @@ export const make = ({
         const { translated } = call
         if (translated instanceof Untranslatable) return refused(call, source, translated)
         const unread = unreadBy(translated.asked.prompt, info.dialect)
-        if (unread.linked !== undefined) return refused(call, source, linked(unread.linked, provider))
+        if (unread.linked !== undefined)
+          return refused(
+            call,
+            source,
+            linked("input" in call.body ? "input" : "messages", unread.linked, provider)
+          )
         call.attempts++
         const client = new ClientCall.ClientCall(translated.options)
         const heard = (headers: unknown) => {
@@ -157,13 +162,13 @@ const refused = (
   const problem = { status: 400, type: wire.typeOf(400), code: "not_translatable", message }
   const reason = new FailoverReason.Format({ side: "request" })
   call.failed(source, reason._tag, { status: 400, body: JSON.stringify(wire.errorBody(problem)) })
-  return Effect.fail(ProviderFailure.local("gateway/translation", reason, undefined))
+  return Effect.fail(ProviderFailure.local(ProviderFailure.untranslatable, reason, undefined))
 }
 
-const linked = (kind: string, provider: string): Untranslatable =>
+const linked = (field: string, kind: string, provider: string): Untranslatable =>
   new Untranslatable(
-    kind,
-    `has a URL that ${provider} does not fetch, and the gateway fetches none: send the content instead`
+    field,
+    `has ${kind === "image" ? "an image" : "a file"} by URL, which ${provider} does not fetch. The gateway fetches no URL: send the content`
   )
 
 const headersOf = (headers: unknown): Headers | undefined =>

@@ -28,6 +28,8 @@ export interface Translation {
   readonly options: CallOptions
   /** Fields that are left out, by name, with the namespaces of the targets that take them nevertheless. */
   readonly dropped: ReadonlyMap<string, ReadonlyArray<string>>
+  /** Names that settings of a client have in the wire, where they are others. */
+  readonly names: Readonly<Record<string, string>>
   /** Fields that calls of a tool have in this wire, where the tool is no plain function: by the name that targets see. */
   readonly calls: ReadonlyMap<string, Fields>
 }
@@ -41,6 +43,10 @@ export class Untranslatable extends Error {
     this.field = field
   }
 }
+
+/** A part of the conversation of a kind that other formats do not have. */
+export const unknownKind = (at: string, kind: unknown): Untranslatable =>
+  new Untranslatable(at, `is of the kind "${text(kind).slice(0, 60)}", which other formats do not have`)
 
 /** Collects what is left out while a request is read. */
 export class Dropped {

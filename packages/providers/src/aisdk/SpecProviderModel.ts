@@ -331,7 +331,7 @@ const callOptions = (
   const fitted =
     asked?.maxOutputTokens !== undefined && asked.maxOutputTokens === request.maxOutputTokens
       ? fit
-      : Thinking.withinLimit(fit, info, client.provider)
+      : Thinking.withinLimit(fit, info, client)
   // The chain has made the prompt well-formed, except parts as the AI SDK wrote them. A second look would read the whole
   // conversation at each attempt, with all images in Base64.
   if (ofCall !== undefined) return WellFormed.of(fitted)

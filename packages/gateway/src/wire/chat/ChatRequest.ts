@@ -26,6 +26,7 @@ import {
   sharedDrops,
   textPart,
   textsOf,
+  unknownKind,
   Untranslatable,
   withoutVendorTools
 } from "../Translation.ts"
@@ -80,6 +81,7 @@ export const translate = (body: Fields): Translation => {
   const format = fields(body["response_format"])
   return {
     dropped: dropped.all,
+    names: { stop_sequences: "stop" },
     calls: new Map(),
     options: {
       prompt: promptOf(list(body["messages"]), dropped),
@@ -107,13 +109,13 @@ export const translate = (body: Fields): Translation => {
 
 const toolsOf = (body: Fields, dropped: Dropped): Array<FunctionTool> => {
   const tools = list(body["tools"]).map(fields)
-  const functions = tools
-    .filter(({ type }) => type === "function")
-    .map((tool) => {
-      const own = fields(tool["function"])
-      return functionTool(text(own["name"]), { ...tool, ...own }, own["parameters"])
-    })
-  const others = tools.filter(({ type }) => type !== "function").map(({ type }) => text(type))
+  // Some callers leave the type out.
+  const isFunction = (tool: Fields) => isFields(tool["function"])
+  const functions = tools.filter(isFunction).map((tool) => {
+    const own = fields(tool["function"])
+    return functionTool(text(own["name"]), { ...tool, ...own }, own["parameters"])
+  })
+  const others = tools.filter((tool) => !isFunction(tool)).map(({ type }) => text(type))
   if (others.includes("custom")) throw new Untranslatable("tools.custom")
   withoutVendorTools(functions, others, dropped)
   return functions
@@ -151,7 +153,7 @@ const promptOf = (messages: ReadonlyArray<unknown>, dropped: Dropped): CallOptio
       case "tool":
         return talk.result(text(message["tool_call_id"]), outputOf(userParts(content, at)), message)
       default:
-        throw new Untranslatable(`${at}.role`)
+        throw unknownKind(at, role)
     }
   })
   return talk.messages
@@ -184,7 +186,7 @@ const userPart = (part: Fields, at: string): UserPart => {
       return filePart(data, "application/pdf", { ...part, filename: file["filename"] })
     }
     default:
-      throw new Untranslatable(`${at}.type`)
+      throw unknownKind(at, part["type"])
   }
 }
 

@@ -23,6 +23,7 @@ import {
   outputOf,
   shared,
   textPart,
+  unknownKind,
   Untranslatable,
   withoutVendorTools
 } from "../Translation.ts"
@@ -64,6 +65,7 @@ export const translate = (body: Fields): Translation => {
   const choice = fields(body["tool_choice"])
   return {
     dropped: dropped.all,
+    names: { response_format: "output_config.format" },
     calls: new Map(),
     options: {
       prompt: promptOf(body, dropped),
@@ -156,7 +158,7 @@ const promptOf = (body: Fields, dropped: Dropped): CallOptions["prompt"] => {
           return talk.user(others)
         }
         default:
-          throw new Untranslatable(`${at}.role`)
+          throw unknownKind(at, role)
       }
     })
   return talk.messages
@@ -184,7 +186,7 @@ const userPart = (block: Fields, at: string): UserPart => {
     case "tool_reference":
       return textPart(text(block["tool_name"]), block)
     default:
-      throw new Untranslatable(`${at}.type`)
+      throw unknownKind(at, block["type"])
   }
 }
 
@@ -196,7 +198,7 @@ const assistantPart = (block: Fields, at: string, dropped: Dropped): ReadonlyArr
   }
   // Only the model that made them understands them.
   const isOwn = /^(?:redacted_)?thinking$|^server_tool_use$|^mcp_tool_use$|_tool_result$/.test(type)
-  if (!isOwn) throw new Untranslatable(`${at}.type`)
+  if (!isOwn) throw unknownKind(at, block["type"])
   dropped.add(`messages.${type}`)
   return []
 }

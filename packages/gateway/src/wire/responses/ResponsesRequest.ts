@@ -22,6 +22,7 @@ import {
   shared,
   sharedDrops,
   textPart,
+  unknownKind,
   Untranslatable,
   withoutVendorTools
 } from "../Translation.ts"
@@ -69,6 +70,7 @@ export const translate = (body: Fields): Translation => {
   const tools = toolsOf(list(body["tools"]).map(fields), calls, dropped)
   return {
     dropped: dropped.all,
+    names: { response_format: "text.format" },
     calls,
     options: {
       prompt: promptOf(body, dropped),
@@ -181,7 +183,7 @@ const readItem = (item: Fields, at: string, talk: Conversation, dropped: Dropped
       return talk.result(text(item["call_id"]), outputOf(parts(item["output"], `${at}.output`)))
     default:
       // Only the model that made them understands them. What came of them stands in its text.
-      if (type !== "reasoning" && !ofVendor.has(type)) throw new Untranslatable(`${at}.type`, `is ${type}`)
+      if (type !== "reasoning" && !ofVendor.has(type)) throw unknownKind(at, type)
       dropped.add(`input.${type}`)
   }
 }
@@ -209,7 +211,7 @@ const readMessage = ({ content, role }: Fields, at: string, talk: Conversation):
     case "user":
       return talk.user(said)
     default:
-      throw new Untranslatable(`${at}.role`)
+      throw unknownKind(at, role)
   }
 }
 
@@ -237,6 +239,6 @@ const partOf = (part: Fields, at: string): UserPart => {
       return filePart(text(data), format === "mp3" ? "audio/mpeg" : `audio/${text(format)}`)
     }
     default:
-      throw new Untranslatable(`${at}.type`)
+      throw unknownKind(at, part["type"])
   }
 }
