@@ -353,7 +353,7 @@ describe("calls of tools", () => {
         const { value } = yield* Effect.promise(() => reader.read())
         text += new TextDecoder().decode(value)
       }
-      assert.notInclude(text, "finish_reason\":\"tool_calls")
+      assert.notInclude(text, 'finish_reason":"tool_calls')
       yield* Effect.promise(() => reader.cancel())
     })
   )

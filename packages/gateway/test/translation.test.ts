@@ -66,6 +66,42 @@ const lookChat = { type: "function", function: { name: "look", description: "Loo
 const lookMessages = { name: "look", description: "Looks.", input_schema: schema }
 const lookResponses = { type: "function", name: "look", description: "Looks.", parameters: schema }
 
+describe("keys and headers", () => {
+  const headers: Readonly<Record<Format, readonly [name: string, value: string]>> = {
+    chat: ["authorization", `Bearer ${Vendor.secret}`],
+    responses: ["authorization", `Bearer ${Vendor.secret}`],
+    messages: ["x-api-key", Vendor.secret],
+    gemini: ["x-goog-api-key", Vendor.secret]
+  }
+
+  it.effect.each([
+    ["messages", "chat"],
+    ["messages", "responses"],
+    ["chat", "messages"],
+    ["chat", "gemini"]
+  ] as const)("%s over %s: the target gets its own key, and nothing of the caller", ([wire, format]) =>
+    Effect.gen(function* () {
+      const vendor = yield* Vendor.start(well(format))
+      const chain = [Vendor.target(format, vendor)] as const
+      const gateway = yield* Gateway.make({ routes: { route: { chain } } })
+      const own = {
+        authorization: "Bearer callers-own-key",
+        "x-api-key": "callers-own-key",
+        cookie: "session=1",
+        "anthropic-beta": "context-management-2025-06-27",
+        "openai-organization": "org_caller"
+      }
+      const request = Vendor.request(wire, { stream: true })
+      const answer = yield* Effect.promise(() => Vendor.ask(gateway.fetch, wire, request, own))
+      assert.strictEqual(answer.status, 200)
+      const [hit] = vendor.hits
+      const [name, value] = headers[format]
+      assert.strictEqual(hit?.headers[name], value)
+      assert.notMatch(JSON.stringify(hit?.headers), /callers-own-key|session=1|context-management|org_caller/)
+    })
+  )
+})
+
 describe("settings", () => {
   it.effect("of Chat Completions reach Anthropic", () =>
     Effect.gen(function* () {
