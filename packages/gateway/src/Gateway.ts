@@ -36,8 +36,8 @@ export type { Route } from "./Route.ts"
 
 export interface Options {
   /**
-   * Routes by the name of the model that callers ask for. Default: every model of OpenAI and Anthropic, with the keys in
-   * `OPENAI_API_KEY` and `ANTHROPIC_API_KEY`, and further ones in `…_2` to `…_9`.
+   * Routes by the name of the model that callers ask for. Default: every model of OpenAI, Anthropic and Google, with the
+   * keys in `OPENAI_API_KEY`, `ANTHROPIC_API_KEY` and `GOOGLE_GENERATIVE_AI_API_KEY`, and further ones in `…_2` to `…_9`.
    */
   readonly routes?: Readonly<Record<string, Route>> | undefined
   /** Sends the requests of targets that have no `fetch` of their own. Default: undici over HTTP/1.1. */

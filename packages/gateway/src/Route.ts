@@ -2,8 +2,8 @@
  * Routes: from the model that a caller asks for, in a wire format, to the calls of a chain.
  *
  * With routes of its own, a gateway serves these and nothing else. Without, it serves every model of the vendors whose keys
- * are in the environment: OpenAI for Chat Completions and Responses, Anthropic for Messages. Further keys of a vendor have
- * the same name with `_2` to `_9`.
+ * are in the environment: a model that the catalogue knows at its vendor, any other one at OpenAI for Chat Completions and
+ * Responses, and at Anthropic for Messages. Further keys of a vendor have the same name with `_2` to `_9`.
  *
  * A chain is built with its first call, and kept: cooldowns and circuits hold from call to call. Names of one route share
  * its chain. Chains of different wire formats are different chains: a target that speaks the format gets the caller's own
@@ -12,7 +12,7 @@
 import { RecoveryPolicy } from "@outlast/agent"
 import type { Chain, ProviderModel } from "@outlast/agent"
 import { Calls } from "@outlast/agent/internal"
-import { Anthropic, Catalogue, OpenAi } from "@outlast/providers"
+import { Anthropic, Catalogue, Google, OpenAi } from "@outlast/providers"
 import { Wiring } from "@outlast/providers/internal"
 import { Options } from "@outlast/resilience"
 import { Config, Data, Effect, Exit, Scope } from "effect"
@@ -123,7 +123,7 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
           const [first, ...others] = found.route.chain.flatMap((spec) => {
             const spoken = spokenBy(spec, wire, fetch)
             return spoken === undefined && translator !== undefined
-              ? translatedBy(spec, translator)
+              ? translatedBy(spec, translator, fetch)
               : (spoken ?? [])
           })
           if (first === undefined) return yield* unspoken(model, wire, refused)
@@ -154,10 +154,14 @@ const spokenBy = (
 }
 
 /** The target as one that gets a translation of the caller's request. */
-const translatedBy = (spec: ProviderModel.TargetSpec, translator: Translator): ProviderModel.TargetSpec => {
+const translatedBy = (
+  spec: ProviderModel.TargetSpec,
+  translator: Translator,
+  fetch: typeof globalThis.fetch
+): ProviderModel.TargetSpec => {
   const { endpoint, model, provider } = spec
   const build = Effect.map(spec.build, (inner) =>
-    TranslatedModel.make({ provider, model, endpoint, translator, inner })
+    TranslatedModel.make({ provider, model, endpoint, translator, inner, fetch })
   )
   return { ...spec, build }
 }
@@ -216,6 +220,15 @@ const nearest = (name: string, names: ReadonlyArray<string>): string | undefined
 // Keys in the environment
 // -----------------------------------------------------------------------------
 
+/** Vendors that are known by the name of a model alone. */
+const vendors = { anthropic: Anthropic, google: Google, openai: OpenAi } as const
+
+const vendorOf = (model: string, wire: Wire): keyof typeof vendors => {
+  const known = Catalogue.find(model)?.provider
+  if (known === "anthropic" || known === "google" || known === "openai") return known
+  return wire.speaks === "messages" ? "anthropic" : "openai"
+}
+
 /** Variables of a vendor's keys. */
 const variables = (name: string): ReadonlyArray<string> => [
   name,
@@ -230,7 +243,7 @@ const isSet = (variable: string): Effect.Effect<boolean> =>
 
 /** The variables of all vendors that are set, in the order of their use. */
 export const keysInEnvironment: Effect.Effect<ReadonlyArray<string>> = Effect.filter(
-  [...OpenAi.defaults.keys, ...Anthropic.defaults.keys].flatMap(variables),
+  [...OpenAi.defaults.keys, ...Anthropic.defaults.keys, ...Google.defaults.keys].flatMap(variables),
   isSet
 )
 
@@ -246,14 +259,11 @@ const knownModels: Effect.Effect<ReadonlyArray<string>> = Effect.map(keysInEnvir
 )
 
 const fromKeys = (model: string, wire: Wire): Effect.Effect<Found, NoRoute> => {
-  const isAnthropic = wire.speaks === "messages"
-  const [variable = ""] = isAnthropic ? Anthropic.defaults.keys : OpenAi.defaults.keys
+  const vendor = vendors[vendorOf(model, wire)]
+  const [variable = ""] = vendor.defaults.keys
   return Effect.flatMap(keysFor(variable), (keys) =>
     Effect.try({
-      try: (): Found => {
-        const target = isAnthropic ? Anthropic.model(model, { keys }) : OpenAi.model(model, { keys })
-        return { name: model, route: { chain: [target] } }
-      },
+      try: (): Found => ({ name: model, route: { chain: [vendor.model(model, { keys })] } }),
       // The name is the caller's own.
       catch: () =>
         new NoRoute({ status: 404, code: "model_not_found", message: "This is not the name of a model." })

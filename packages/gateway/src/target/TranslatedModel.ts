@@ -9,7 +9,7 @@ import { FailoverReason, ProviderFailure } from "@outlast/agent"
 import type { ProviderModel } from "@outlast/agent"
 import { ClientOptions } from "@outlast/agent/failover"
 import { AttemptRequest, Conversation } from "@outlast/agent/internal"
-import { ClientCall } from "@outlast/providers/internal"
+import { ClientCall, Connection } from "@outlast/providers/internal"
 import { Array as Arr, Clock, Effect, Stream } from "effect"
 import { text } from "../json/Json.ts"
 import { InOrder, isProviders } from "../wire/InOrder.ts"
@@ -30,10 +30,13 @@ export interface Options {
   readonly translator: Translator
   /** The target as it is. */
   readonly inner: ProviderModel.ProviderModel
+  /** Sends the requests of targets that have no `fetch` of their own. */
+  readonly fetch: typeof globalThis.fetch
 }
 
 export const make = ({
   endpoint,
+  fetch,
   inner,
   model,
   provider,
@@ -104,6 +107,7 @@ export const make = ({
     Effect.flatMap(attempt(request), ({ begun, client, failed, sent, source, writing }) =>
       AttemptRequest.generateText(target, sent).pipe(
         Effect.provideService(ClientOptions.ClientOptions, client),
+        Effect.provideService(Connection.Sender, fetch),
         Effect.mapError(failed),
         Effect.map((parts) => {
           begun()
@@ -137,6 +141,7 @@ export const make = ({
         let isBegun = false
         return AttemptRequest.streamText(target, sent).pipe(
           Stream.provideService(ClientOptions.ClientOptions, client),
+          Stream.provideService(Connection.Sender, fetch),
           Stream.mapError(failed),
           Stream.mapArray((parts) => {
             const out = parts.flatMap((part) => order.push(part)).map(carried)
