@@ -118,13 +118,13 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
       find: (model, wire, body) =>
         Effect.gen(function* () {
           const found = routes === undefined ? yield* fromKeys(model, wire) : yield* named(routes, model)
-          const refused = wire.translator?.refuses(body)
+          const { chain } = found.route
+          const spoken = chain.map((spec) => spokenBy(spec, wire, fetch))
+          const refused = spoken.includes(undefined) ? wire.translator?.refuses(body) : undefined
           const translator = refused === undefined ? wire.translator : undefined
-          const [first, ...others] = found.route.chain.flatMap((spec) => {
-            const spoken = spokenBy(spec, wire, fetch)
-            return spoken === undefined && translator !== undefined
-              ? translatedBy(spec, translator, fetch)
-              : (spoken ?? [])
+          const [first, ...others] = chain.flatMap((spec, i) => {
+            const own = spoken[i] ?? (translator && translatedBy(spec, translator, fetch))
+            return own === undefined ? [] : [own]
           })
           if (first === undefined) return yield* unspoken(model, wire, refused)
           const rest = wire.isBound ? others.filter((other) => other.model === first.model) : others

@@ -8,15 +8,14 @@ import type { LanguageModel, Prompt } from "effect/ai"
 import type { Fields } from "../json/Json.ts"
 import type { Translation } from "../wire/Translation.ts"
 import { Untranslatable } from "../wire/Translation.ts"
-import type { Wire } from "../wire/Wire.ts"
+import type { Translator } from "../wire/Wire.ts"
 
 export interface Translated extends Translation {
   readonly asked: Pick<LanguageModel.ProviderOptions, "prompt" | "responseFormat" | "toolChoice" | "tools">
 }
 
 /** The request, or the reason why no target of another format can take it. */
-export const of = ({ translator, title }: Wire, body: Fields): Translated | Untranslatable => {
-  if (translator === undefined) return new Untranslatable(title)
+export const of = (translator: Translator, body: Fields): Translated | Untranslatable => {
   try {
     const translation = translator.translate(body)
     const { call, object } = ServedRequest.make(translation.options)

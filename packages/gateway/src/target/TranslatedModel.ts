@@ -52,7 +52,7 @@ export const make = ({
       Effect.flatMap(Clock.currentTimeMillis, (now) => {
         const call = currentOf(fiber)
         const source: Source = { provider, model, headers: undefined, dropped: [] }
-        const { translated } = call
+        const translated = call.translatedBy(translator)
         if (translated instanceof Untranslatable) return refused(call, source, translated)
         const unread = unreadBy(translated.asked.prompt, info.dialect)
         if (unread.linked !== undefined)

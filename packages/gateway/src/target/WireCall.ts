@@ -8,7 +8,7 @@ import type { Duration, Fiber, Tracer } from "effect"
 import type { Fields } from "../json/Json.ts"
 import * as Splice from "../json/Splice.ts"
 import type { Untranslatable } from "../wire/Translation.ts"
-import type { Asked, Source, Wire } from "../wire/Wire.ts"
+import type { Asked, Source, Translator, Wire } from "../wire/Wire.ts"
 import * as Translated from "./Translated.ts"
 
 /** What a caller may say of its call, in headers. */
@@ -74,8 +74,8 @@ export class WireCall {
   }
 
   /** The request for targets of other formats. It is read when the first of them is asked. */
-  get translated(): Translated.Translated | Untranslatable {
-    this.#translated ??= Translated.of(this.wire, this.body)
+  translatedBy(translator: Translator): Translated.Translated | Untranslatable {
+    this.#translated ??= Translated.of(translator, this.body)
     return this.#translated
   }
 

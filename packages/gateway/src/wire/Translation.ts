@@ -90,8 +90,8 @@ export class Conversation {
     if (content.length === 0) return
     for (const part of content) if (part.type === "tool-call") this.#names.set(part.toolCallId, part.toolName)
     const last = this.messages.at(-1)
-    if (last?.role === "assistant") last.content.push(...content)
-    else this.messages.push({ role: "assistant", content: [...content] })
+    if (last?.role !== "assistant") this.messages.push({ role: "assistant", content: [...content] })
+    else for (const part of content) last.content.push(part)
   }
 
   result(toolCallId: string, output: Output, block: Fields = {}): void {
@@ -140,7 +140,7 @@ export const filePart = (data: string, mediaType: string, more: Fields = {}): Fi
   if (inline !== null) {
     const [head, type = "", base64] = inline
     const content = data.slice(head.length)
-    const bytes = base64 === undefined ? new TextEncoder().encode(decodeURIComponent(content)) : content
+    const bytes = base64 === undefined ? new TextEncoder().encode(unescaped(content)) : content
     return {
       type: "file",
       mediaType: type === "" ? mediaType : type,
@@ -153,6 +153,15 @@ export const filePart = (data: string, mediaType: string, more: Fields = {}): Fi
     return { type: "file", mediaType: typeByName(url) ?? mediaType, data: { type: "url", url }, ...rest }
   }
   return { type: "file", mediaType, data: { type: "data", data }, ...rest }
+}
+
+/** The text of a data URL without base64. Some callers do not escape it. */
+const unescaped = (content: string): string => {
+  try {
+    return decodeURIComponent(content)
+  } catch {
+    return content
+  }
 }
 
 const typesByName: Readonly<Record<string, string>> = {
@@ -280,12 +289,20 @@ export const sharedDrops = (body: Fields, dropped: Dropped): void => {
   if (isSaid("prompt_cache_key")) dropped.add("prompt_cache_key", "openai")
 }
 
+/** Messages have blocks, and results of tools blocks of their own. */
+const deepest = 6
+
 /** True where some block of a value is marked for a prompt cache. */
-export const marksCache = (value: unknown): boolean =>
-  Array.isArray(value)
-    ? value.some(marksCache)
-    : isFields(value) &&
-      (isFields(value["cache_control"]) || marksCache(value["content"]) || marksCache(value["function"]))
+export const marksCache = (value: unknown, depth = 0): boolean => {
+  if (depth > deepest) return false
+  if (Array.isArray(value)) return value.some((each) => marksCache(each, depth + 1))
+  if (!isFields(value)) return false
+  return (
+    isFields(value["cache_control"]) ||
+    marksCache(value["content"], depth + 1) ||
+    marksCache(value["function"], depth + 1)
+  )
+}
 
 export const textsOf = (content: unknown): string =>
   typeof content === "string"
