@@ -2,7 +2,7 @@
  * Any JSON in place of any part of a request is translated, or refused by name: nothing throws.
  */
 import { assert, describe, it } from "@effect/vitest"
-import fc from "fast-check"
+import * as fc from "fast-check"
 import { of } from "#gateway/target/Translated"
 import { chat } from "#gateway/wire/chat/Chat"
 import { messages } from "#gateway/wire/messages/Messages"
