@@ -12,12 +12,12 @@ import type { Fields } from "../json/Json.ts"
 /** A request in the terms of the AI SDK. */
 export type CallOptions = Parameters<typeof ServedRequest.make>[0]
 export type Settings = Omit<CallOptions, "prompt">
-export type Message = CallOptions["prompt"][number]
+type Message = CallOptions["prompt"][number]
 type Of<Role> = Extract<Message, { readonly role: Role }>
 export type UserPart = Of<"user">["content"][number]
 export type AssistantPart = Of<"assistant">["content"][number]
-export type ToolPart = Extract<Of<"tool">["content"][number], { readonly type: "tool-result" }>
-export type Output = ToolPart["output"]
+type ToolPart = Extract<Of<"tool">["content"][number], { readonly type: "tool-result" }>
+type Output = ToolPart["output"]
 export type FilePart = Extract<UserPart, { readonly type: "file" }>
 type Tools = NonNullable<CallOptions["tools"]>
 export type FunctionTool = Extract<Tools[number], { readonly type: "function" }>

@@ -27,11 +27,12 @@ const asked = (body: Fields): Asked => {
 }
 
 /**
- * Takes thinking out of the conversation that was cut in an earlier answer of this gateway: its vendor has forgotten it,
- * and would refuse its id.
+ * Takes thinking out of the conversation that was cut in an earlier answer of this gateway, or made by another vendor: none
+ * would know its id.
  */
 const withoutCuts = ({ input }: Fields): Edits => {
-  const isCut = (item: unknown) => fields(item)["type"] === "reasoning" && fields(item)["status"] === cut
+  const isCut = (item: unknown) =>
+    fields(item)["type"] === "reasoning" && fields(item)["encrypted_content"] === cut
   const items = list(input)
   return items.some(isCut)
     ? new Map([["input", JSON.stringify(items.filter((item) => !isCut(item)))]])

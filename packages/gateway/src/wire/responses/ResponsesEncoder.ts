@@ -29,8 +29,11 @@ interface Thought {
   readonly done: Array<Fields>
 }
 
-/** Marks an item of thinking that was cut. `Responses.withoutCuts` takes it out of later requests. */
-export const cut = "incomplete"
+/**
+ * In place of the encrypted content of thinking that was cut, or that another vendor made: clients send that field back, if
+ * no other. `Responses.withoutCuts` takes such an item out of later requests.
+ */
+export const cut = "outlast_cut"
 
 export class ResponsesEncoder implements Encoder {
   sharedId: string | undefined
@@ -287,7 +290,8 @@ export class ResponsesEncoder implements Encoder {
         })
     }
     const isSummary = part?.kind !== "content"
-    const done = { ...item, status: cut, ...(isSummary ? { summary: parts } : { content: parts }) }
+    const content = isSummary ? { summary: parts } : { content: parts }
+    const done = { ...item, status: "incomplete", ...content, encrypted_content: cut }
     this.#items[output] = done
     return out + say("response.output_item.done", { item: done })
   }

@@ -1,6 +1,6 @@
 /**
  * Writes answers of other formats as OpenAI Responses. The encoder numbers the events, ends texts and thinking, and collects
- * the items. Thinking is marked as one that was cut: it is taken out of later requests. Pure.
+ * the items. Thinking is marked as that which was cut: it is taken out of later requests. Pure.
  */
 import type { Response } from "effect/ai"
 import { fields, parse, text } from "../../json/Json.ts"
@@ -146,7 +146,7 @@ export const body = (parts: ReadonlyArray<Whole>, writing: Writing): Fields => {
     }
     if (part.type === "reasoning" && part.text !== "") {
       const summary = [{ type: "summary_text", text: part.text }]
-      return [{ id: `rs_${id}`, type: "reasoning", status: cut, summary }]
+      return [{ id: `rs_${id}`, type: "reasoning", status: "completed", summary, encrypted_content: cut }]
     }
     return part.type === "tool-call"
       ? [{ id: `fc_${id}`, ...callOf(part.id, part.name, writing.written(part), writing) }]
