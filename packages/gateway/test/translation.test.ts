@@ -411,6 +411,19 @@ describe("images", () => {
       assert.deepStrictEqual(anthropic.body.messages[0].content[0].source, { type: "url", url })
       const openai = yield* sentTo("responses", "chat", ofChat(url))
       assert.strictEqual(openai.body.input[0].content[0].image_url, url)
+      const image = { type: "image", source: { type: "url", url } }
+      const chat = yield* sentTo("chat", "messages", { messages: [{ role: "user", content: [image] }] })
+      assert.strictEqual(chat.body.messages[0].content[0].image_url.url, url)
+      const result = { type: "tool_result", tool_use_id: "t", content: [image] }
+      const used = yield* sentTo("chat", "messages", {
+        tools: [lookMessages],
+        messages: [
+          { role: "user", content: "Look." },
+          { role: "assistant", content: [{ type: "tool_use", id: "t", name: "look", input: {} }] },
+          { role: "user", content: [result] }
+        ]
+      })
+      assert.include(JSON.stringify(used.body.messages.slice(2)), url)
       const gemini = yield* sentTo("gemini", "chat", ofChat(`${url}.png`))
       assert.deepStrictEqual(gemini.body.contents[0].parts[0].fileData, {
         mimeType: "image/png",
@@ -525,6 +538,32 @@ describe("what no other format has", () => {
         ["look"]
       )
       assert.deepStrictEqual(dropped, ["tools.web_search"])
+    })
+  )
+
+  it.effect("is named at the end of a stream that a target of another format continues", () =>
+    Effect.gen(function* () {
+      const first = yield* Vendor.start((response, { socket }) => {
+        Vendor.stream(
+          response,
+          Answers.stream("chat", { id: "one", text: ["Hello "] })
+            .slice(0, 2)
+            .join(""),
+          true
+        )
+        setImmediate(() => socket.destroy())
+      })
+      const second = yield* Vendor.start((response) =>
+        Vendor.stream(response, Answers.stream("messages", { id: "two", text: ["world."] }).join(""))
+      )
+      const chain = [Vendor.target("chat", first, "a"), Vendor.target("messages", second, "b")] as const
+      const gateway = yield* Gateway.make({ routes: { route: { chain, policy: Vendor.impatient } } })
+      const request = Vendor.request("chat", { stream: true, logit_bias: { 1: 2 } })
+      const answer = yield* Effect.promise(() => Vendor.ask(gateway.fetch, "chat", request))
+      assert.isNull(answer.headers.get("x-outlast-dropped"))
+      const text = yield* Effect.promise(() => answer.text())
+      assert.include(text, ": x-outlast-dropped: logit_bias\n")
+      assert.include(text, ": x-outlast-target: anthropic/b\n")
     })
   )
 
