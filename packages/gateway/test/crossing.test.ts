@@ -77,6 +77,90 @@ for (const wire of wires) {
   })
 }
 
+describe("an answer of three formats", () => {
+  const orders: ReadonlyArray<readonly [Format, Format, Format]> = [
+    ["messages", "responses", "gemini"],
+    ["gemini", "chat", "messages"],
+    ["responses", "messages", "chat"]
+  ]
+
+  for (const wire of wires) {
+    it.effect.each(orders)(`${wire}: begins at %s, goes on at %s, and ends at %s`, (order) =>
+      Effect.gen(function* () {
+        const vendors = yield* Effect.forEach(order, (format, i) =>
+          Vendor.start((response, hit) => {
+            const left = rest({ text }, Answers.partialOf(hit))
+            const [one = "", ...others] = left.text.join("").match(/.{1,20}/g) ?? []
+            const events = Answers.stream(format, {
+              id: `from-${i}`,
+              text: i === 2 ? [one, ...others] : [one]
+            })
+            // Without the end of the text, which a client of Gemini has with its last piece.
+            const count = i === 2 ? events.length : events.findIndex((event) => event.includes(one)) + 1
+            Vendor.stream(response, events.slice(0, count).join(""), i < 2)
+            if (i < 2) setImmediate(() => hit.socket.destroy())
+          })
+        )
+        const [a, b, c] = order.map((format, i) =>
+          Vendor.target(format, vendors[i] ?? assert.fail("no vendor"), `model-${i}`)
+        )
+        if (a === undefined || b === undefined || c === undefined) return assert.fail("no target")
+        const gateway = yield* Gateway.make({
+          routes: { route: { chain: [a, b, c], policy: Vendor.impatient } }
+        })
+        const read = yield* Effect.promise(() => readers[wire](gateway.fetch))
+        assert.strictEqual(read.text, all)
+        assert.strictEqual(read.end, ends[wire].stop)
+        assert.deepStrictEqual(
+          vendors.map(({ hits }) => hits.length),
+          [1, 1, 1]
+        )
+      })
+    )
+  }
+})
+
+describe("a caller that leaves", () => {
+  it.effect.each(formats)("ends the request to a target that speaks %s", (format) =>
+    Effect.gen(function* () {
+      for (const wire of wires.filter((wire) => wire !== format)) {
+        for (const stream of [true, false]) {
+          const hit = Promise.withResolvers<Vendor.Hit>()
+          const vendor = yield* Vendor.start((response, each) => {
+            const events = Answers.stream(format, { id: "one", text })
+            // Two events of a text, and no end. Nothing for a whole answer.
+            if (stream) Vendor.stream(response, events.slice(0, -2).join(""), true)
+            hit.resolve(each)
+          })
+          const chain = [Vendor.target(format, vendor)] as const
+          const gateway = yield* Gateway.make({ routes: { route: { chain, policy: Vendor.impatient } } })
+          const left = new AbortController()
+          const path = { chat: "chat/completions", messages: "messages", responses: "responses" }[wire]
+          const asked = gateway.fetch(`http://gateway/v1/${path}`, {
+            method: "POST",
+            headers: { "content-type": "application/json" },
+            body: JSON.stringify(Vendor.request(wire, { stream })),
+            signal: left.signal
+          })
+          const { closed } = yield* Effect.promise(() => hit.promise)
+          if (stream) yield* Effect.promise(async () => void (await asked).body?.getReader().read())
+          left.abort()
+          if (!stream)
+            assert.isTrue(
+              yield* Effect.promise(() =>
+                asked.then(
+                  () => false,
+                  () => true
+                )
+              )
+            )
+          yield* Effect.promise(() => closed)
+        }
+      }
+    })
+  )
+})
+
 const ids = { chat: /^chatcmpl-\w{32}$/, messages: /^msg_\w{32}$/, responses: /^resp_\w{32}$/ } as const
 
 const ends = {
