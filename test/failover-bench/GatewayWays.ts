@@ -33,13 +33,22 @@ const targets = {
   responses: (model: string, baseUrl: string) => OpenAi.model(model, { keys, baseUrl })
 } as const satisfies Record<string, (model: string, baseUrl: string) => ProviderModel.TargetSpec>
 
-const way = (name: string, wire: keyof typeof targets, streams: boolean, ask: Ask): Way => ({
+type Wire = keyof typeof targets
+
+/** The targets speak the formats of `over`, by default the caller's. */
+const way = (
+  name: string,
+  wire: Wire,
+  streams: boolean,
+  ask: Ask,
+  over: readonly [Wire, Wire] = [wire, wire]
+): Way => ({
   name: `gateway, ${wire}, ${name}`,
   streams,
   open: (url) =>
     Effect.gen(function* () {
-      const target = (model: string) => targets[wire](model, `${url}/v1`)
-      const chain = [target("primary"), target("fb-ok")] as const
+      const target = (wire: Wire, model: string) => targets[wire](model, `${url}/v1`)
+      const chain = [target(over[0], "primary"), target(over[1], "fb-ok")] as const
       const { fetch } = yield* Effect.provide(
         Gateway.make({ routes: { [model]: { chain } } }),
         Warnings.layerOff
@@ -165,6 +174,19 @@ const ofChat = vercel((fetch) => createOpenAI({ apiKey, baseURL, fetch }).chat(m
 const ofMessages = vercel((fetch) => createAnthropic({ apiKey, baseURL, fetch })(model))
 const ofResponses = vercel((fetch) => createOpenAI({ apiKey, baseURL, fetch }).responses(model))
 
+/** The same over targets that speak other formats; for whole answers, the second speaks the caller's. */
+const crossed = (name: string, wire: Wire, streams: boolean, ask: Ask): Way => {
+  const [first, other] = others[wire]
+  const second = streams ? other : wire
+  return way(`${name} over ${first} and ${second}`, wire, streams, ask, [first, second])
+}
+
+const others = {
+  chat: ["messages", "responses"],
+  messages: ["responses", "chat"],
+  responses: ["chat", "messages"]
+} as const satisfies Record<Wire, readonly [Wire, Wire]>
+
 export const gatewayWays: ReadonlyArray<Way> = [
   way("openai", "chat", true, completions),
   way("openai whole", "chat", false, wholeCompletion),
@@ -179,5 +201,11 @@ export const gatewayWays: ReadonlyArray<Way> = [
   way("openai", "responses", true, responses),
   way("openai whole", "responses", false, wholeResponse),
   way("ai", "responses", true, ofResponses.stream),
-  way("ai whole", "responses", false, ofResponses.whole)
+  way("ai whole", "responses", false, ofResponses.whole),
+  crossed("openai", "chat", true, completions),
+  crossed("openai whole", "chat", false, wholeCompletion),
+  crossed("anthropic", "messages", true, messages),
+  crossed("anthropic whole", "messages", false, wholeMessage),
+  crossed("openai", "responses", true, responses),
+  crossed("openai whole", "responses", false, wholeResponse)
 ]

@@ -528,6 +528,24 @@ describe("an output limit and a thinking budget (mirrorange/clove#39)", () => {
       )
     })
   )
+
+  it.live("leave room for an answer of Gemini, also where an effort is meant", () =>
+    Effect.gen(function* () {
+      const server = yield* start(Replies.send.google({ text: "ok", end: "STOP", tokens: 3 }))
+      const target = Google.model("gemini-2.5-pro", {
+        keys,
+        baseUrl: `${server.url}/v1beta`,
+        settings: { reasoning: "high" }
+      })
+      const at = (limit: number) =>
+        Effect.provideService(LanguageModel.generateText({ prompt: "x" }), OutputLimit.OutputLimit, limit)
+      yield* over(Effect.all([at(8_000), at(32_000), at(60_000)]), target)
+      assert.deepStrictEqual(
+        server.hits.map(({ body: { generationConfig: sent } }) => sent.thinkingConfig.thinkingBudget),
+        [5_000, 24_576, 32_768]
+      )
+    })
+  )
 })
 
 // -----------------------------------------------------------------------------

@@ -4,13 +4,16 @@
  *
  * - A target that speaks the caller's format gets the caller's own request. Changed are the model, the key and, where it is
  *   too high for the model, the output limit. Its answer goes back event by event as it came.
+ * - Any other target gets a translation, and its answer comes in the caller's format. A header names the fields that were
+ *   left out.
  * - A stream that is cut goes on: another attempt continues the text, and the caller sees one answer with one id.
  * - An answer that cannot be saved ends with an error of the format, and never as if it were complete.
  *
  * `fetch` handles one request. Put it in place of a client's `fetch`, without a port, or behind a server (`Server`). By
  * itself it asks for no key: whoever can call it can spend the money behind it.
  *
- * **Limits.** A target that does not speak the caller's format is left out. One gateway keeps its cooldowns in memory.
+ * **Limits.** What no other format can express, such as several choices, is asked of targets that speak the caller's format
+ * alone. One gateway keeps its cooldowns in memory.
  *
  * **Example** (In process)
  *
@@ -35,8 +38,8 @@ export type { Built, Route } from "./Route.ts"
 
 export interface Options {
   /**
-   * Routes by the name of the model that callers ask for. Default: every model of OpenAI and Anthropic, with the keys in
-   * `OPENAI_API_KEY` and `ANTHROPIC_API_KEY`, and further ones in `…_2` to `…_9`.
+   * Routes by the name of the model that callers ask for. Default: every model of OpenAI, Anthropic and Google, with the
+   * keys in `OPENAI_API_KEY`, `ANTHROPIC_API_KEY` and `GOOGLE_GENERATIVE_AI_API_KEY`, and further ones in `…_2` to `…_9`.
    */
   readonly routes?: Readonly<Record<string, Route>> | undefined
   /** Sends the requests of targets that have no `fetch` of their own. Default: undici over HTTP/1.1. */

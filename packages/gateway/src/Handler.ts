@@ -143,7 +143,7 @@ export const make = (routes: Routes, services: Context.Context<never>): Handler 
     if (maker === "shared") return refused(400, continued, "previous_response_not_found")
     const narrowed = narrowedOf(incoming)
     if (typeof narrowed === "string") return refused(400, narrowed, "invalid_header")
-    const found = await Effect.runPromiseExitWith(services)(routes.find(model, wire))
+    const found = await Effect.runPromiseExitWith(services)(routes.find(model, wire, body))
     if (Exit.isFailure(found)) {
       const error = Option.getOrUndefined(Cause.findErrorOption(found.cause))
       return error === undefined
@@ -235,7 +235,7 @@ const removed = (maker: TargetRef.TargetRef): string =>
   `The previous response is known to ${maker.provider} with the key ${maker.key}, which this route does not have. Send its output as input instead.`
 
 const continued =
-  "The previous response was continued by another attempt after a cut, so no vendor knows its id. Send its output as input instead."
+  "The previous response was continued by another attempt after a cut, or made by a model of another format, so no vendor knows its id. Send its output as input instead."
 
 /** What the caller allows less than the route; a text says which header is wrong. */
 const narrowedOf = ({ header }: Incoming): Narrowed | string => {

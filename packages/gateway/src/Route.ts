@@ -2,22 +2,26 @@
  * Routes: from the model that a caller asks for, in a wire format, to the calls of a chain.
  *
  * With routes of its own, a gateway serves these and nothing else. Without, it serves every model of the vendors whose keys
- * are in the environment: OpenAI for Chat Completions and Responses, Anthropic for Messages. Further keys of a vendor have
- * the same name with `_2` to `_9`.
+ * are in the environment: a model that the catalogue knows at its vendor, any other one at OpenAI for Chat Completions and
+ * Responses, and at Anthropic for Messages. Further keys of a vendor have the same name with `_2` to `_9`.
  *
  * A chain is built with its first call, and kept: cooldowns and circuits hold from call to call. Names of one route share
- * its chain. Chains of different wire formats are different chains, because a target speaks only some of them.
+ * its chain. Chains of different wire formats are different chains: a target that speaks the format gets the caller's own
+ * request, and any other one a translation.
  */
 import { RecoveryPolicy } from "@outlast/agent"
 import type { Chain, ProviderModel } from "@outlast/agent"
 import { Calls } from "@outlast/agent/internal"
-import { Anthropic, Catalogue, OpenAi } from "@outlast/providers"
+import { Anthropic, Catalogue, Google, OpenAi } from "@outlast/providers"
 import { Wiring } from "@outlast/providers/internal"
 import { Options } from "@outlast/resilience"
 import { Config, Data, Effect, Exit, Scope } from "effect"
+import type { Fields } from "./json/Json.ts"
+import * as TranslatedModel from "./target/TranslatedModel.ts"
 import { otherRoute } from "./telemetry/GatewayEvent.ts"
 import * as WireModel from "./target/WireModel.ts"
-import type { Wire } from "./wire/Wire.ts"
+import { Untranslatable } from "./wire/Translation.ts"
+import type { Translator, Wire } from "./wire/Wire.ts"
 
 export interface Route {
   /** The targets in order. Each keeps its own model, key and endpoint. */
@@ -62,7 +66,8 @@ export interface Built {
 }
 
 export interface Routes {
-  readonly find: (model: string, wire: Wire) => Effect.Effect<Served, NoRoute>
+  /** `body` is the request: some fields only targets that speak the wire can answer. */
+  readonly find: (model: string, wire: Wire, body: Fields) => Effect.Effect<Served, NoRoute>
   /** Models that callers may ask for. Without routes: those that the catalogue knows. */
   readonly names: Effect.Effect<ReadonlyArray<string>>
   /** The chains that calls have built, and that are kept. */
@@ -98,10 +103,10 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
       kept.delete(name)
       return scope === undefined ? Effect.void : Scope.close(scope, Exit.void)
     }
-    const built = (wire: Wire, found: Found, chain: Route["chain"]) =>
+    const built = (wire: Wire, found: Found, chain: Route["chain"], isWhole: boolean) =>
       Effect.suspend(() => {
         const { route } = found
-        const name = `${wire.name}/${found.name}`
+        const name = `${wire.name}/${isWhole ? "" : "own/"}${found.name}`
         const known = kept.get(name)
         if (known !== undefined && (known.route === route || routes === undefined)) {
           // The map is in the order of use.
@@ -141,16 +146,24 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
           const gone = Array.from(kept).filter(([, { route }]) => !current.has(route))
           return Effect.forEach(gone, ([name]) => drop(name), { discard: true })
         }),
-      find: (model, wire) =>
+      find: (model, wire, body) =>
         Effect.gen(function* () {
           const found = routes === undefined ? yield* fromKeys(model, wire) : yield* named(routes, model)
-          const [first, ...others] = found.route.chain.flatMap((spec) => spokenBy(spec, wire, fetch))
+          const { chain } = found.route
+          const spoken = chain.map((spec) => spokenBy(spec, wire, fetch))
+          const refused = spoken.includes(undefined) ? wire.translator?.refuses(body) : undefined
+          const translator = refused === undefined ? wire.translator : undefined
+          const [first, ...others] = chain.flatMap((spec, i) => {
+            const own = spoken[i] ?? (translator && translatedBy(spec, translator, fetch))
+            return own === undefined ? [] : [own]
+          })
           // The name of a model that no route has is the caller's own text.
           const name = routes === undefined ? otherRoute : found.name
-          if (first === undefined) return yield* unspoken(model, wire, name)
+          if (first === undefined) return yield* unspoken(model, wire, name, refused)
           const rest = wire.isBound ? others.filter((other) => other.model === first.model) : others
           const calls = yield* Effect.mapError(
-            built(wire, found, [first, ...rest]),
+            // A request that cannot be translated has a chain of fewer targets.
+            built(wire, found, [first, ...rest], refused === undefined),
             ({ message }) => new NoRoute({ status: 502, code: "no_target", message, name })
           )
           return { calls, name, route: found.route }
@@ -162,26 +175,48 @@ const policyOf = ({ policy = RecoveryPolicy.interactive }: Route) => ({
   policy: { ...policy, truncation: false as const }
 })
 
-/** The target as one that sends the caller's own request; nothing where it does not speak the wire. */
+/** The target as one that sends the caller's own request; `undefined` where it does not speak the wire. */
 const spokenBy = (
   spec: ProviderModel.TargetSpec,
   wire: Wire,
   fetch: typeof globalThis.fetch
-): ReadonlyArray<ProviderModel.TargetSpec> => {
+): ProviderModel.TargetSpec | undefined => {
   const wiring = Wiring.of(spec)
-  if (wiring === undefined || !wiring.wires.includes(wire.speaks)) return []
+  if (wiring === undefined || !wiring.wires.includes(wire.speaks)) return undefined
   const { model, provider } = spec
   const build = Effect.map(spec.build, ({ info }) => WireModel.make({ provider, model, info, wiring, fetch }))
-  return [{ ...spec, build }]
+  return { ...spec, build }
 }
 
-const unspoken = (model: string, { title }: Wire, name: string): NoRoute =>
-  new NoRoute({
-    name,
-    status: 400,
-    code: "wire_not_supported",
-    message: `No target of the route "${model}" speaks ${title}. Add a target that does, or ask in another format.`
-  })
+/** The target as one that gets a translation of the caller's request. */
+const translatedBy = (
+  spec: ProviderModel.TargetSpec,
+  translator: Translator,
+  fetch: typeof globalThis.fetch
+): ProviderModel.TargetSpec => {
+  const { endpoint, model, provider } = spec
+  const build = Effect.map(spec.build, (inner) =>
+    TranslatedModel.make({ provider, model, endpoint, translator, inner, fetch })
+  )
+  return { ...spec, build }
+}
+
+const unspoken = (model: string, { title }: Wire, name: string, refused: string | undefined): NoRoute => {
+  const none = `No target of the route "${model}" speaks ${title}.`
+  return refused === undefined
+    ? new NoRoute({
+        name,
+        status: 400,
+        code: "wire_not_supported",
+        message: `${none} Add a target that does, or ask in another format.`
+      })
+    : new NoRoute({
+        name,
+        status: 400,
+        code: "not_translatable",
+        message: `${new Untranslatable(refused).message} ${none}`
+      })
+}
 
 // -----------------------------------------------------------------------------
 // Routes by name
@@ -222,6 +257,15 @@ const nearest = (name: string, names: ReadonlyArray<string>): string | undefined
 // Keys in the environment
 // -----------------------------------------------------------------------------
 
+/** Vendors that are known by the name of a model alone. */
+const vendors = { anthropic: Anthropic, google: Google, openai: OpenAi } as const
+
+const vendorOf = (model: string, wire: Wire): keyof typeof vendors => {
+  const known = Catalogue.find(model)?.provider
+  if (known === "anthropic" || known === "google" || known === "openai") return known
+  return wire.speaks === "messages" ? "anthropic" : "openai"
+}
+
 /** Variables of a vendor's keys. */
 const variables = (name: string): ReadonlyArray<string> => [
   name,
@@ -236,7 +280,7 @@ const isSet = (variable: string): Effect.Effect<boolean> =>
 
 /** The variables of all vendors that are set, in the order of their use. */
 export const keysInEnvironment: Effect.Effect<ReadonlyArray<string>> = Effect.filter(
-  [...OpenAi.defaults.keys, ...Anthropic.defaults.keys].flatMap(variables),
+  [...OpenAi.defaults.keys, ...Anthropic.defaults.keys, ...Google.defaults.keys].flatMap(variables),
   isSet
 )
 
@@ -252,14 +296,11 @@ const knownModels: Effect.Effect<ReadonlyArray<string>> = Effect.map(keysInEnvir
 )
 
 const fromKeys = (model: string, wire: Wire): Effect.Effect<Found, NoRoute> => {
-  const isAnthropic = wire.speaks === "messages"
-  const [variable = ""] = isAnthropic ? Anthropic.defaults.keys : OpenAi.defaults.keys
+  const vendor = vendors[vendorOf(model, wire)]
+  const [variable = ""] = vendor.defaults.keys
   return Effect.flatMap(keysFor(variable), (keys) =>
     Effect.try({
-      try: (): Found => {
-        const target = isAnthropic ? Anthropic.model(model, { keys }) : OpenAi.model(model, { keys })
-        return { name: model, route: { chain: [target] } }
-      },
+      try: (): Found => ({ name: model, route: { chain: [vendor.model(model, { keys })] } }),
       // The name is the caller's own.
       catch: () =>
         new NoRoute({

@@ -1,7 +1,7 @@
 /**
- * Streams of the three wire formats for one answer: thinking, a text in pieces, a call of a tool.
+ * Streams of the three wire formats, and of Gemini, for one answer: thinking, a text in pieces, a call of a tool.
  */
-import type { WireName } from "./Vendor.ts"
+import type { Format } from "./Vendor.ts"
 import * as Vendor from "./Vendor.ts"
 
 export interface Answer {
@@ -158,16 +158,40 @@ const responses = ({ call, id, model = "m", text, thinking, tokens = 7 }: Answer
   return events
 }
 
+const gemini = ({ call, id, model = "m", text, thinking, tokens = 7 }: Answer): ReadonlyArray<object> => {
+  const chunk = (parts: ReadonlyArray<object>, more: object = {}) => ({
+    candidates: [{ content: { parts, role: "model" }, index: 0, ...more }],
+    usageMetadata: { promptTokenCount: 5, candidatesTokenCount: tokens, totalTokenCount: 5 + tokens },
+    modelVersion: model,
+    responseId: id
+  })
+  return [
+    ...(thinking === undefined ? [] : [chunk([{ text: thinking, thought: true }])]),
+    ...text.map((piece) => chunk([{ text: piece }])),
+    ...(call === undefined
+      ? []
+      : [chunk([{ functionCall: { name: "look", args: JSON.parse(call.join("")) } }])]),
+    chunk([{ text: "" }], { finishReason: "STOP" })
+  ]
+}
+
 /** The events of an answer, as they travel. */
-export const stream = (wire: WireName, answer: Answer): ReadonlyArray<string> => {
-  const values = { chat, messages, responses }[wire](answer).map((value) => JSON.stringify(value))
+export const stream = (wire: Format, answer: Answer): ReadonlyArray<string> => {
+  const values = { chat, gemini, messages, responses }[wire](answer).map((value) => JSON.stringify(value))
   return [...values, ...(wire === "chat" ? ["[DONE]"] : [])].map((each) => Vendor.events(wire, [each]))
 }
 
 /** What the assistant has said last in a request, behind which the user asks to go on. */
 export const partialOf = ({ body }: Pick<Vendor.Hit, "body">): string => {
-  const turns: ReadonlyArray<{ readonly role?: string; readonly content?: unknown }> =
-    body.messages ?? (Array.isArray(body.input) ? body.input : [])
-  const last = turns.findLast(({ role }) => role === "assistant")
-  return typeof last?.content === "string" ? last.content : ""
+  const turns: ReadonlyArray<Turn> =
+    body.messages ?? body.contents ?? (Array.isArray(body.input) ? body.input : [])
+  const last = turns.findLast(({ role }) => role === "assistant" || role === "model")
+  const content = last?.content ?? last?.parts ?? ""
+  return typeof content === "string" ? content : content.map(({ text }) => text ?? "").join("")
+}
+
+interface Turn {
+  readonly role?: string
+  readonly content?: string | ReadonlyArray<{ readonly text?: string }>
+  readonly parts?: ReadonlyArray<{ readonly text?: string }>
 }

@@ -5,7 +5,7 @@ import { Duration, Effect, Redacted } from "effect"
 import type { Scope } from "effect"
 import { KeySource, RecoveryPolicy } from "@outlast/agent"
 import type { ModelInfo, ProviderModel } from "@outlast/agent"
-import { Anthropic, OpenAi } from "@outlast/providers"
+import { Anthropic, Google, OpenAi } from "@outlast/providers"
 import type { IncomingHttpHeaders, ServerResponse } from "node:http"
 import { createServer } from "node:http"
 import type { AddressInfo, Socket } from "node:net"
@@ -67,9 +67,12 @@ export const start = (answer: Answer): Effect.Effect<Vendor, never, Scope.Scope>
 
 export const secret = "sk-test-0123456789abcdefghij"
 
-/** A target of a wire format at this vendor. */
+/** Formats of targets. */
+export type Format = WireName | "gemini"
+
+/** A target of a format at this vendor. */
 export const target = (
-  wire: WireName,
+  wire: Format,
   { url }: Pick<Vendor, "url">,
   model = "vendor-model",
   info: ModelInfo.ModelInfo = {}
@@ -79,6 +82,7 @@ export const target = (
     baseUrl: `${url}/v1`,
     keys: [KeySource.value(`KEY_${model}`.replaceAll("-", "_"), Redacted.make(secret))]
   }
+  if (wire === "gemini") return Google.model(model, { ...options, baseUrl: `${url}/v1beta` })
   if (wire === "messages") return Anthropic.model(model, options)
   return wire === "chat" ? OpenAi.chatModel(model, options) : OpenAi.model(model, options)
 }
@@ -94,10 +98,10 @@ export const json = (
 }
 
 /** Server-sent events of these data, named by their type where the wire names them. */
-export const events = (wire: WireName, data: ReadonlyArray<string>): string =>
+export const events = (wire: Format, data: ReadonlyArray<string>): string =>
   data
     .map((each) => {
-      const type = wire === "chat" ? undefined : /"type":\s*"([^"]+)"/.exec(each)?.[1]
+      const type = wire === "chat" || wire === "gemini" ? undefined : /"type":\s*"([^"]+)"/.exec(each)?.[1]
       return `${type === undefined ? "" : `event: ${type}\n`}data: ${each}\n\n`
     })
     .join("")

@@ -4,56 +4,11 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { existsSync, readdirSync, readFileSync } from "node:fs"
-import { join } from "node:path"
 import { Gateway } from "@outlast/gateway"
 import * as Answers from "./Answers.ts"
+import { files, isError, leftOut, linesOf, parse, textOf, turnsOf, wireOf } from "./Captures.ts"
 import type { WireName } from "./Vendor.ts"
 import * as Vendor from "./Vendor.ts"
-
-const folder = join(import.meta.dirname, "../../../../shared/captures/answers")
-const files = existsSync(folder) ? readdirSync(folder) : []
-
-const parse = (text: string): any => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
-const wireOf = (value: any): WireName | undefined => {
-  if (value?.choices !== undefined) return "chat"
-  if (value?.object === "response" || /^response\./.test(value?.type)) return "responses"
-  if (value?.type === "message" || value?.type === "message_start") return "messages"
-  return undefined
-}
-
-/** A capture that is an error, several turns, or of another API. */
-const isError = (value: any): boolean => value?.error != null || value?.status === "failed"
-
-const leftOut: ReadonlySet<string> = new Set([
-  // Its lines are not JSON.
-  "openai-responses--parallel-tool-call-wrapper.1.chunks.txt",
-  // Two answers in one stream.
-  "anthropic--spliced-message-start.chunks.txt",
-  // An error.
-  "openai-responses--openai-error.1.chunks.txt"
-])
-
-/** Some captures hold the answers of several turns. */
-const turnsOf = (wire: WireName, lines: ReadonlyArray<string>): ReadonlyArray<ReadonlyArray<string>> => {
-  if (wire === "chat") return [lines.at(-1) === "[DONE]" ? lines : [...lines, "[DONE]"]]
-  const turns: Array<Array<string>> = []
-  const last = /"type":\s*"(?:message_stop|response\.(?:completed|incomplete))"/
-  let isOver = true
-  for (const line of lines) {
-    if (isOver) turns.push([])
-    turns.at(-1)?.push(line)
-    isOver = last.test(line.slice(0, 60))
-  }
-  return turns
-}
 
 /** A ping may come before the end of a block that is held. */
 const withoutPings = (text: string): string => text.replaceAll(/event: ping\ndata: [^\n]*\n\n/g, "")
@@ -79,9 +34,7 @@ const placesOf = (events: number): ReadonlyArray<number> =>
 
 describe.skipIf(files.length === 0)("recorded streams that are cut", () => {
   for (const file of files.filter((file) => file.endsWith("chunks.txt") && !leftOut.has(file))) {
-    const lines = readFileSync(join(folder, file), "utf8")
-      .split("\n")
-      .filter((line) => line.trim() !== "")
+    const lines = linesOf(file)
     const wire = lines.map((line) => wireOf(parse(line))).find((wire) => wire !== undefined)
     if (wire === undefined) continue
     const [turn = []] = turnsOf(wire, lines)
@@ -130,7 +83,7 @@ describe.skipIf(files.length === 0)("recorded streams that are cut", () => {
 
 describe.skipIf(files.length === 0)("recorded answers", () => {
   for (const file of files) {
-    const text = readFileSync(join(folder, file), "utf8")
+    const text = textOf(file)
     if (file.endsWith(".json")) {
       const value = parse(text)
       const wire = wireOf(value)
@@ -146,7 +99,7 @@ describe.skipIf(files.length === 0)("recorded answers", () => {
         })
       )
     } else {
-      const lines = text.split("\n").filter((line) => line.trim() !== "")
+      const lines = linesOf(file)
       const values = lines.map(parse)
       const wire = values.map(wireOf).find((wire) => wire !== undefined)
       if (wire === undefined || leftOut.has(file)) continue

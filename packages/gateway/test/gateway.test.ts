@@ -144,11 +144,17 @@ describe("a request that is refused", () => {
     })
   )
 
-  it.effect("asks in a format that no target speaks", () =>
+  it.effect("asks for a count of tokens that no target makes", () =>
     Effect.gen(function* () {
       const vendor = yield* Vendor.start(answering("chat"))
       const gateway = yield* over("chat", vendor)
-      const answer = yield* asked(gateway, "messages")
+      const answer = yield* Effect.promise(() =>
+        gateway.fetch("http://gateway/v1/messages/count_tokens", {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: JSON.stringify(Vendor.request("messages"))
+        })
+      )
       assert.strictEqual(answer.status, 400)
       assert.include((yield* readJson(answer)).error.message, "No target of the route")
     })
@@ -355,6 +361,19 @@ describe("routes of a file", () => {
     const next = Result.getOrThrow(RoutesConfig.reload(changed, { input: file, routes }))
     assert.strictEqual(next["gpt-4o"], routes["smart"])
     assert.notStrictEqual(next["local"], routes["local"])
+  })
+
+  it("name targets of each vendor", () => {
+    const targets = ["openai", "anthropic", "google"].map((provider) => ({ provider, model: "m" }))
+    const { all } = Result.getOrThrow(RoutesConfig.decode({ routes: { all: { targets } } }))
+    assert.deepStrictEqual(
+      all?.chain.map(({ endpoint, provider }) => [provider, new URL(endpoint).hostname]),
+      [
+        ["openai", "api.openai.com"],
+        ["anthropic", "api.anthropic.com"],
+        ["google", "generativelanguage.googleapis.com"]
+      ]
+    )
   })
 
   it("report every problem with its path", () => {
@@ -580,6 +599,27 @@ describe("keys in the environment", () => {
       ANTHROPIC_API_KEY: "sk-ant-0123456789"
     }
   })
+
+  it.effect("serve a model that the catalogue knows at its vendor, whatever the format", () =>
+    Effect.gen(function* () {
+      const sent: Array<string> = []
+      const gateway = yield* Gateway.make({
+        fetch: async (url, init) => {
+          const key = new Headers(init?.headers).get("x-api-key") ?? ""
+          sent.push(`${String(url)} ${key}`)
+          return Response.json({
+            type: "message",
+            content: [{ type: "text", text: "Hi." }],
+            stop_reason: "end_turn",
+            usage: { input_tokens: 1, output_tokens: 1 }
+          })
+        }
+      })
+      const answer = yield* asked(gateway, "chat", { model: "claude-sonnet-4-5" })
+      assert.strictEqual((yield* readJson(answer)).choices[0].message.content, "Hi.")
+      assert.deepStrictEqual(sent, ["https://api.anthropic.com/v1/messages sk-ant-0123456789"])
+    }).pipe(Effect.provideService(ConfigProvider.ConfigProvider, env))
+  )
 
   it.effect("are enough: each format is asked at its vendor, with the next key where one is refused", () =>
     Effect.gen(function* () {

@@ -138,7 +138,7 @@ describe("a request", () => {
 
   for (const [wire, content] of [
     ["messages", { type: "thinking", thinking: "half a", signature: "outlast_cut" }],
-    ["responses", { id: "rs_1", type: "reasoning", status: "incomplete", summary: [] }]
+    ["responses", { type: "reasoning", summary: [], encrypted_content: "outlast_cut" }]
   ] as const) {
     it.effect(`${wire}: is sent without thinking that an answer of the gateway was cut in`, () =>
       Effect.gen(function* () {

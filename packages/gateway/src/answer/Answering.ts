@@ -89,7 +89,8 @@ const whole = async ({ call, calls, ended, id, services, signal }: Made): Promis
     begunAt: nowOf(services),
     made: carried === undefined ? undefined : madeBy(carried.source, exit.value)
   })
-  const type = carried?.source.headers?.get("content-type") ?? "application/json"
+  const own = carried?.source.dropped === undefined ? carried?.source.headers?.get("content-type") : undefined
+  const type = own ?? "application/json"
   const headers = {
     ...Replies.headersOf(call, id, carried?.source, type),
     ...(cost === undefined ? undefined : { "x-outlast-cost": cost.toFixed(6) })

@@ -75,11 +75,13 @@ export const comment = (call: WireCall, source: Source | undefined, finish: Part
 
 const own = (call: WireCall, id: string, source?: Source): Record<string, string> => {
   const switched = source === undefined ? undefined : call.switchedTo(source)
+  const dropped = source?.dropped ?? []
   return {
     "x-outlast-call": id,
     "x-outlast-attempts": String(call.attempts),
     ...(source === undefined ? undefined : { "x-outlast-target": encoded(source.target.id) }),
-    ...(switched === undefined ? undefined : { "x-outlast-switched": switched })
+    ...(switched === undefined ? undefined : { "x-outlast-switched": switched }),
+    ...(dropped.length === 0 ? undefined : { "x-outlast-dropped": dropped.map(encoded).join(",") })
   }
 }
 

@@ -29,7 +29,7 @@
 import type { ProviderModel } from "@outlast/agent"
 import { OutlastConfig } from "@outlast/agent/config"
 import { Fields } from "@outlast/agent/internal"
-import { Anthropic, OpenAi, OpenAiCompatible } from "@outlast/providers"
+import { Anthropic, Google, OpenAi, OpenAiCompatible } from "@outlast/providers"
 import { InvalidOption } from "@outlast/resilience"
 import { Result, Schema } from "effect"
 import { fields } from "../json/Json.ts"
@@ -38,8 +38,8 @@ import type { Named, Route } from "../Route.ts"
 const { optionalKey, String, Struct } = Schema
 
 const Target = Struct({
-  provider: Schema.Literals(["openai", "anthropic", "compatible"]).annotate({
-    description: "Who speaks: OpenAI, Anthropic, or any server with OpenAI's Chat Completions."
+  provider: Schema.Literals(["openai", "anthropic", "google", "compatible"]).annotate({
+    description: "Who speaks: OpenAI, Anthropic, Google, or any server with OpenAI's Chat Completions."
   }),
   model: String.annotate({ description: "The name of the model at the vendor." }),
   keys: optionalKey(
@@ -148,6 +148,8 @@ const targetOf = ({
   switch (provider) {
     case "anthropic":
       return Anthropic.model(model, options)
+    case "google":
+      return Google.model(model, options)
     case "openai":
       return OpenAi.model(model, options)
     case "compatible":

@@ -7,7 +7,9 @@ import type { Priority } from "@outlast/agent/limiter"
 import type { Duration, Fiber, Tracer } from "effect"
 import type { Fields } from "../json/Json.ts"
 import * as Splice from "../json/Splice.ts"
-import type { Asked, Source, Wire } from "../wire/Wire.ts"
+import type { Untranslatable } from "../wire/Translation.ts"
+import type { Asked, Source, Translator, Wire } from "../wire/Wire.ts"
+import * as Translated from "./Translated.ts"
 
 /** What a caller may say of its call, in headers. */
 export interface Narrowed {
@@ -44,6 +46,7 @@ export class WireCall {
   /** The gateway has ended the call. */
   isCut = false
   #interrupt: () => void = () => {}
+  #translated: Translated.Translated | Untranslatable | undefined
   /** Attempts that have failed, the last one last. */
   readonly #failed: Array<{
     readonly source: Source
@@ -82,6 +85,12 @@ export class WireCall {
   cut(): void {
     this.isCut = true
     this.#interrupt()
+  }
+
+  /** The request for targets of other formats. It is read when the first of them is asked. */
+  translatedBy(translator: Translator): Translated.Translated | Untranslatable {
+    this.#translated ??= Translated.of(translator, this.body)
+    return this.#translated
   }
 
   /** The attempt failed, for a reason of this kind. */

@@ -45,7 +45,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
     const rules = fiber.getRef(Classifier.Rules)
     const key = request.key === undefined ? undefined : Redacted.value(request.key)
     call.attempts++
-    const source: Source = { target: request.target, headers: undefined }
+    const source: Source = { target: request.target, headers: undefined, dropped: undefined }
 
     let usage = takesUsage ? call.wire.asksUsage?.(call.body) : undefined
 

@@ -11,6 +11,7 @@ import type { Wiring } from "@outlast/providers/internal"
 import type { Fields } from "../json/Json.ts"
 import type { Edits } from "../json/Splice.ts"
 import type { Event } from "./Sse.ts"
+import type { Translation } from "./Translation.ts"
 
 export type Part = Response.StreamPartEncoded
 export type Whole = Response.PartEncoded
@@ -29,6 +30,8 @@ export interface Source {
   readonly target: TargetRef.TargetRef
   /** The headers of its response, once they have come. */
   headers: Headers | undefined
+  /** Fields of the request that the target does not get; `undefined`: the target speaks the caller's format. */
+  dropped: ReadonlyArray<string> | undefined
 }
 
 /** What a part carries. */
@@ -71,6 +74,41 @@ export interface Reader {
   readonly read: (event: Event) => ReadonlyArray<Part>
   /** The body has ended. Returns the finish of a complete answer. */
   readonly end: () => ReadonlyArray<Part>
+}
+
+/** What an answer of another format becomes. */
+export interface Writing {
+  /** Makes the ids of the answer unique. */
+  readonly unique: string
+  /** Seconds since 1970. */
+  readonly created: number
+  readonly model: string
+  /** The request. */
+  readonly body: Fields
+  readonly calls: Translation["calls"]
+  /** The arguments of a call as the model wrote them. */
+  readonly written: (call: Response.ToolCallPartEncoded) => string
+}
+
+/**
+ * Writes an answer of another format as a target of this one would. Its events ride on the parts, as those of a vendor do,
+ * so that the encoder need not know. Gets parts in the order of `InOrder`. Ends of texts and of thinking need no events: the
+ * encoder ends what is open.
+ */
+export interface Writer {
+  readonly begin: () => ReadonlyArray<Fields>
+  readonly part: (part: Part) => ReadonlyArray<Fields>
+}
+
+/** How requests and answers of the wire become those of others. */
+export interface Translator {
+  /** The first field that only a target of this wire can answer. Looks at no message. */
+  readonly refuses: (body: Fields) => string | undefined
+  /** Throws `Untranslatable`. */
+  readonly translate: (body: Fields) => Translation
+  readonly writer: (writing: Writing) => Writer
+  /** The body of a whole answer. */
+  readonly body: (parts: ReadonlyArray<Whole>, writing: Writing) => Fields
 }
 
 /** Writes the events of one call for the caller. */
@@ -116,6 +154,8 @@ export interface Wire {
   /** The parts of a whole answer; `undefined` where the body is none. */
   readonly whole: (body: Fields) => Array<Whole> | undefined
   readonly encoder: () => Encoder
+  /** `undefined`: only targets that speak the format are asked. */
+  readonly translator: Translator | undefined
   /** The type of an error by its status, and the body. */
   readonly typeOf: (status: number) => string
   readonly errorBody: (problem: Problem) => Fields

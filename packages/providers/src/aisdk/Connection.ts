@@ -21,8 +21,7 @@
 import { FailoverReason, ProviderFailure } from "@outlast/agent"
 import type { ProviderModel } from "@outlast/agent"
 import { Alarm } from "@outlast/agent/failover"
-import type { Context } from "effect"
-import { Duration, Effect } from "effect"
+import { Context, Duration, Effect } from "effect"
 import { AsyncLocalStorage } from "node:async_hooks"
 import { subscribe } from "node:diagnostics_channel"
 
@@ -95,7 +94,7 @@ type Listeners = Pick<Call<unknown>, "onHeaders" | "onRepeated" | "onRepair" | "
 
 /** The way of a call to its server: `new`, then `begun` with its first request, then `settled` by its end or its headers. */
 class Connection {
-  readonly #context: Context.Context<never>
+  readonly context: Context.Context<never>
   readonly #limit: number
   readonly #late: () => void
   readonly listeners: Listeners
@@ -103,7 +102,7 @@ class Connection {
   #callOff: (() => void) | undefined
 
   constructor(context: Context.Context<never>, limit: number, listeners: Listeners, late: () => void) {
-    this.#context = context
+    this.context = context
     this.#limit = limit
     this.listeners = listeners
     this.#late = late
@@ -113,7 +112,7 @@ class Connection {
   begin(): void {
     if (this.#state !== "new") return
     this.#state = "begun"
-    this.#callOff = Alarm.set(this.#context, this.#limit, this.#late)
+    this.#callOff = Alarm.set(this.context, this.#limit, this.#late)
   }
 
   /** The headers were written, or the call has ended. */
@@ -128,6 +127,17 @@ const connecting = new AsyncLocalStorage<Connection>()
 
 /** What the current call says of itself. `undefined` outside of a call. */
 export const current = (): Listeners | undefined => connecting.getStore()?.listeners
+
+/** Sends the requests of targets that have no `fetch` of their own. Default: the global `fetch`, looked up each time. */
+export const Sender: Context.Reference<typeof globalThis.fetch | undefined> = Context.Reference<
+  typeof globalThis.fetch | undefined
+>("@outlast/providers/aisdk/Connection/Sender", { defaultValue: () => undefined })
+
+/** The {@link Sender} of the current call. */
+export const sender = (): typeof globalThis.fetch => {
+  const context = connecting.getStore()?.context
+  return (context === undefined ? undefined : Context.get(context, Sender)) ?? globalThis.fetch
+}
 
 const connections = new WeakMap<object, Connection>()
 

@@ -31,8 +31,8 @@ type Fetch = typeof globalThis.fetch
 
 export const maxRedirects = 5
 
-/** Sends with `send`. Default: the global `fetch`, looked up for each request. */
-export const make = (send: Fetch = (input, init) => globalThis.fetch(input, init)): Fetch => {
+/** Sends with `send`. Default: that of the call (`Connection.Sender`). */
+export const make = (send: Fetch = (input, init) => Connection.sender()(input, init)): Fetch => {
   const repeated = StaleSocket.repeated(send)
   return async (input, init) => {
     const follows = (init?.redirect ?? (input instanceof Request ? input.redirect : "follow")) === "follow"

@@ -10,7 +10,7 @@ import { Schema } from "effect"
 import type { LanguageModel, Prompt, Toolkit } from "effect/ai"
 import { ClientCall } from "./ClientCall.ts"
 import { isCredential } from "./Secrets.ts"
-import type { ServedConversations } from "./ServedConversations.ts"
+import * as ServedPrompt from "./ServedPrompt.ts"
 import * as ServedTools from "./ServedTools.ts"
 
 export interface Request {
@@ -34,14 +34,17 @@ interface Call {
 /** JSON with the fields that the schema requires. The AI SDK checks the rest with its own schema. */
 type ObjectSchema = Schema.Codec<Record<string, unknown>>
 
-/** `conversations` are those of the model that is asked. */
-export const make = (options: LanguageModelV4CallOptions, conversations: ServedConversations): Request => {
+/** `decode` converts the prompt. Default: as if it were the first of its conversation. */
+export const make = (
+  options: LanguageModelV4CallOptions,
+  decode: typeof ServedPrompt.decode = ServedPrompt.decode
+): Request => {
   const { responseFormat, tools = [] } = options
   const format = responseFormat?.type === "json" ? responseFormat : undefined
   return {
     client: new ClientCall(options),
     call: {
-      prompt: conversations.decode(options.prompt),
+      prompt: decode(options.prompt),
       toolkit: offering(tools),
       toolChoice: toolChoice(options.toolChoice),
       disableToolCallResolution: true,

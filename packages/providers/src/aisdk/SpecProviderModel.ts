@@ -333,7 +333,7 @@ const callOptions = (
   const fitted =
     asked?.maxOutputTokens !== undefined && asked.maxOutputTokens === request.maxOutputTokens
       ? fit
-      : Thinking.withinLimit(fit, info, client.provider)
+      : Thinking.withinLimit(fit, info, client)
   // The prompt is well-formed. A second look would read the whole conversation at each attempt.
   return { ...WellFormed.of({ ...fitted, prompt: [] }), prompt: fitted.prompt }
 }

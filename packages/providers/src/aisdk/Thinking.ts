@@ -87,14 +87,18 @@ const shares: Readonly<Record<string, number>> = {
 
 const shareOf = ({ reasoning = "provider-default" }: Spec.CallOptions): number => shares[reasoning] ?? 0
 
-/** The smallest budget that every Gemini 2.5 accepts, in tokens. */
+/** The smallest and the largest budget that every Gemini 2.5 accepts, in tokens. */
 const leastOfGemini = 512
+const mostOfGemini = 24_576
 
-/** The call, with a budget that fits into its output limit. `provider` is the name that the client has for itself. */
+/** Models whose client turns an effort into a budget. Later ones have levels. */
+const budgetedGemini = /gemini-2\.5/
+
+/** The call, with a budget that fits into its output limit. `client` has the names that it has for itself and its model. */
 export const withinLimit = (
   call: Spec.CallOptions,
   { capabilities, maxOutputTokens = 64_000 }: ModelInfo.ModelInfo,
-  provider: string
+  { modelId, provider }: Pick<Spec.SpecModel, "modelId" | "provider">
 ): Spec.CallOptions => {
   const { maxOutputTokens: limit } = call
   if (limit === undefined) return call
@@ -118,11 +122,18 @@ export const withinLimit = (
     return { ...call, ...options(namespace, "thinking", thinking), maxOutputTokens: limit - budgetTokens }
   }
   const config = call.providerOptions?.["google"]?.["thinkingConfig"]
+  if (!provider.includes("google")) return call
   const most = Math.max(room, leastOfGemini)
-  return provider.includes("google") && isBudget(config) && config.thinkingBudget > most
-    ? { ...call, ...options("google", "thinkingConfig", { ...config, thinkingBudget: most }) }
-    : call
+  if (isBudget(config) && config.thinkingBudget > most)
+    return { ...call, ...options("google", "thinkingConfig", { ...config, thinkingBudget: most }) }
+  const isEffort = !isBudget(config) && budgetedGemini.test(modelId)
+  if (!isEffort || Math.round(maxOutputTokens * shareOf(call)) <= most) return call
+  const thinkingConfig = { ...(isFields(config) ? config : {}), thinkingBudget: Math.min(most, mostOfGemini) }
+  return { ...call, ...options("google", "thinkingConfig", thinkingConfig) }
 }
+
+const isFields = (config: Spec.Json | undefined): config is Schema.JsonObject =>
+  typeof config === "object" && config !== null && !Array.isArray(config)
 
 const isBudget = (
   config: Spec.Json | undefined

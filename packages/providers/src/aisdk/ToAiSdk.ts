@@ -100,20 +100,18 @@ export interface Serving extends ServedModel {
 /** The model over a runtime. */
 export const serving = ({ runtime, dispose }: Built, options: Options = {}): Serving => {
   const conversations = new ServedConversations()
+  const requestOf = (call: LanguageModelV4CallOptions) => {
+    call.abortSignal?.throwIfAborted()
+    return ServedRequest.make(call, (prompt) => conversations.decode(prompt))
+  }
   return {
     specificationVersion: "v4",
     provider: options.provider ?? defaults.provider,
     modelId: options.modelId ?? defaults.modelId,
     // Empty: the AI SDK downloads files itself, so that every target can take them.
     supportedUrls: {},
-    doGenerate: async (call, context) => {
-      call.abortSignal?.throwIfAborted()
-      return generate(runtime(), ServedRequest.make(call, conversations), context)
-    },
-    doStream: async (call, context) => {
-      call.abortSignal?.throwIfAborted()
-      return stream(runtime(), ServedRequest.make(call, conversations), context)
-    },
+    doGenerate: async (call, context) => generate(runtime(), requestOf(call), context),
+    doStream: async (call, context) => stream(runtime(), requestOf(call), context),
     dispose,
     [Symbol.asyncDispose]: dispose
   }

@@ -36,7 +36,7 @@ export interface AttemptRequest extends ProviderRequest {
  */
 export const requestOf = (
   options: LanguageModel.ProviderOptions,
-  { ref, key, info, model }: Target,
+  { ref, key, info, model }: Asks,
   { outputLimit, wording, refuses, omitsThinking, limits, heard, repeated, repaired, span }: Asked
 ): AttemptRequest => {
   const { prompt, tools, toolChoice } = options
@@ -64,6 +64,9 @@ export const requestOf = (
   }
 }
 
+/** What a request needs of its target. */
+type Asks = Pick<Target, "ref" | "key" | "info" | "model">
+
 /** The prefixes of current conversations that each target has already received. */
 const caches = new WeakMap<TargetRef, PrefixCache>()
 
@@ -88,7 +91,7 @@ export interface Asked extends Pick<ProviderRequest, "limits" | "heard" | "repea
 
 /** The target's answer, its calls under the program's names and with ids of their own. */
 export const generateText = (
-  { model }: Target,
+  { model }: Pick<Target, "model">,
   request: AttemptRequest
 ): Effect.Effect<Array<Response.PartEncoded>, ProviderFailure, IdGenerator.IdGenerator> => {
   const answer = tracedAnswer(model.generateText(request), request)
@@ -97,7 +100,7 @@ export const generateText = (
 
 /** The parts of the target's answer, its calls under the program's names and with ids of their own. */
 export const streamText = (
-  { model }: Target,
+  { model }: Pick<Target, "model">,
   request: AttemptRequest
 ): Stream.Stream<Response.StreamPartEncoded, ProviderFailure, IdGenerator.IdGenerator> => {
   const answer = tracedStream(model.streamText(request), request)

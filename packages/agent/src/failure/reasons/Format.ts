@@ -21,6 +21,9 @@ export const badCall = "answer/bad-call"
 /** Id of the rule for an answer that announces a tool call and has none. */
 export const noCall = "answer/no-call"
 
+/** Id of the rule for a request that cannot be written in the format of the target. */
+export const untranslatable = "request/format"
+
 /** Ids of the rules for tool calls that cannot be used: the next sample may be better. */
 export const badCalls: ReadonlySet<string> = new Set([
   badCall,
@@ -69,6 +72,7 @@ export const format: ReasonDefinition<Format> = {
     const { reason, rule, status } = seen
     if (isUnknownPath(seen)) return `the provider has nothing at the path of the request${status}`
     if (rule === cutObject) return "the output limit cut the object"
+    if (rule === untranslatable) return "the format of the provider cannot express the request"
     if (reason.outputLimit !== undefined)
       return `the output limit is above that of the model (${reason.outputLimit} tokens)`
     if (badCalls.has(rule)) return `the model wrote a tool call that ${reason.problem ?? unreadable}`

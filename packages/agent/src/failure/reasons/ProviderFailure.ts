@@ -14,7 +14,16 @@ import * as Redaction from "../../secrets/Redaction.ts"
 import { TargetRef } from "../../conversation/TargetRef.ts"
 
 export { missingKey, unloadedKey } from "./Auth.ts"
-export { badCall, badCalls, badObjects, cutObject, noCall, notEvents, wrongObject } from "./Format.ts"
+export {
+  badCall,
+  badCalls,
+  badObjects,
+  cutObject,
+  noCall,
+  notEvents,
+  untranslatable,
+  wrongObject
+} from "./Format.ts"
 export { notCreated } from "./ModelNotFound.ts"
 export { unhealthy } from "./Network.ts"
 export { redirect } from "./PermanentNetwork.ts"

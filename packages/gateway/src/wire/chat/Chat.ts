@@ -6,6 +6,8 @@ import type { Wire } from "../Wire.ts"
 import { ChatEncoder } from "./ChatEncoder.ts"
 import type { ChatAsked } from "./ChatReader.ts"
 import { ChatReader, whole } from "./ChatReader.ts"
+import { refuses, translate } from "./ChatRequest.ts"
+import { body, ChatWriter } from "./ChatWriter.ts"
 
 const asked = (body: Fields): ChatAsked => {
   const last = fields(list(body["messages"]).at(-1))["role"]
@@ -60,6 +62,7 @@ export const chat: Wire = {
   reader: (reading) => new ChatReader(reading),
   whole,
   encoder: () => new ChatEncoder(),
+  translator: { refuses, translate, writer: (writing) => new ChatWriter(writing), body },
   typeOf,
   errorBody: ({ code, message, type }) => ({
     error: { message, type, param: null, code: code ?? null }

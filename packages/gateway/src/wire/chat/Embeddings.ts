@@ -29,5 +29,6 @@ export const embeddings: Wire = {
   path: "/embeddings",
   title: "Embeddings",
   asked: (body) => ({ ...chat.asked(body), streams: false, limit: undefined }),
-  whole
+  whole,
+  translator: undefined
 }

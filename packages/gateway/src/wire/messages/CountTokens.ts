@@ -25,5 +25,6 @@ export const countTokens: Wire = {
   path: "/messages/count_tokens",
   title: "the count of tokens of Anthropic",
   asked: (body) => ({ ...messages.asked(body), streams: false, limit: undefined }),
-  whole
+  whole,
+  translator: undefined
 }

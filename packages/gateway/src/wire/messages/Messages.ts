@@ -6,6 +6,8 @@ import type { Edits } from "../../json/Splice.ts"
 import type { Asked, Wire } from "../Wire.ts"
 import { cut, MessagesEncoder } from "./MessagesEncoder.ts"
 import { MessagesReader, whole } from "./MessagesReader.ts"
+import { refuses, translate } from "./MessagesRequest.ts"
+import { body, MessagesWriter } from "./MessagesWriter.ts"
 
 const asked = (body: Fields): Asked => {
   const last = fields(list(body["messages"]).at(-1))
@@ -66,6 +68,7 @@ export const messages: Wire = {
   reader: (reading) => new MessagesReader(reading),
   whole,
   encoder: () => new MessagesEncoder(),
+  translator: { refuses, translate, writer: (writing) => new MessagesWriter(writing), body },
   typeOf: (status) => types[status] ?? (status < 500 ? "invalid_request_error" : "api_error"),
   errorBody: ({ message, type }) => ({ type: "error", error: { type, message } }),
   headers: { "anthropic-version": "2023-06-01" }

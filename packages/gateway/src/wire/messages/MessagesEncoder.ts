@@ -8,7 +8,7 @@ import type { Fields } from "../../json/Json.ts"
 import type { Carried, Encoder, Part, Problem, Source } from "../Wire.ts"
 import { carriedBy, isAsCarried, written } from "../Wire.ts"
 
-/** Signature of thinking that was cut. `Messages.withoutCuts` takes it out of later requests: no vendor has signed it. */
+/** Signature of thinking that was cut, or that another vendor made. `Messages.withoutCuts` takes it out of later requests: no vendor has signed it. */
 export const cut = "outlast_cut"
 
 export class MessagesEncoder implements Encoder {

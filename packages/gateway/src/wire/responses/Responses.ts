@@ -7,6 +7,8 @@ import { typeOf } from "../chat/Chat.ts"
 import type { Asked, Wire } from "../Wire.ts"
 import { cut, ResponsesEncoder } from "./ResponsesEncoder.ts"
 import { ResponsesReader, whole } from "./ResponsesReader.ts"
+import { refuses, translate } from "./ResponsesRequest.ts"
+import { body, ResponsesWriter } from "./ResponsesWriter.ts"
 
 const asked = (body: Fields): Asked => {
   const last = fields(list(body["input"]).at(-1))
@@ -25,11 +27,12 @@ const asked = (body: Fields): Asked => {
 }
 
 /**
- * Takes thinking out of the conversation that was cut in an earlier answer of this gateway: its vendor has forgotten it,
- * and would refuse its id.
+ * Takes thinking out of the conversation that was cut in an earlier answer of this gateway, or made by another vendor: none
+ * would know its id.
  */
 const withoutCuts = ({ input }: Fields): Edits => {
-  const isCut = (item: unknown) => fields(item)["type"] === "reasoning" && fields(item)["status"] === cut
+  const isCut = (item: unknown) =>
+    fields(item)["type"] === "reasoning" && fields(item)["encrypted_content"] === cut
   const items = list(input)
   return items.some(isCut)
     ? new Map([["input", JSON.stringify(items.filter((item) => !isCut(item)))]])
@@ -66,6 +69,7 @@ export const responses: Wire = {
   reader: (reading) => new ResponsesReader(reading),
   whole,
   encoder: () => new ResponsesEncoder(),
+  translator: { refuses, translate, writer: (writing) => new ResponsesWriter(writing), body },
   typeOf,
   errorBody: ({ code, message, type }) => ({ error: { message, type, param: null, code: code ?? null } }),
   headers: {}

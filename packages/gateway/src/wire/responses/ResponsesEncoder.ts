@@ -29,8 +29,11 @@ interface Thought {
   readonly done: Array<Fields>
 }
 
-/** Marks an item of thinking that was cut. `Responses.withoutCuts` takes it out of later requests. */
-export const cut = "incomplete"
+/**
+ * In place of the encrypted content of thinking that was cut, or that another vendor made: clients send that field back, if
+ * no other. `Responses.withoutCuts` takes such an item out of later requests.
+ */
+export const cut = "outlast_cut"
 
 export class ResponsesEncoder implements Encoder {
   sharedId: string | undefined
@@ -94,7 +97,7 @@ export class ResponsesEncoder implements Encoder {
     let out = ""
     for (const event of events) {
       const { value } = event
-      if (this.#isFirst && isSame) {
+      if (this.#isFirst && isSame && carried.source.dropped === undefined) {
         this.#saw(part, value)
         out += event.raw
         continue
@@ -159,12 +162,12 @@ export class ResponsesEncoder implements Encoder {
     if (known !== undefined) known.isOpen = false
   }
 
-  /** An event of an attempt that continues; `undefined`: the caller has seen it. */
+  /** An event of an attempt that continues, or that a `Writer` has made; `undefined`: the caller has seen it. */
   #retold(part: Part, value: Fields): Fields | undefined {
     const type = text(value["type"])
     if (part.type === "finish") return this.#completed(part.usage, value)
     if (isFields(value["response"])) {
-      return this.#response["id"] === undefined ? this.#numbered(value) : undefined
+      return this.#response["id"] === undefined || this.#isFirst ? this.#numbered(value) : undefined
     }
     if (part.type === "text-delta" || part.type === "text-end") {
       const known = this.#texts.get(part.id)
@@ -287,7 +290,8 @@ export class ResponsesEncoder implements Encoder {
         })
     }
     const isSummary = part?.kind !== "content"
-    const done = { ...item, status: cut, ...(isSummary ? { summary: parts } : { content: parts }) }
+    const content = isSummary ? { summary: parts } : { content: parts }
+    const done = { ...item, status: "incomplete", ...content, encrypted_content: cut }
     this.#items[output] = done
     return out + say("response.output_item.done", { item: done })
   }
