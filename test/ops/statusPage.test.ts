@@ -248,6 +248,86 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
   )
 
   it.live(
+    "counts each wait down to its own end, and each target to its next try",
+    () =>
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const target = (id: string, rest: object) => ({
+          id,
+          provider: "acme",
+          model: id,
+          key: "",
+          state: "ready",
+          reason: null,
+          message: null,
+          until: null,
+          nextTry: 0,
+          lastSuccessAt: null,
+          cooldowns: [],
+          circuits: [],
+          ...rest
+        })
+        const wait = (text: string, reason: string, seconds: number) => ({
+          call: seconds,
+          startedAt: now,
+          outcome: "running",
+          attempts: 1,
+          omitted: 0,
+          steps: [{ at: now, kind: "wait", state: "running", text, reason, until: now + seconds * 1_000 }]
+        })
+        yield* Host.section(
+          "targets",
+          Effect.succeed([
+            // Back in 60 minutes, probed in 45.
+            target("probed", { state: "cooling", until: now + 3_600_000, nextTry: now + 2_700_000 }),
+            // The server named a longer wait to one call.
+            target("named", { state: "cooling", until: now + 3_600_000, nextTry: now + 3_600_000 }),
+            target("limited", { nextTry: now + 900_000 }),
+            target("window", { state: "cooling", until: now + 900_000 })
+          ])
+        )
+        yield* Host.section(
+          "activity",
+          Effect.succeed({
+            recent: [],
+            circuits: [],
+            alerts: [],
+            minutes: [],
+            histories: [],
+            notices: [],
+            running: [wait("named", "cooldown", 7_000), wait("probed", "budget", 1_200)]
+          })
+        )
+        const { page: port } = yield* Ops.Ops
+        const { errors, page } = yield* open(port)
+        yield* shows(page, "#targets", "probed")
+        const rows = (id: string) =>
+          promise(async () =>
+            (await page.locator(`#${id} > li`).allInnerTexts()).map((text) => text.replaceAll(/\s+/g, " "))
+          )
+        const [probed, named, limited, window] = yield* rows("targets")
+        assert.match(probed ?? "", /next try in 45 min/)
+        assert.match(named ?? "", /next try in 60 min/)
+        assert.match(limited ?? "", /ready .* its limits let the next call through in 15 min/)
+        assert.match(window ?? "", /next try now/)
+        const [cooling, budget] = yield* rows("running")
+        assert.match(cooling ?? "", /because all targets are out: named ends in 117 min/)
+        assert.match(budget ?? "", /for the retry budget: probed gives up in 20 min/)
+        assert.match(yield* promise(() => page.locator("#headline").innerText()), /next try now/)
+        assert.deepStrictEqual(errors, [])
+      }).pipe(
+        Effect.scoped,
+        Effect.provide(
+          Ops.layer({ probes: false, metrics: false, page }).pipe(
+            Layer.provideMerge(Host.layer({ wait: 0 })),
+            Layer.provideMerge(ResilienceEvents.layer())
+          )
+        )
+      ),
+    60_000
+  )
+
+  it.live(
     "turns the actions on with the token, and says when it is wrong",
     () => {
       const lifted: Array<string> = []

@@ -74,7 +74,8 @@ const untilOf = (left: Duration.Duration | undefined, now: number): number | nul
 
 /**
  * The chain of the surrounding `Targets` as JSON, for `Host.section`: each target with its state, and when it is back in
- * Unix milliseconds. `needsPerson` is true when waiting cannot bring it back, and `health` is that of its provider.
+ * Unix milliseconds. `nextTry` is when a call may ask it: 0 now, null when nobody can tell. `needsPerson` is true when
+ * waiting cannot bring it back, and `health` is that of its provider.
  */
 export const chain: Effect.Effect<Schema.Json, never, Targets> = Effect.gen(function* () {
   const targets = yield* Targets
@@ -82,7 +83,18 @@ export const chain: Effect.Effect<Schema.Json, never, Targets> = Effect.gen(func
   const health = new Map((yield* targets.providers).map(({ provider, status }) => [provider, status]))
   const now = yield* Clock.currentTimeMillis
   return list.map(
-    ({ advice, availableIn, circuits, cooldowns, lastSuccessAt, message, reason, state, target }) => ({
+    ({
+      advice,
+      availableIn,
+      circuits,
+      cooldowns,
+      lastSuccessAt,
+      message,
+      nextTryIn,
+      reason,
+      state,
+      target
+    }) => ({
       id: target.id,
       provider: target.provider,
       model: target.model,
@@ -96,6 +108,7 @@ export const chain: Effect.Effect<Schema.Json, never, Targets> = Effect.gen(func
         (reason !== undefined && needsPerson.has(reason)),
       health: health.get(target.provider) ?? null,
       until: untilOf(availableIn, now),
+      nextTry: nextTryIn !== undefined && Duration.isZero(nextTryIn) ? 0 : untilOf(nextTryIn, now),
       lastSuccessAt: lastSuccessAt ?? null,
       cooldowns: cooldowns.map((one) => ({
         scope: one.scope,

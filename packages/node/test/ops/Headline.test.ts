@@ -29,7 +29,8 @@ const cooling = target("anthropic", {
   state: "cooling",
   reason: "Overloaded",
   message: "the provider is overloaded (HTTP 529)",
-  until: now + 8_000
+  until: now + 12_000,
+  nextTry: now + 8_000
 })
 const activity = {
   running: [],

@@ -80,8 +80,8 @@ const ticked = (made) => {
   const time = until === undefined ? page.now() - Number(since) : Number(until) - page.now()
   made.textContent =
     until !== undefined && time <= 0
-      ? `${before}now`
-      : `${before}${seconds(time)}${after}`.replace(/in (?=now)/, "")
+      ? `${before.replace(/in $/, "")}now`
+      : `${before}${seconds(time)}${after}`
   return made
 }
 

@@ -1,6 +1,6 @@
 // The sections below the calls: targets, circuits, tasks, the outbox, figures, and what operators did.
 import { button } from "./actions.js"
-import { callRow, nextTry, wordOf } from "./calls.js"
+import { callRow, wordOf } from "./calls.js"
 import { bars, legend, strip } from "./charts.js"
 import { age, at, badge, countdown, element, grow, isNew, list, replaced, row, weak } from "./elements.js"
 import { page } from "./page.js"
@@ -37,8 +37,8 @@ const wordOfTarget = ({ health, needsPerson, state }, history) =>
           ? "slow"
           : state
 
-/** @param {{ target: Target, history: History | undefined }} item */
-const targetRow = ({ history, target }) => {
+/** @param {{ target: Target, history: History | undefined, next: number | null | undefined }} item */
+const targetRow = ({ history, next, target }) => {
   const { advice, id, key, lastSuccessAt, message, model, needsPerson, provider, reason, state } = target
   const scopes = [...new Set(target.cooldowns.map(({ scope }) => scope))].join(", ")
   const isOut = state !== "ready"
@@ -61,6 +61,7 @@ const targetRow = ({ history, target }) => {
       badge(wordOfTarget(target, history)),
       grow(`${provider}/${model}${key === "" ? "" : ` · ${key}`}`),
       lastSuccessAt === null ? weak("no answer yet") : age(lastSuccessAt, "answered ", " ago"),
+      !isOut && next ? countdown(next, "its limits let the next call through in ") : undefined,
       isOut
         ? button(`lift-${id}`, {
             text: "Try it again now",
@@ -79,7 +80,7 @@ const targetRow = ({ history, target }) => {
             since === undefined ? "" : ` since ${clock(since)}`,
             scopes === "" ? "" : ` · covers the ${scopes}`
           ),
-          isOut && needsPerson !== true ? countdown(nextTry(target), "next try in ") : undefined
+          isOut && needsPerson !== true ? countdown(next, "next try in ") : undefined
         ),
     needsPerson === true && advice ? element("strong", {}, advice) : undefined
   )
@@ -352,7 +353,7 @@ export const renderSections = () => {
       target,
       history: histories.get(target.id),
       drawn,
-      next: nextTry(target)
+      next: state.headline.nextTries[target.id]
     })),
     targetRow
   )
