@@ -277,7 +277,7 @@ const circuitsOf = (
     }
     if (last?.action === "trip") {
       return [
-        part(`circuit:${circuit}`, "bad", `An operator has opened the circuit ${circuit}`, {
+        part(`circuit:${circuit}`, "bad", `An operator opened the circuit ${circuit}: it has been open`, {
           needsPerson: true,
           since: last.at,
           next: "next probe",
@@ -354,7 +354,7 @@ const outboxOf = (sections: Described["sections"], at: number): ReadonlyArray<Pa
             `The broker takes no events: ${outbox.backlog === 1 ? "one waits" : `${outbox.backlog} wait`} in the outbox`,
             {
               since,
-              advice: "Start the broker or mend its connection. Nothing is lost meanwhile."
+              advice: "Start the broker or fix its connection. Nothing is lost meanwhile."
             }
           )
         ]
@@ -432,11 +432,11 @@ const activityOf = (
   ]
 }
 
-/** `✗ the guard stopped the run: money` as `The guard stopped run r1 (money)`. */
+/** `✗ the guard stopped the run: money` as `Run r1 has been stopped by the guard (reason: money)`. */
 const stopOf = ({ run, text }: Activity["notices"][number]): string => {
-  const [what = "", reason] = text.replace(/^\W+t/, "T").split(": ")
-  const who = run === undefined || run === null ? "a run" : `run ${run}`
-  return `${what.replace("the run", who)}${reason === undefined ? "" : ` (${reason})`}`
+  const reason = text.split(": ", 2)[1]
+  const who = run === undefined || run === null ? "A run" : `Run ${run}`
+  return `${who} has been stopped by the guard${reason === undefined ? "" : ` (reason: ${reason})`}`
 }
 
 const hostOf = ({ readiness, status }: Described): ReadonlyArray<Part> =>

@@ -77,7 +77,7 @@ describe("the headline", () => {
     const opened = of({ sections: { circuits }, operators: [action("trip", now - 60_000)] })
     assert.match(
       opened.text,
-      /^An operator has opened the circuit openai since 14:09 UTC; next probe in 1 s\./
+      /^An operator opened the circuit openai: it has been open since 14:09 UTC; next probe in 1 s\./
     )
     // The circuit opened again by itself.
     const again = of({

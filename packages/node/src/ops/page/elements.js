@@ -2,7 +2,8 @@
 import { page } from "./page.js"
 import { colourOf, seconds, signs } from "./words.js"
 
-/** Rows of one list. */
+/** Rows of one list that are in sight, and all of them: the others open with a click. */
+const rowsInSight = 20
 const maxRows = 50
 
 /** @param {string} id */
@@ -106,7 +107,12 @@ export const isNew = (id, data) => {
   return true
 }
 
-/** Puts children into a place. What is open stays open, and what has the focus keeps it. @param {HTMLElement} holder @param {Node[]} children */
+/**
+ * Puts children into a place. What is open stays open. What has the focus keeps it, or gives it to the place: a button that
+ * is gone would send the keyboard back to the begin of the page.
+ * @param {HTMLElement} holder
+ * @param {(string | Node)[]} children
+ */
 export const replaced = (holder, children) => {
   const keyOf = (/** @type {Element | null} */ one) =>
     one instanceof HTMLElement ? one.dataset["key"] : undefined
@@ -114,10 +120,17 @@ export const replaced = (holder, children) => {
   const focused = holder.contains(document.activeElement) ? keyOf(document.activeElement) : undefined
   holder.replaceChildren(...children)
   for (const one of holder.querySelectorAll("details")) one.open = open.has(keyOf(one))
-  if (focused === undefined) return
-  for (const one of holder.querySelectorAll("[data-key]")) {
-    if (one instanceof HTMLElement && keyOf(one) === focused) one.focus()
-  }
+  if (focused !== undefined) focusOn(focused, holder)
+}
+
+/** Gives the focus to what has the key, or else to the place. @param {string} key @param {HTMLElement} place */
+export const focusOn = (key, place) => {
+  const found = [...place.querySelectorAll("[data-key]")].find(
+    (one) => one instanceof HTMLElement && one.dataset["key"] === key
+  )
+  if (found instanceof HTMLElement) return found.focus()
+  place.tabIndex = -1
+  place.focus()
 }
 
 /**
@@ -134,5 +147,13 @@ export const list = (id, items, render, empty) => {
   if (items.length === 0 && empty !== undefined) rows.push(element("li", { class: "weak" }, empty))
   if (items.length > maxRows)
     rows.push(element("li", { class: "weak" }, `and ${items.length - maxRows} more`))
+  const others = rows.splice(rowsInSight)
+  if (others.length > 0) {
+    const key = `others-${id}`
+    const summary = element("summary", { "data-key": `${key}-summary` }, `${others.length} more`)
+    rows.push(
+      element("li", {}, element("details", { "data-key": key }, summary, element("ul", {}, ...others)))
+    )
+  }
   replaced(at(id), rows)
 }
