@@ -71,7 +71,7 @@ const wayOf = (call) =>
   call.steps
     .filter(({ kind }) => kind === "attempt")
     .map(({ state, text }) =>
-      `${text} ${state === "answered" ? "✓" : state === "failed" ? "✗" : state === "overtaken" ? "(overtaken)" : ""}`.trim()
+      `${text}\u00a0${state === "answered" ? "✓" : state === "failed" ? "✗" : state === "overtaken" ? "(overtaken)" : ""}`.trim()
     )
     .join(" → ")
 

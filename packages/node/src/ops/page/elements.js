@@ -130,7 +130,8 @@ export const focusOn = (key, place) => {
   )
   if (found instanceof HTMLElement) return found.focus()
   place.tabIndex = -1
-  place.focus()
+  // A long place would scroll the first line away.
+  place.focus({ preventScroll: true })
 }
 
 /**
