@@ -203,6 +203,33 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
   )
 
   it.live(
+    "takes a click that is under way while its row changes",
+    () =>
+      Effect.gen(function* () {
+        let reads = 0
+        yield* Host.section(
+          "circuits",
+          Effect.sync(() => [{ circuit: "openai", phase: "closed", until: null, reads: reads++ }])
+        )
+        const { page: port } = yield* Ops.Ops
+        const { errors, page } = yield* open(port)
+        yield* promise(async () => {
+          await page.locator("#token").fill(World.token)
+          await page.keyboard.press("Enter")
+          await page.locator("button[data-key='circuit-openai']").hover()
+          await page.mouse.down()
+        })
+        const before = reads
+        yield* World.call
+        yield* Effect.repeat(Effect.sleep("20 millis"), { until: () => reads > before + 1 })
+        yield* promise(() => page.mouse.up())
+        yield* shows(page, "#ask[open]", "Open the circuit of openai?")
+        assert.deepStrictEqual(errors, [])
+      }).pipe(Effect.scoped, Effect.provide(World.operated({ answers: () => ({ text: "The Nile." }) }))),
+    60_000
+  )
+
+  it.live(
     "is used with the keyboard alone, and says aloud what has changed",
     () =>
       Effect.gen(function* () {

@@ -99,8 +99,22 @@ export const tickTimes = () => {
 /** Rendered data by list, so that a list that is the same is left alone. @type {Map<string, string>} */
 const rendered = new Map()
 
-/** True when the data of this place have changed. @param {string} id @param {unknown} data */
+let isPressed = false
+addEventListener("pointerdown", ({ button }) => (isPressed = button === 0))
+for (const end of ["pointerup", "pointercancel", "contextmenu", "blur"])
+  addEventListener(end, () => (isPressed = false))
+
+/** Draws this place anew next time. @param {string} id */
+export const forget = (id) => rendered.delete(id)
+
+/**
+ * True when the data of this place have changed. A click on a row that is drawn again meanwhile would be lost, so nothing
+ * is drawn until it ends.
+ * @param {string} id
+ * @param {unknown} data
+ */
 export const isNew = (id, data) => {
+  if (isPressed) return false
   const key = JSON.stringify([data, page.hasActions()])
   if (rendered.get(id) === key) return false
   rendered.set(id, key)

@@ -1,5 +1,5 @@
 // The first line: what works, what does not, since when, and what a person must do.
-import { age, at, countdown, element, isNew, replaced } from "./elements.js"
+import { age, at, countdown, element, forget, isNew, replaced } from "./elements.js"
 import { page } from "./page.js"
 import { clock, signs } from "./words.js"
 
@@ -49,7 +49,7 @@ const show = (level, parts) => {
 export const showGone = (isGone, heardAt) => {
   if (document.body.classList.contains("gone") === isGone) return
   document.body.classList.toggle("gone", isGone)
-  isNew("headline", undefined)
+  forget("headline")
   if (!isGone) return renderHeadline()
   show("bad", [
     {
