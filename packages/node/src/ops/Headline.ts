@@ -408,7 +408,7 @@ const activityOf = (
           part(
             "calls",
             failed >= 3 ? "bad" : "warn",
-            `${failed === 1 ? "The last call" : `The last ${failed} calls`} failed: ${(last?.message ?? "").split("\n", 1)[0]}`,
+            `${failed === 1 ? "The last call" : `The last ${failed} calls`} failed: ${(last?.message ?? "").split(/\n|\.\s/, 1)[0]}`,
             {
               since: activity.recent[failed - 1]?.endedAt ?? null
             }

@@ -93,11 +93,11 @@ describe("the headline", () => {
     assert.match(of({ status: "draining", readiness }).text, /^The program is shutting down \(draining\)\./)
   })
 
-  it("names the calls that fail while every target is ready, by the first line of the last message", () => {
+  it("names the calls that fail while every target is ready, by the first sentence of the last message", () => {
     const failed = {
       outcome: "failed",
       endedAt: now - 1_000,
-      message: "Failed after 3 attempts: too large.\n\nmore"
+      message: "Failed after 3 attempts: too large. Back in 6m.\n\nmore"
     }
     const { level, text } = of({
       sections: { activity: { ...activity, histories: [], recent: [failed, failed, failed] } }

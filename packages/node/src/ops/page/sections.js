@@ -203,7 +203,7 @@ const taskRow = (task) => {
     grow(`${id}${reason === undefined || reason === null ? "" : ` · ${reason}`}`),
     turns === undefined ? undefined : weak(`turn ${turns}, ${counted(tools ?? 0, "tool call")}`),
     nearest(limits),
-    countdown(until, "until "),
+    countdown(until, "goes on in "),
     startedAt === undefined || startedAt === null
       ? undefined
       : endedAt === undefined || endedAt === null
