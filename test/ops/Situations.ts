@@ -83,7 +83,7 @@ export const situations: ReadonlyArray<Situation> = [
     name: "circuit tripped by hand",
     plan: fine,
     level: "bad",
-    says: [/An operator has opened the circuit openai since/, /next probe in/, /Close it/],
+    says: [/An operator opened the circuit openai: it has been open since/, /next probe in/, /Close it/],
     play: Effect.gen(function* () {
       yield* World.call
       yield* World.operate("trip", { circuit: "openai" })
@@ -129,7 +129,7 @@ export const situations: ReadonlyArray<Situation> = [
     name: "guard stop",
     plan: fine,
     level: "warn",
-    says: [/The guard stopped a run \(money\)/, /Look at what it did/],
+    says: [/A run has been stopped by the guard \(reason: money\) since/, /Look at what it did/],
     play: Effect.andThen(
       World.call,
       ResilienceEvents.publishNow<GuardEvent.GuardStopped>({

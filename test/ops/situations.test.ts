@@ -1,9 +1,10 @@
-/** The first line of the status page in ten situations, as a browser shows it. */
+/** The status page in ten situations, as a browser shows it: its first line, and that everyone can read it. */
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
 import { Effect, Exit, Scope } from "effect"
 import { Ops } from "@outlast/node/ops"
 import type { Browser } from "playwright-core"
 import * as Chromium from "./Chromium.ts"
+import * as PageChecks from "./PageChecks.ts"
 import { situations } from "./Situations.ts"
 import * as World from "./World.ts"
 
@@ -13,7 +14,7 @@ let browser: Browser | undefined
 /** Colours of the first line, as `rgb(…)`: the border of each level differs from the others. */
 const colours = new Map<string, string>()
 
-describe.skipIf(Chromium.isMissing())("the first line of the page", () => {
+describe.skipIf(Chromium.isMissing())("the page", () => {
   beforeAll(async () => {
     browser = await Effect.runPromise(Scope.provide(Chromium.launch, scope))
   })
@@ -21,7 +22,7 @@ describe.skipIf(Chromium.isMissing())("the first line of the page", () => {
 
   for (const { level, name, plan, play, policy, says } of situations) {
     it.live(
-      `says what is wrong: ${name}`,
+      `says what is wrong, to everyone and on every screen: ${name}`,
       () =>
         Effect.gen(function* () {
           yield* play
@@ -48,6 +49,22 @@ describe.skipIf(Chromium.isMissing())("the first line of the page", () => {
           assert.strictEqual(shown.colour, colours.get(level) ?? shown.colour)
           colours.set(level, shown.colour)
           assert.strictEqual(new Set(colours.values()).size, colours.size)
+          yield* Effect.promise(async () => {
+            // The first lines are said aloud once, without times that tick.
+            assert.strictEqual(await page.locator("[role=status] time, [aria-live] time").count(), 0)
+            const said = (await page.locator("#said").textContent()) ?? ""
+            assert.match(said, /\w\./)
+            assert.notMatch(said, /next (try|probe)|since \d/)
+            for (const picture of await page.getByRole("img").all()) {
+              assert.match((await picture.getAttribute("aria-label")) ?? "", /: (\d|\$|nothing)/)
+            }
+            await page.locator("#token").fill(World.token)
+            await page.keyboard.press("Enter")
+            await page.getByText("The actions of operators are on.").waitFor()
+            await PageChecks.openAll(page)
+            await PageChecks.isAccessible(page)
+            await PageChecks.fits(page)
+          })
         }).pipe(Effect.scoped, Effect.provide(World.operated(plan, policy))),
       60_000
     )

@@ -7,6 +7,7 @@ import type { Alerts } from "@outlast/resilience"
 import { CircuitBreaker, ResilienceEvents } from "@outlast/resilience"
 import type { Browser, Page } from "playwright-core"
 import * as Chromium from "./Chromium.ts"
+import * as PageChecks from "./PageChecks.ts"
 import * as World from "./World.ts"
 
 const page = { port: 0 } as const
@@ -22,7 +23,11 @@ interface Opened {
 const scope = Effect.runSync(Scope.make())
 let browser: Browser | undefined
 
-const open = (port: number | undefined, viewport = { width: 1_200, height: 900 }) =>
+const open = (
+  port: number | undefined,
+  viewport = { width: 1_200, height: 900 },
+  prepare: (page: Page) => unknown = () => {}
+) =>
   Effect.gen(function* () {
     const running = browser ?? assert.fail("The browser is not running.")
     const page = yield* Effect.acquireRelease(
@@ -35,6 +40,7 @@ const open = (port: number | undefined, viewport = { width: 1_200, height: 900 }
       if (message.type() === "error" || message.type() === "warning") errors.push(message.text())
     })
     page.on("pageerror", (error) => errors.push(String(error)))
+    prepare(page)
     yield* promise(() => page.goto(`http://127.0.0.1:${port}/`))
     yield* shows(page, "#connection", "live")
     return { page, errors } satisfies Opened
@@ -97,6 +103,33 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
   )
 
   it.live(
+    "weighs at most 60 KB",
+    () =>
+      Effect.gen(function* () {
+        const { page: port } = yield* Ops.Ops
+        const sizes = new Map<string, Promise<number>>()
+        const { errors } = yield* open(port, undefined, (page) =>
+          page.on("response", (response) => {
+            const { pathname } = new URL(response.url())
+            if (pathname !== "/events" && !pathname.startsWith("/api/"))
+              sizes.set(
+                pathname,
+                response.body().then(({ length }) => length)
+              )
+          })
+        )
+        const weights = yield* promise(() => Promise.all(sizes.values()))
+        assert.isAbove(sizes.size, 10)
+        assert.isAtMost(
+          weights.reduce((sum, one) => sum + one, 0),
+          60_000
+        )
+        assert.deepStrictEqual(errors, [])
+      }).pipe(Effect.scoped, Effect.provide(World.layer({ page }))),
+    60_000
+  )
+
+  it.live(
     "survives a restart of the server",
     () =>
       Effect.gen(function* () {
@@ -115,6 +148,8 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
         yield* shows(page, "#connection", "connection lost")
         yield* shows(page, "#age", "last update")
         yield* shows(page, "body.gone #headline", "The program has not answered since")
+        yield* shows(page, "#said", "The program has not answered since")
+        yield* promise(() => PageChecks.isAccessible(page))
         const second = yield* start(port)
         yield* shows(page, "#connection", "live")
         assert.strictEqual(yield* promise(() => page.locator("body.gone").count()), 0)
@@ -156,12 +191,147 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
         yield* press("Open the circuit…")
         yield* promise(() => page.locator("#ask-yes").click())
         yield* shows(page, "#message", "Done: circuit openai is open.")
-        yield* shows(page, "#headline.bad", "An operator has opened the circuit openai")
+        yield* shows(page, "#headline.bad", "An operator opened the circuit openai")
         yield* shows(page, "#operators", "an operator: trip openai")
         assert.strictEqual(yield* phase, "open")
         yield* promise(() => page.locator("#message button").click())
         yield* shows(page, "#headline.good", "All is well")
         assert.strictEqual(yield* phase, "closed")
+        assert.deepStrictEqual(errors, [])
+      }).pipe(Effect.scoped, Effect.provide(World.operated({ answers: () => ({ text: "The Nile." }) }))),
+    60_000
+  )
+
+  it.live(
+    "takes a click that is under way while its row changes",
+    () =>
+      Effect.gen(function* () {
+        let reads = 0
+        yield* Host.section(
+          "circuits",
+          Effect.sync(() => [{ circuit: "openai", phase: "closed", until: null, reads: reads++ }])
+        )
+        const { page: port } = yield* Ops.Ops
+        const { errors, page } = yield* open(port)
+        yield* promise(async () => {
+          await page.locator("#token").fill(World.token)
+          await page.keyboard.press("Enter")
+          await page.locator("button[data-key='circuit-openai']").hover()
+          await page.mouse.down()
+        })
+        const before = reads
+        yield* World.call
+        yield* Effect.repeat(Effect.sleep("20 millis"), { until: () => reads > before + 1 })
+        yield* promise(() => page.mouse.up())
+        yield* shows(page, "#ask[open]", "Open the circuit of openai?")
+        assert.deepStrictEqual(errors, [])
+      }).pipe(Effect.scoped, Effect.provide(World.operated({ answers: () => ({ text: "The Nile." }) }))),
+    60_000
+  )
+
+  it.live(
+    "is used with the keyboard alone, and says aloud what has changed",
+    () =>
+      Effect.gen(function* () {
+        const breaker = yield* CircuitBreaker.CircuitBreaker
+        let reads = 0
+        yield* Host.section(
+          "circuits",
+          // Another one each time, so that the list is drawn again while the keyboard is in it.
+          Effect.map(breaker.state("openai"), ({ circuit, phase }) => [
+            { circuit, phase, until: null, reads: reads++ }
+          ])
+        )
+        let isStuck = false
+        yield* Host.section(
+          "outbox",
+          Effect.sync(() => ({ backlog: isStuck ? reads : 0, bytes: 0, oldestAt: isStuck ? 0 : null }))
+        )
+        yield* World.call
+        const { page: port } = yield* Ops.Ops
+        const { errors, page } = yield* open(port)
+        const press = (key: string) => promise(() => page.keyboard.press(key))
+        /** What has the focus: its key, id or text, and how it is marked. */
+        const focus = promise((): Promise<{ name: string; isMarked: boolean; isAsked: boolean }> =>
+          page.evaluate(`(() => {
+              const one = document.activeElement
+              const { outlineStyle, outlineWidth } = getComputedStyle(one)
+              return {
+                name: one.tagName === "BODY" ? "" : (one.dataset.key ?? (one.id || one.textContent)),
+                isMarked: outlineStyle === "solid" && parseFloat(outlineWidth) >= 2,
+                isAsked: one.closest("#ask") !== null
+              }
+            })()`)
+        )
+        /** Presses Tab until the name has the focus, or the page has been gone through. */
+        const tabTo = (wanted: string) =>
+          Effect.gen(function* () {
+            const seen: Array<string> = []
+            for (let i = 0; i < 30; i++) {
+              yield* press("Tab")
+              const { isMarked, name } = yield* focus
+              if (name === wanted || seen.includes(name)) return [...seen, name]
+              assert.isTrue(isMarked || name === "", name)
+              seen.push(name)
+            }
+            return assert.fail(`${wanted} was not reached: ${seen.join(", ")}`)
+          })
+        assert.strictEqual((yield* tabTo("token")).at(-1), "token")
+        yield* promise(() => page.keyboard.type(World.token))
+        yield* press("Enter")
+        yield* shows(page, "#message", "The actions of operators are on.")
+        yield* shows(page, "#circuits", "Open the circuit…")
+        // Everything that can be used is reached.
+        const reached = yield* tabTo("nothing")
+        const usable = yield* promise((): Promise<Array<string>> =>
+          page.evaluate(
+            `[...document.querySelectorAll("button, summary, input, a[href], [tabindex='0']")]
+                .filter((one) => one.checkVisibility())
+                .map((one) => one.dataset.key ?? (one.id || one.textContent))`
+          )
+        )
+        assert.isAtLeast(usable.length, 2)
+        assert.includeMembers(reached, usable)
+        // The dialog keeps the focus, and gives it back.
+        assert.strictEqual((yield* tabTo("circuit-openai")).at(-1), "circuit-openai")
+        yield* press("Enter")
+        yield* shows(page, "#ask[open]", "Open the circuit of openai?")
+        for (let i = 0; i < 6; i++) {
+          const { isAsked, name } = yield* focus
+          assert.isTrue(isAsked || name === "", `the focus is at ${name}`)
+          yield* press("Tab")
+        }
+        const before = reads
+        yield* World.call
+        yield* Effect.repeat(Effect.sleep("20 millis"), { until: () => reads > before + 1 })
+        yield* press("Escape")
+        assert.deepInclude(yield* focus, { name: "circuit-openai", isMarked: true })
+        assert.strictEqual((yield* breaker.state("openai")).phase, "closed")
+        yield* press("Enter")
+        assert.strictEqual((yield* tabTo("ask-yes")).at(-1), "ask-yes")
+        yield* press("Enter")
+        yield* shows(page, "#message", "Done: circuit openai is open.")
+        yield* shows(page, "#said", "An operator opened the circuit openai")
+        yield* shows(page, "#circuits", "Close it")
+        assert.deepInclude(yield* focus, { name: "circuit-openai", isMarked: true })
+        yield* press("Enter")
+        yield* shows(page, "#said", "All is well")
+        // The same sentences are not said again when a number in them changes.
+        isStuck = true
+        yield* World.call
+        yield* shows(page, "#said", "The broker takes no events")
+        const shown = yield* promise(() => page.locator("#headline").innerText())
+        yield* promise(() =>
+          page.evaluate(
+            "new MutationObserver(() => (document.body.dataset.said = 'again')).observe(document.querySelector('#said'), { childList: true, characterData: true, subtree: true })"
+          )
+        )
+        yield* World.call
+        yield* Effect.repeat(
+          promise(() => page.locator("#headline").innerText()),
+          { until: (text) => text !== shown }
+        )
+        assert.strictEqual(yield* promise(() => page.locator("body[data-said]").count()), 0)
         assert.deepStrictEqual(errors, [])
       }).pipe(Effect.scoped, Effect.provide(World.operated({ answers: () => ({ text: "The Nile." }) }))),
     60_000
@@ -180,18 +350,22 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
           failures: 10,
           window: 1
         })
+        for (let i = 1; i < 25; i++) {
+          yield* ResilienceEvents.publishNow<Alerts.AlertRaised>({
+            _tag: "AlertRaised",
+            key: `provider ${i}`,
+            failures: 10,
+            window: 1
+          })
+        }
         yield* World.call
         yield* shows(page, "#alerts", name)
+        yield* shows(page, "#alerts summary", "5 more")
         yield* shows(page, "#recent", "recovered")
-        for (const colorScheme of ["light", "dark"] as const) {
+        yield* promise(() => PageChecks.openAll(page))
+        for (const colorScheme of PageChecks.themes) {
           yield* promise(() => page.emulateMedia({ colorScheme }))
-          for (const width of [360, 768, 1_280, 1_920]) {
-            yield* promise(() => page.setViewportSize({ width, height: 740 }))
-            assert.strictEqual(
-              yield* promise(() => page.evaluate("document.documentElement.scrollWidth")),
-              width
-            )
-          }
+          yield* promise(() => PageChecks.fits(page))
         }
         assert.notStrictEqual(yield* promise(() => page.title()), "hacked")
         assert.deepStrictEqual(errors, [])
@@ -244,6 +418,86 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
         Effect.provide(World.layer({ page: { ...page, token: Redacted.make(token), actions: { replay } } }))
       )
     },
+    60_000
+  )
+
+  it.live(
+    "counts each wait down to its own end, and each target to its next try",
+    () =>
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const target = (id: string, rest: object) => ({
+          id,
+          provider: "acme",
+          model: id,
+          key: "",
+          state: "ready",
+          reason: null,
+          message: null,
+          until: null,
+          nextTry: 0,
+          lastSuccessAt: null,
+          cooldowns: [],
+          circuits: [],
+          ...rest
+        })
+        const wait = (text: string, reason: string, seconds: number) => ({
+          call: seconds,
+          startedAt: now,
+          outcome: "running",
+          attempts: 1,
+          omitted: 0,
+          steps: [{ at: now, kind: "wait", state: "running", text, reason, until: now + seconds * 1_000 }]
+        })
+        yield* Host.section(
+          "targets",
+          Effect.succeed([
+            // Back in 60 minutes, probed in 45.
+            target("probed", { state: "cooling", until: now + 3_600_000, nextTry: now + 2_700_000 }),
+            // The server named a longer wait to one call.
+            target("named", { state: "cooling", until: now + 3_600_000, nextTry: now + 3_600_000 }),
+            target("limited", { nextTry: now + 900_000 }),
+            target("window", { state: "cooling", until: now + 900_000 })
+          ])
+        )
+        yield* Host.section(
+          "activity",
+          Effect.succeed({
+            recent: [],
+            circuits: [],
+            alerts: [],
+            minutes: [],
+            histories: [],
+            notices: [],
+            running: [wait("named", "cooldown", 7_000), wait("probed", "budget", 1_200)]
+          })
+        )
+        const { page: port } = yield* Ops.Ops
+        const { errors, page } = yield* open(port)
+        yield* shows(page, "#targets", "probed")
+        const rows = (id: string) =>
+          promise(async () =>
+            (await page.locator(`#${id} > li`).allInnerTexts()).map((text) => text.replaceAll(/\s+/g, " "))
+          )
+        const [probed, named, limited, window] = yield* rows("targets")
+        assert.match(probed ?? "", /next try in 45 min/)
+        assert.match(named ?? "", /next try in 60 min/)
+        assert.match(limited ?? "", /ready .* its limits let the next call through in 15 min/)
+        assert.match(window ?? "", /next try now/)
+        const [cooling, budget] = yield* rows("running")
+        assert.match(cooling ?? "", /because all targets are out: named ends in 117 min/)
+        assert.match(budget ?? "", /for the retry budget: probed gives up in 20 min/)
+        assert.match(yield* promise(() => page.locator("#headline").innerText()), /next try now/)
+        assert.deepStrictEqual(errors, [])
+      }).pipe(
+        Effect.scoped,
+        Effect.provide(
+          Ops.layer({ probes: false, metrics: false, page }).pipe(
+            Layer.provideMerge(Host.layer({ wait: 0 })),
+            Layer.provideMerge(ResilienceEvents.layer())
+          )
+        )
+      ),
     60_000
   )
 

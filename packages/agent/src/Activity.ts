@@ -88,6 +88,8 @@ export type ChainTarget = {
   readonly health: string | null
   /** When it is back, as far as that is known. */
   readonly until: number | null
+  /** When a call may ask it: 0 now, `null` when nobody can tell. */
+  readonly nextTry: number | null
   readonly lastSuccessAt: number | null
   readonly cooldowns: ReadonlyArray<{
     readonly scope: string
@@ -108,7 +110,18 @@ export const chain: Effect.Effect<ReadonlyArray<ChainTarget>, never, Targets> = 
   const health = new Map((yield* targets.providers).map(({ provider, status }) => [provider, status]))
   const now = yield* Clock.currentTimeMillis
   return list.map(
-    ({ advice, availableIn, circuits, cooldowns, lastSuccessAt, message, reason, state, target }) => ({
+    ({
+      advice,
+      availableIn,
+      circuits,
+      cooldowns,
+      lastSuccessAt,
+      message,
+      nextTryIn,
+      reason,
+      state,
+      target
+    }) => ({
       id: target.id,
       provider: target.provider,
       model: target.model,
@@ -122,6 +135,7 @@ export const chain: Effect.Effect<ReadonlyArray<ChainTarget>, never, Targets> = 
         (reason !== undefined && needsPerson.has(reason)),
       health: health.get(target.provider) ?? null,
       until: untilOf(availableIn, now),
+      nextTry: nextTryIn !== undefined && Duration.isZero(nextTryIn) ? 0 : untilOf(nextTryIn, now),
       lastSuccessAt: lastSuccessAt ?? null,
       cooldowns: cooldowns.map((one) => ({
         scope: one.scope,

@@ -28,6 +28,8 @@ export interface Step {
   readonly state: "running" | "failed" | "answered" | "overtaken" | "over" | "note"
   /** Why an attempt failed, or why a call waits. */
   readonly reason: string | undefined
+  /** What a wait is for, beside its target: a circuit, a limit or a key. */
+  readonly by: string | undefined
   /** HTTP status of a failure. */
   readonly status: number | undefined
   /** The classifier's rule that decided about a failure. */
@@ -248,7 +250,8 @@ export class ActivityState {
       case "CallWaiting":
         this.#step(event, {
           kind: "wait",
-          text: event.by === undefined ? event.target.id : `${event.target.id} (${event.by})`,
+          text: event.target.id,
+          by: event.by === undefined ? undefined : cut(event.by),
           state: "running",
           reason: event.reason,
           until: event.delay === undefined ? undefined : event.at + event.delay
@@ -394,6 +397,7 @@ export class ActivityState {
     steps.push({
       at: event.at,
       reason: undefined,
+      by: undefined,
       status: undefined,
       rule: undefined,
       until: undefined,

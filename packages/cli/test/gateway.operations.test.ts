@@ -246,6 +246,7 @@ describe("the sections", () => {
     needsPerson: false,
     health: null,
     until: null,
+    nextTry: 0,
     lastSuccessAt: null,
     cooldowns: [],
     circuits: [],

@@ -14,6 +14,7 @@ const target = (
   info: {},
   state: "ready",
   availableIn: undefined,
+  nextTryIn: undefined,
   reason: undefined,
   message: undefined,
   advice: undefined,

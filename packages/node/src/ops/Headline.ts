@@ -12,6 +12,8 @@
 import type { Json, Readiness, Status } from "../host/HostService.ts"
 import type { Activity, Budget, Route, Target, Tasks } from "./HeadlineSections.ts"
 import { reader } from "./HeadlineSections.ts"
+import type { NextTries } from "./NextTry.ts"
+import * as NextTry from "./NextTry.ts"
 import type { OperatorAction } from "./OpsEvent.ts"
 
 // -----------------------------------------------------------------------------
@@ -44,6 +46,8 @@ export interface Headline {
   /** All sentences as one text, with times in UTC. */
   readonly text: string
   readonly parts: ReadonlyArray<Part>
+  /** When a call next asks each target of the section `targets`. */
+  readonly nextTries: NextTries
 }
 
 /** The state that is described. */
@@ -110,7 +114,12 @@ const least = (times: ReadonlyArray<number | null | undefined>): number | null =
 }
 
 /** Targets that are out for the same reason, as one sentence. */
-const outageOf = (group: ReadonlyArray<Target>, activity: Activity | undefined, isAlone: boolean): Part => {
+const outageOf = (
+  group: ReadonlyArray<Target>,
+  activity: Activity | undefined,
+  nextTries: NextTries,
+  isAlone: boolean
+): Part => {
   const [first] = group
   const key = first?.key ?? ""
   const ids = new Set(group.map(({ id }) => id))
@@ -136,7 +145,7 @@ const outageOf = (group: ReadonlyArray<Target>, activity: Activity | undefined, 
     {
       needsPerson: person,
       since: least(own.map(({ failingSince }) => failingSince)),
-      ...(person ? {} : { next: "next try", until: nextTry(group, activity) }),
+      ...(person ? {} : { next: "next try", until: soonest(group, nextTries) }),
       advice: person ? (first?.advice ?? null) : null
     }
   )
@@ -154,19 +163,8 @@ const nameOf = (one: Target, works: ReadonlyArray<Target>, targets: ReadonlyArra
     : `${provider}/${model} (key ${key})`
 }
 
-/** A call that waits may ask a target before its cooldown or its circuit ends. */
-const nextTry = (targets: ReadonlyArray<Target>, activity: Activity | undefined): number | null =>
-  least([
-    ...targets.map(({ until }) => until),
-    ...(activity?.running ?? []).flatMap(({ steps }) => {
-      const last = steps.at(-1)
-      return last?.kind === "wait" &&
-        last.state === "running" &&
-        targets.some(({ id }) => last.text?.split(" ", 1)[0] === id)
-        ? [last.until]
-        : []
-    })
-  ])
+const soonest = (targets: ReadonlyArray<Target>, nextTries: NextTries): number | null =>
+  least(targets.map(({ id }) => nextTries[id]))
 
 const groupOf = ({ cooldowns = [], key = "", message, model, provider, reason }: Target): string => {
   const isKey = cooldowns.some(({ scope }) => scope.startsWith("key"))
@@ -177,6 +175,7 @@ const groupOf = ({ cooldowns = [], key = "", message, model, provider, reason }:
 const models = (
   targets: ReadonlyArray<Target>,
   activity: Activity | undefined,
+  nextTries: NextTries,
   byHand: ReadonlySet<string>
 ): ReadonlyArray<Part> => {
   const failing = failingOf(activity)
@@ -203,9 +202,9 @@ const models = (
               ? {}
               : {
                   next: "next try",
-                  until: nextTry(
+                  until: soonest(
                     out.filter(({ needsPerson }) => needsPerson !== true),
-                    activity
+                    nextTries
                   )
                 }
           )
@@ -219,7 +218,7 @@ const models = (
             )
           ]
         : []),
-    ...groups.map((group = []) => outageOf(group, activity, isAlone)),
+    ...groups.map((group = []) => outageOf(group, activity, nextTries, isAlone)),
     ...doubtful.map(({ id, model, provider }) => {
       const found = failing.get(id)
       const status = found?.lastFailure?.status
@@ -297,7 +296,7 @@ const circuitsOf = (
     }
     if (last?.action === "trip") {
       return [
-        part(`circuit:${circuit}`, "bad", `An operator has opened the circuit ${circuit}`, {
+        part(`circuit:${circuit}`, "bad", `An operator opened the circuit ${circuit}: it has been open`, {
           needsPerson: true,
           since: last.at,
           next: "next probe",
@@ -374,7 +373,7 @@ const outboxOf = (sections: Described["sections"], at: number): ReadonlyArray<Pa
             `The broker takes no events: ${outbox.backlog === 1 ? "one waits" : `${outbox.backlog} wait`} in the outbox`,
             {
               since,
-              advice: "Start the broker or mend its connection. Nothing is lost meanwhile."
+              advice: "Start the broker or fix its connection. Nothing is lost meanwhile."
             }
           )
         ]
@@ -428,7 +427,7 @@ const activityOf = (
           part(
             "calls",
             failed >= 3 ? "bad" : "warn",
-            `${failed === 1 ? "The last call" : `The last ${failed} calls`} failed: ${(last?.message ?? "").split("\n", 1)[0]}`,
+            `${failed === 1 ? "The last call" : `The last ${failed} calls`} failed: ${(last?.message ?? "").split(/\n|\.\s/, 1)[0]}`,
             {
               since: activity.recent[failed - 1]?.endedAt ?? null
             }
@@ -452,11 +451,11 @@ const activityOf = (
   ]
 }
 
-/** `✗ the guard stopped the run: money` as `The guard stopped run r1 (money)`. */
+/** `✗ the guard stopped the run: money` as `Run r1 has been stopped by the guard (reason: money)`. */
 const stopOf = ({ run, text }: Activity["notices"][number]): string => {
-  const [what = "", reason] = text.replace(/^\W+t/, "T").split(": ")
-  const who = run === undefined || run === null ? "a run" : `run ${run}`
-  return `${what.replace("the run", who)}${reason === undefined ? "" : ` (${reason})`}`
+  const reason = text.split(": ", 2)[1]
+  const who = run === undefined || run === null ? "A run" : `Run ${run}`
+  return `${who} has been stopped by the guard${reason === undefined ? "" : ` (reason: ${reason})`}`
 }
 
 const hostOf = ({ readiness, status }: Described): ReadonlyArray<Part> =>
@@ -496,7 +495,9 @@ export const of = (state: Described): Headline => {
     )
   )
   const explained = new Set(targets?.flatMap(({ circuits = [] }) => circuits.map(({ circuit }) => circuit)))
-  const chain = targets === undefined || targets.length === 0 ? [] : models(targets, activity, byHand)
+  const nextTries = NextTry.of(targets ?? [], activity)
+  const chain =
+    targets === undefined || targets.length === 0 ? [] : models(targets, activity, nextTries, byHand)
   const all = [
     ...hostOf(state),
     ...chain,
@@ -523,7 +524,8 @@ export const of = (state: Described): Headline => {
         ? "warn"
         : "good",
     text: parts.map((one) => sentence(one, at)).join(" "),
-    parts
+    parts,
+    nextTries
   }
 }
 

@@ -19,6 +19,7 @@ const Targets = Schema.Array(
     needsPerson: Schema.optional(Schema.Boolean),
     health: word,
     until: time,
+    nextTry: time,
     cooldowns: Schema.optional(Schema.Array(Schema.Struct({ scope: Schema.String }))),
     circuits: Schema.optional(Schema.Array(Schema.Struct({ circuit: Schema.String, phase: Schema.String })))
   })
@@ -59,6 +60,7 @@ export const Activity = Schema.Struct({
           kind: Schema.String,
           state: Schema.String,
           text: Schema.optional(Schema.String),
+          by: word,
           reason: word,
           until: time
         })

@@ -14,7 +14,7 @@ const update = EventDefinition.reader(definitions)
 /** Looks until it is interrupted. A program that starts well has no line. */
 export const watch = (read: Effect.Effect<Headline>): Effect.Effect<never> =>
   Effect.gen(function* () {
-    let last: Headline = { level: "good", text: "", parts: [] }
+    let last: Headline = { level: "good", text: "", parts: [], nextTries: {} }
     for (;;) {
       yield* Effect.sleep(pause)
       const next = yield* read

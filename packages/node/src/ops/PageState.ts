@@ -65,6 +65,7 @@ export interface Step {
   readonly at: number
   readonly kind: "attempt" | "wait" | "note"
   readonly text: string
+  readonly by?: string
   readonly state: string
   readonly reason?: string
   readonly status?: number

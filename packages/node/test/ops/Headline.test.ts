@@ -29,7 +29,8 @@ const cooling = target("anthropic", {
   state: "cooling",
   reason: "Overloaded",
   message: "the provider is overloaded (HTTP 529)",
-  until: now + 8_000
+  until: now + 12_000,
+  nextTry: now + 8_000
 })
 const activity = {
   running: [],
@@ -92,7 +93,7 @@ describe("the headline", () => {
     const opened = of({ sections: { circuits }, operators: [action("trip", now - 60_000)] })
     assert.match(
       opened.text,
-      /^An operator has opened the circuit openai since 14:09 UTC; next probe in 1 s\./
+      /^An operator opened the circuit openai: it has been open since 14:09 UTC; next probe in 1 s\./
     )
     // The circuit opened again by itself.
     const again = of({
@@ -108,11 +109,11 @@ describe("the headline", () => {
     assert.match(of({ status: "draining", readiness }).text, /^The program is shutting down \(draining\)\./)
   })
 
-  it("names the calls that fail while every target is ready, by the first line of the last message", () => {
+  it("names the calls that fail while every target is ready, by the first sentence of the last message", () => {
     const failed = {
       outcome: "failed",
       endedAt: now - 1_000,
-      message: "Failed after 3 attempts: too large.\n\nmore"
+      message: "Failed after 3 attempts: too large. Back in 6m.\n\nmore"
     }
     const { level, text } = of({
       sections: { activity: { ...activity, histories: [], recent: [failed, failed, failed] } }

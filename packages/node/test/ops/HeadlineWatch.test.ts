@@ -6,11 +6,14 @@ import { ResilienceEvents } from "@outlast/resilience"
 import type { Headline } from "#node/ops/Headline"
 import { watch } from "#node/ops/HeadlineWatch"
 
-const fine: Headline = { level: "good", text: "All is well.", parts: [] }
+const fine: Headline = { level: "good", text: "All is well.", parts: [], nextTries: {} }
 const broken = (text: string, key: string): Headline => ({
   level: "bad",
   text,
-  parts: [{ key, level: "bad", needsPerson: false, text, since: null, next: null, until: null, advice: null }]
+  parts: [
+    { key, level: "bad", needsPerson: false, text, since: null, next: null, until: null, advice: null }
+  ],
+  nextTries: {}
 })
 
 it.effect("another problem is published once, and so is the end of the last one", () =>

@@ -34,7 +34,8 @@ import type { ModelInfo } from "../../conversation/ModelInfo.ts"
 import type { Admission, Refused } from "./Permits.ts"
 import type { ProviderHealth } from "./ProviderHealth.ts"
 import * as Health from "./ProviderHealth.ts"
-import type { Scope } from "../decide/RecoveryPolicy.ts"
+import * as BlockedTimes from "../decide/BlockedTimes.ts"
+import type { RecoveryPolicy, Scope } from "../decide/RecoveryPolicy.ts"
 
 // -----------------------------------------------------------------------------
 // Model
@@ -47,6 +48,11 @@ export interface TargetStatus {
   readonly state: "ready" | "cooling" | "open" | "dead"
   /** Time until the target is back. Absent when it is ready, and when only a person can bring it back. */
   readonly availableIn: Duration.Duration | undefined
+  /**
+   * Time until a call may ask the target: the end of its cooldowns or the first moment of a probe, then its circuits and
+   * known limits. Zero: now. Absent when only a person or the end of another call can tell.
+   */
+  readonly nextTryIn: Duration.Duration | undefined
   /** The reason of the failure that took it out. */
   readonly reason: ReasonTag | undefined
   /** Description of that failure, without secrets. */
@@ -139,6 +145,7 @@ export interface Options {
   readonly dead: ReadonlyArray<TargetOut>
   readonly memory: Pick<ChainMemory, "change" | "cooldowns" | "pacing" | "reset" | "targetLogs">
   /** `undefined` when the chain has no circuits. */
+  readonly policy: Pick<RecoveryPolicy<string>, "probe">
   readonly admission: Pick<Admission, "foresee" | "circuits" | "close"> | undefined
   /** `undefined` when the chain has no limiter. */
   readonly limiter: Pick<CallLimiter.Service, "limits" | "forget"> | undefined
@@ -197,6 +204,8 @@ const toUnix = (at: number | undefined, { shift }: Time): number | undefined =>
 /** What the chain knows of a target. */
 interface Seen {
   readonly cooldowns: Cooldowns
+  /** The time from which the cooldowns let a call go to it. */
+  readonly opensAt: number
   readonly answeredAt: number | undefined
   readonly refused: Refused | undefined
   readonly circuits: ReadonlyArray<CircuitBreaker.Status>
@@ -204,7 +213,7 @@ interface Seen {
 }
 
 const look = (
-  { admission, limiter, memory }: Options,
+  { admission, limiter, memory, policy }: Options,
   target: Options["targets"][number],
   time: Time
 ): Effect.Effect<TargetStatus> =>
@@ -214,12 +223,13 @@ const look = (
     const limits = yield* limiter?.limits(target.ref) ?? Effect.succeed([])
     const cooldowns = MutableRef.get(memory.cooldowns)
     const answeredAt = memory.targetLogs.get(target.ref.id)?.answeredAt
-    return statusOf(target, { cooldowns, answeredAt, refused, circuits, limits }, time)
+    const opensAt = BlockedTimes.opensAt(policy, cooldowns, target.ref)
+    return statusOf(target, { cooldowns, opensAt, answeredAt, refused, circuits, limits }, time)
   })
 
 const statusOf = (
   { ref: target, info }: Options["targets"][number],
-  { cooldowns, answeredAt, refused, circuits, limits }: Seen,
+  { cooldowns, opensAt, answeredAt, refused, circuits, limits }: Seen,
   time: Time
 ): TargetStatus => {
   const { at } = time
@@ -227,11 +237,13 @@ const statusOf = (
   const circuit: Out | undefined = refused && { until: at + refused.wait, failure: refused.failure }
   const isOpen = circuit !== undefined && circuit.until > (cooling?.until ?? at)
   const out = isOpen ? circuit : cooling
+  const waits = limits.map(({ wait }) => at + (wait === undefined ? 0 : Duration.toMillis(wait)))
   return {
     target,
     info,
     state: isOpen ? "open" : Cool.stateOf(cooldowns, target, at)._tag,
     availableIn: leftOf(out?.until ?? Infinity, at),
+    nextTryIn: leftOf(Math.max(at, opensAt, circuit?.until ?? at, ...waits), at),
     reason: out?.failure.reason._tag,
     message: out && whatHappened(out.failure),
     advice: out && whatToDo(out.failure),
@@ -254,6 +266,7 @@ const unbuilt = ({ target, failure }: TargetOut): TargetStatus => ({
   info: {},
   state: "dead",
   availableIn: undefined,
+  nextTryIn: undefined,
   reason: failure.reason._tag,
   message: whatHappened(failure),
   advice: whatToDo(failure),

@@ -6,6 +6,7 @@
  * thousand cooldowns one after the other does not look at a thousand targets after each.
  */
 import { Duration } from "effect"
+import type { TargetRef } from "../../conversation/TargetRef.ts"
 import type { TargetView } from "./CallModel.ts"
 import type { Cooldowns } from "./Cooldown.ts"
 import * as Cool from "./Cooldown.ts"
@@ -33,6 +34,17 @@ export const openAt = (
   return targets.filter((_, i) => !((blocked[i] ?? now) > now))
 }
 
+/** The time from which cooldowns and their probes let a call go to a target, in monotonic milliseconds. */
+export const opensAt = (
+  { probe }: Pick<RecoveryPolicy<string>, "probe">,
+  cooldowns: Cooldowns,
+  target: TargetRef
+): number => {
+  const margin = (length: number): number =>
+    probe === false ? 0 : Math.min(Duration.toMillis(probe.atMost), probe.share * length)
+  return Cool.blockedUntil(cooldowns, target, margin)
+}
+
 /** Monotonic milliseconds by index of the target, `-Infinity` for one that no cooldown covers. */
 const timesOf = (
   policy: RecoveryPolicy<string>,
@@ -43,10 +55,7 @@ const timesOf = (
     entry?.policy === policy && entry.targets === targets
   const last = known.get(cooldowns)
   if (isSame(last)) return last.blocked
-  const { probe } = policy
-  const margin = (length: number): number =>
-    probe === false ? 0 : Math.min(Duration.toMillis(probe.atMost), probe.share * length)
-  const at = ({ ref }: TargetView): number => Cool.blockedUntil(cooldowns, ref, margin)
+  const at = ({ ref }: TargetView): number => opensAt(policy, cooldowns, ref)
   const change = Cool.takeChange(cooldowns)
   const before = change === undefined ? undefined : known.get(change.from)
   // Stryker disable next-line ConditionalExpression: the first is for the types; without a change `before` is not known.

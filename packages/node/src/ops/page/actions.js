@@ -1,5 +1,5 @@
 // Actions of operators: each button says what will happen, and one that hurts asks first.
-import { at, element } from "./elements.js"
+import { at, element, focusOn, replaced } from "./elements.js"
 import { page } from "./page.js"
 
 /**
@@ -32,25 +32,31 @@ export const button = (key, doing) => {
     { type: "button", "data-key": key, title: doing.ask },
     doing.ask === undefined ? doing.text : `${doing.text}…`
   )
-  made.addEventListener("click", () => start(doing))
+  made.addEventListener("click", () => start(key, doing))
   return made
 }
 
-/** @param {Doing} doing */
-const start = (doing) => {
+/** @param {string} key @param {Doing} doing */
+const start = (key, doing) => {
   if (doing.ask === undefined) return void act(doing)
   const dialog = at("ask")
   if (!(dialog instanceof HTMLDialogElement)) return
   at("ask-what").textContent = doing.ask
   at("ask-yes").textContent = doing.text
   dialog.returnValue = "no"
-  dialog.addEventListener("close", () => dialog.returnValue === "yes" && act(doing), { once: true })
+  const place = document.activeElement?.closest("ul")
+  const ended = () => {
+    // The button may have been drawn again meanwhile.
+    if (place) focusOn(key, place)
+    if (dialog.returnValue === "yes") void act(doing)
+  }
+  dialog.addEventListener("close", ended, { once: true })
   dialog.showModal()
 }
 
 /** @param {Doing} doing */
 const act = async ({ action, done, params, undo }) => {
-  const say = (/** @type {(string | Node)[]} */ ...parts) => at("message").replaceChildren(...parts)
+  const say = (/** @type {(string | Node)[]} */ ...parts) => replaced(at("message"), parts)
   try {
     const response = await fetch(`api/actions/${action}`, {
       method: "POST",

@@ -7,31 +7,12 @@ import { counted, failureOf, took, waitOf } from "./words.js"
 /** @typedef {import("../PageState.ts").Call} Call */
 /** @typedef {import("../PageState.ts").Step} Step */
 
-/**
- * When a wait really ends: its own end, or that of what keeps its target out, if that is sooner.
- * @param {Step} step
- */
-const endOf = ({ text, until }) => {
-  const target = page.state?.sections.targets?.find(({ id }) => id === text)
-  const back = target === undefined || target.state === "ready" ? undefined : (target.until ?? undefined)
-  return until === undefined ? back : Math.min(until, back ?? until)
-}
-
-/**
- * When a target is asked next: a call that waits may ask it before its cooldown or its circuit ends.
- * @param {import("../PageState.ts").Target} target
- */
-export const nextTry = ({ id, until }) => {
-  const waits = (page.state?.sections.activity?.running ?? []).flatMap(({ steps }) => {
-    const last = steps.at(-1)
-    const isIt = last?.kind === "wait" && last.state === "running" && last.text.split(" ", 1)[0] === id
-    return isIt && last.until !== undefined ? [last.until] : []
-  })
-  return until === null ? until : Math.min(until, ...waits)
-}
+/** The end of a wait. One for the retry budget ends before it, when other calls are answered. @param {Step} step */
+const ends = ({ reason, until }) => countdown(until, reason === "budget" ? "gives up in " : "ends in ")
 
 /** @param {Step} step */
-const wordsOf = (step) => (step.kind === "wait" ? `waits ${waitOf(step.reason)}: ${step.text}` : step.text)
+const wordsOf = ({ by, kind, reason, text }) =>
+  kind === "wait" ? `waits ${waitOf(reason)}: ${text}${by === undefined ? "" : ` (${by})`}` : text
 
 /** @type {Record<string, string>} */
 const kinds = { answered: "answered", failed: "failed", overtaken: "out", over: "out" }
@@ -59,7 +40,7 @@ const stepRow = (call) => (step) => {
       grow(wordsOf(step)),
       weak(time),
       weak(kind === "wait" ? "" : failureOf(step)),
-      isRunning && kind === "wait" ? countdown(endOf(step), "ends in ") : undefined
+      isRunning && kind === "wait" ? ends(step) : undefined
     )
   )
 }
@@ -70,7 +51,7 @@ const whyOf = (call) => {
   const failure = call.steps.findLast((step) => step.kind === "attempt" && step.state === "failed")
   const after = failure === undefined ? "" : `, after ${failureOf(failure)}`
   if (last?.kind === "wait" && last.state === "running") {
-    return [grow(`${wordsOf(last)}${after}`), countdown(endOf(last), "ends in ")]
+    return [grow(`${wordsOf(last)}${after}`), ends(last)]
   }
   const asked = call.steps.filter(({ kind, state }) => kind === "attempt" && state === "running")
   const who = asked.map(({ text }) => text).join(" and ")
@@ -90,7 +71,7 @@ const wayOf = (call) =>
   call.steps
     .filter(({ kind }) => kind === "attempt")
     .map(({ state, text }) =>
-      `${text} ${state === "answered" ? "✓" : state === "failed" ? "✗" : state === "overtaken" ? "(overtaken)" : ""}`.trim()
+      `${text}\u00a0${state === "answered" ? "✓" : state === "failed" ? "✗" : state === "overtaken" ? "(overtaken)" : ""}`.trim()
     )
     .join(" → ")
 

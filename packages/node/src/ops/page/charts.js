@@ -45,8 +45,9 @@ const kinds = [
   ["out", "out"]
 ]
 
-export const legend = () =>
-  kinds.map(([kind, words]) =>
+export const legend = () => [
+  element("span", {}, "Each strip: 15 minutes ago on the left, now on the right."),
+  ...kinds.map(([kind, words]) =>
     element(
       "span",
       {},
@@ -58,6 +59,7 @@ export const legend = () =>
       ` ${words}`
     )
   )
+]
 
 /** The last minutes of a target: the time runs to the right. @param {History | undefined} history */
 export const strip = (history) => {

@@ -2,7 +2,8 @@
 import { page } from "./page.js"
 import { colourOf, seconds, signs } from "./words.js"
 
-/** Rows of one list. */
+/** Rows of one list that are in sight, and all of them: the others open with a click. */
+const rowsInSight = 20
 const maxRows = 50
 
 /** @param {string} id */
@@ -80,8 +81,8 @@ const ticked = (made) => {
   const time = until === undefined ? page.now() - Number(since) : Number(until) - page.now()
   made.textContent =
     until !== undefined && time <= 0
-      ? `${before}now`
-      : `${before}${seconds(time)}${after}`.replace(/in (?=now)/, "")
+      ? `${before.replace(/in $/, "")}now`
+      : `${before}${seconds(time)}${after}`
   return made
 }
 
@@ -98,15 +99,34 @@ export const tickTimes = () => {
 /** Rendered data by list, so that a list that is the same is left alone. @type {Map<string, string>} */
 const rendered = new Map()
 
-/** True when the data of this place have changed. @param {string} id @param {unknown} data */
+let isPressed = false
+addEventListener("pointerdown", ({ button }) => (isPressed = button === 0))
+for (const end of ["pointerup", "pointercancel", "contextmenu", "blur"])
+  addEventListener(end, () => (isPressed = false))
+
+/** Draws this place anew next time. @param {string} id */
+export const forget = (id) => rendered.delete(id)
+
+/**
+ * True when the data of this place have changed. A click on a row that is drawn again meanwhile would be lost, so nothing
+ * is drawn until it ends.
+ * @param {string} id
+ * @param {unknown} data
+ */
 export const isNew = (id, data) => {
+  if (isPressed) return false
   const key = JSON.stringify([data, page.hasActions()])
   if (rendered.get(id) === key) return false
   rendered.set(id, key)
   return true
 }
 
-/** Puts children into a place. What is open stays open, and what has the focus keeps it. @param {HTMLElement} holder @param {Node[]} children */
+/**
+ * Puts children into a place. What is open stays open. What has the focus keeps it, or gives it to the place: a button that
+ * is gone would send the keyboard back to the begin of the page.
+ * @param {HTMLElement} holder
+ * @param {(string | Node)[]} children
+ */
 export const replaced = (holder, children) => {
   const keyOf = (/** @type {Element | null} */ one) =>
     one instanceof HTMLElement ? one.dataset["key"] : undefined
@@ -114,10 +134,18 @@ export const replaced = (holder, children) => {
   const focused = holder.contains(document.activeElement) ? keyOf(document.activeElement) : undefined
   holder.replaceChildren(...children)
   for (const one of holder.querySelectorAll("details")) one.open = open.has(keyOf(one))
-  if (focused === undefined) return
-  for (const one of holder.querySelectorAll("[data-key]")) {
-    if (one instanceof HTMLElement && keyOf(one) === focused) one.focus()
-  }
+  if (focused !== undefined) focusOn(focused, holder)
+}
+
+/** Gives the focus to what has the key, or else to the place. @param {string} key @param {HTMLElement} place */
+export const focusOn = (key, place) => {
+  const found = [...place.querySelectorAll("[data-key]")].find(
+    (one) => one instanceof HTMLElement && one.dataset["key"] === key
+  )
+  if (found instanceof HTMLElement) return found.focus()
+  place.tabIndex = -1
+  // A long place would scroll the first line away.
+  place.focus({ preventScroll: true })
 }
 
 /**
@@ -134,5 +162,13 @@ export const list = (id, items, render, empty) => {
   if (items.length === 0 && empty !== undefined) rows.push(element("li", { class: "weak" }, empty))
   if (items.length > maxRows)
     rows.push(element("li", { class: "weak" }, `and ${items.length - maxRows} more`))
+  const others = rows.splice(rowsInSight)
+  if (others.length > 0) {
+    const key = `others-${id}`
+    const summary = element("summary", { "data-key": `${key}-summary` }, `${others.length} more`)
+    rows.push(
+      element("li", {}, element("details", { "data-key": key }, summary, element("ul", {}, ...others)))
+    )
+  }
   replaced(at(id), rows)
 }

@@ -1,5 +1,5 @@
 // The first line: what works, what does not, since when, and what a person must do.
-import { age, at, countdown, element, isNew, replaced } from "./elements.js"
+import { age, at, countdown, element, forget, isNew, replaced } from "./elements.js"
 import { page } from "./page.js"
 import { clock, signs } from "./words.js"
 
@@ -24,37 +24,43 @@ const line = ({ advice, level, next, since, text, until }) =>
     )
   )
 
+/** The keys of the sentences that were said last. */
+let said = ""
+
 export const renderHeadline = () => {
   const { headline } = page.state ?? {}
-  if (headline === undefined || !isNew("headline", headline)) return
-  show(headline.level, headline.parts.map(line))
+  if (headline !== undefined && isNew("headline", headline)) show(headline.level, headline.parts)
 }
 
-/** @param {Level} level @param {Element[]} lines */
-const show = (level, lines) => {
+/** @param {Level} level @param {readonly Part[]} parts */
+const show = (level, parts) => {
   const holder = at("headline")
   holder.className = level
   const list = holder.querySelector("ul")
-  if (list !== null) replaced(list, lines)
+  if (list !== null) replaced(list, parts.map(line))
+  // Said aloud when it is about another problem, and not when a number changes.
+  const keys = parts.map(({ key }) => key).join("\n")
+  if (keys === said) return
+  said = keys
+  at("said").textContent = parts.map(({ advice, text }) => `${text}. ${advice ?? ""}`).join(" ")
 }
 
 /** The program does not answer: what is shown is old. @param {boolean} isGone @param {number} heardAt */
 export const showGone = (isGone, heardAt) => {
   if (document.body.classList.contains("gone") === isGone) return
   document.body.classList.toggle("gone", isGone)
-  if (!isGone) return void (isNew("headline", undefined), renderHeadline())
-  isNew("headline", undefined)
+  forget("headline")
+  if (!isGone) return renderHeadline()
   show("bad", [
-    element(
-      "li",
-      { class: "bad" },
-      element("span", { class: "sign", "aria-hidden": "true" }, signs["bad"]),
-      element(
-        "p",
-        {},
-        `The program has not answered since ${clock(heardAt)}. What is below was so at that time. `,
-        element("strong", {}, "See whether it runs.")
-      )
-    )
+    {
+      key: "gone",
+      level: "bad",
+      needsPerson: true,
+      text: `The program has not answered since ${clock(heardAt)}. What is below was so at that time`,
+      since: null,
+      next: null,
+      until: null,
+      advice: "See whether it runs."
+    }
   ])
 }

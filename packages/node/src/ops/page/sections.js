@@ -1,10 +1,10 @@
 // The sections below the calls: targets, circuits, tasks, the outbox, figures, and what operators did.
 import { button } from "./actions.js"
-import { callRow, nextTry, wordOf } from "./calls.js"
+import { callRow, wordOf } from "./calls.js"
 import { bars, legend, strip } from "./charts.js"
 import { age, at, badge, countdown, element, grow, isNew, list, replaced, row, weak } from "./elements.js"
 import { page } from "./page.js"
-import { clock, counted, plain, seconds, took } from "./words.js"
+import { clock, colourOf, counted, plain, seconds, took } from "./words.js"
 
 /** @typedef {import("../PageState.ts").Activity} Activity */
 /** @typedef {import("../PageState.ts").Circuit} Circuit */
@@ -37,8 +37,8 @@ const wordOfTarget = ({ health, needsPerson, state }, history) =>
           ? "slow"
           : state
 
-/** @param {{ target: Target, history: History | undefined }} item */
-const targetRow = ({ history, target }) => {
+/** @param {{ target: Target, history: History | undefined, next: number | null | undefined }} item */
+const targetRow = ({ history, next, target }) => {
   const { advice, id, key, lastSuccessAt, message, model, needsPerson, provider, reason, state } = target
   const scopes = [...new Set(target.cooldowns.map(({ scope }) => scope))].join(", ")
   const isOut = state !== "ready"
@@ -61,6 +61,7 @@ const targetRow = ({ history, target }) => {
       badge(wordOfTarget(target, history)),
       grow(`${provider}/${model}${key === "" ? "" : ` · ${key}`}`),
       lastSuccessAt === null ? weak("no answer yet") : age(lastSuccessAt, "answered ", " ago"),
+      !isOut && next ? countdown(next, "its limits let the next call through in ") : undefined,
       isOut
         ? button(`lift-${id}`, {
             text: "Try it again now",
@@ -79,7 +80,7 @@ const targetRow = ({ history, target }) => {
             since === undefined ? "" : ` since ${clock(since)}`,
             scopes === "" ? "" : ` · covers the ${scopes}`
           ),
-          isOut && needsPerson !== true ? countdown(nextTry(target), "next try in ") : undefined
+          isOut && needsPerson !== true ? countdown(next, "next try in ") : undefined
         ),
     needsPerson === true && advice ? element("strong", {}, advice) : undefined
   )
@@ -106,6 +107,8 @@ const circuitRow = ({ circuit, lastFailure, phase, until }) => {
   )
   const byHand = phase !== "closed" && operated?.action === "trip"
   const params = { circuit }
+  // One key for both: the focus stays where it is.
+  const key = `circuit-${circuit}`
   /** @type {import("./actions.js").Doing} */
   const close = {
     text: "Close it: let calls through",
@@ -121,7 +124,7 @@ const circuitRow = ({ circuit, lastFailure, phase, until }) => {
       : weak(lastFailure ? `last failure: ${plain(lastFailure)}` : ""),
     phase === "closed" ? undefined : countdown(until, "next probe in "),
     phase === "closed"
-      ? button(`trip-${circuit}`, {
+      ? button(key, {
           text: "Open the circuit",
           action: "trip",
           params,
@@ -129,7 +132,7 @@ const circuitRow = ({ circuit, lastFailure, phase, until }) => {
           ask: `Open the circuit of ${circuit}? Until its next probe ${behind(circuit)}.`,
           undo: close
         })
-      : button(`reset-${circuit}`, close)
+      : button(key, close)
   )
 }
 
@@ -196,11 +199,11 @@ const nearest = (limits) => {
 const taskRow = (task) => {
   const { endedAt, id, limits, reason, startedAt, state, tools, turns, until } = task
   return row(
-    badge(state),
+    badge(plain(state), colourOf(state)),
     grow(`${id}${reason === undefined || reason === null ? "" : ` · ${reason}`}`),
     turns === undefined ? undefined : weak(`turn ${turns}, ${counted(tools ?? 0, "tool call")}`),
     nearest(limits),
-    countdown(until, "until "),
+    countdown(until, "goes on in "),
     startedAt === undefined || startedAt === null
       ? undefined
       : endedAt === undefined || endedAt === null
@@ -274,10 +277,8 @@ const renderMinutes = (activity) => {
   const dollars = (/** @type {number} */ value) =>
     `$${value < 0.1 && value > 0 ? value.toPrecision(2) : value.toFixed(2)}`
   replaced(at("summary"), [
-    figure(
-      "under way",
-      `${activity.running.length}${retrying > 0 ? `, ${retrying} retrying or waiting` : ""}`
-    ),
+    figure("calls under way", String(activity.running.length)),
+    figure("of them waiting or retrying", String(retrying)),
     figure("attempts per call", amplification?.toFixed(2) ?? "–"),
     figure("answered", goodput === undefined ? "–" : `${Math.round(goodput * 100)} %`),
     figure("cost so far", costUsd === 0 ? "–" : dollars(costUsd))
@@ -316,7 +317,7 @@ const renderOther = () => {
         "details",
         { "data-key": name },
         element("summary", {}, name),
-        element("pre", { tabindex: 0 }, cut(JSON.stringify(value, null, 2)))
+        element("pre", {}, cut(JSON.stringify(value, null, 2)))
       )
     )
   )
@@ -352,7 +353,7 @@ export const renderSections = () => {
       target,
       history: histories.get(target.id),
       drawn,
-      next: nextTry(target)
+      next: state.headline.nextTries[target.id]
     })),
     targetRow
   )

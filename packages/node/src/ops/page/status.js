@@ -2,7 +2,7 @@
 // is: no build step.
 import { headers, onAction, requestLimit } from "./actions.js"
 import { definitions, tickBars } from "./charts.js"
-import { at, tickTimes } from "./elements.js"
+import { at, focusOn, tickTimes } from "./elements.js"
 import { renderHeadline, showGone } from "./headline.js"
 import { page } from "./page.js"
 import { renderSections } from "./sections.js"
@@ -14,10 +14,13 @@ const patience = 200
 const pause = 5_000
 /** Milliseconds without a byte after which the connection counts as lost. The server sends something every 5 s. */
 const silence = 15_000
+/** Milliseconds without a connection after which the program counts as gone. A new token makes a new connection. */
+const goneAfter = 1_500
 
 let lastId = ""
 let loadedAt = 0
 let heardAt = 0
+let lostAt = 0
 let isConnected = false
 /** The last token was wrong: the page says so until the next one. */
 let wasRefused = false
@@ -48,7 +51,11 @@ const load = async () => {
   page.offset = next.at - Date.now()
   page.state = next
   loadedAt = Date.now()
-  at("access").hidden = page.token !== "" || next.actions.length === 0
+  const access = at("access")
+  const isDone = page.token !== "" && !access.hidden
+  if (isDone) at("message").textContent = "The actions of operators are on."
+  if (isDone && access.contains(document.activeElement)) focusOn("", at("main"))
+  access.hidden = page.token !== "" || next.actions.length === 0
   if (!wasRefused) at("access-note").textContent = "The token turns the actions of operators on."
   render()
   tick()
@@ -101,6 +108,7 @@ const connect = async () => {
   for (let delay = 500; ; delay = Math.min(5_000, delay * 2)) {
     const start = Date.now()
     await follow().catch(() => {})
+    if (isConnected) lostAt = Date.now()
     isConnected = false
     tick()
     if (Date.now() - start > 10_000) delay = 500
@@ -115,7 +123,7 @@ const tick = () => {
     connection.textContent = word
     connection.className = isConnected ? "weak" : "bad"
   }
-  const isGone = !isConnected && loadedAt !== 0
+  const isGone = !isConnected && loadedAt !== 0 && Date.now() - lostAt > goneAfter
   showGone(isGone, loadedAt)
   // The times of a program that is gone would run on.
   if (!isGone) {
