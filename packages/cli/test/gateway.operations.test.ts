@@ -61,8 +61,20 @@ describe("the page", () => {
         OUTLAST_OPS_TOKEN: token
       })
       assert.deepStrictEqual((yield* stateOf(page)).sections.targets, [])
+      const events = yield* Effect.promise(() => fetch(`${page}/events`))
       yield* ask(url, "smart")
       yield* ask(url, "broken")
+      const told = yield* Effect.promise(async () => {
+        let text = ""
+        for await (const chunk of events.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+          text += String(chunk)
+          if (text.includes('"route":"broken"')) break
+        }
+        return text
+      })
+      for (const tag of ["AttemptStarted", "CallSucceeded", "AttemptFailed", "GatewayAnswered"]) {
+        assert.include(told, `"_tag":"${tag}"`)
+      }
       const { headline, sections } = yield* stateOf(page)
       assert.deepStrictEqual(
         sections.targets.map(({ id }: Activity.ChainTarget) => id),
@@ -82,7 +94,7 @@ describe("the page", () => {
       assert.include(doctor.stdout, "outlast gateway: ")
       assert.include(doctor.stdout, "Route broken (chat) has not answered since its last failure")
       assert.strictEqual(doctor.exitCode, 1)
-      const shown = JSON.stringify(yield* stateOf(page)) + metrics + doctor.all
+      const shown = JSON.stringify(yield* stateOf(page)) + metrics + doctor.all + told
       for (const secret of ["a secret prompt", token, ...Object.values(keys)])
         assert.notInclude(shown, secret)
     })
