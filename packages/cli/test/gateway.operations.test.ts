@@ -61,9 +61,24 @@ describe("the page", () => {
         OUTLAST_OPS_TOKEN: token
       })
       assert.deepStrictEqual((yield* stateOf(page)).sections.targets, [])
+      const events = yield* Effect.promise(() => fetch(`${page}/events`))
       yield* ask(url, "smart")
       yield* ask(url, "broken")
-      const { headline, sections } = yield* stateOf(page)
+      const told = yield* Effect.promise(async () => {
+        let text = ""
+        for await (const chunk of events.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+          text += String(chunk)
+          if (text.includes('"route":"broken"')) break
+        }
+        return text
+      })
+      for (const tag of ["AttemptStarted", "CallSucceeded", "AttemptFailed", "GatewayAnswered"]) {
+        assert.include(told, `"_tag":"${tag}"`)
+      }
+      // A state is shared for a quarter of a second by all who ask.
+      const { headline, sections } = yield* Effect.repeat(stateOf(page), {
+        until: ({ sections }) => sections.activity.recent.length === 2
+      })
       assert.deepStrictEqual(
         sections.targets.map(({ id }: Activity.ChainTarget) => id),
         ["smart/m#smart_KEY", "broken/m#broken_KEY"]
@@ -82,7 +97,7 @@ describe("the page", () => {
       assert.include(doctor.stdout, "outlast gateway: ")
       assert.include(doctor.stdout, "Route broken (chat) has not answered since its last failure")
       assert.strictEqual(doctor.exitCode, 1)
-      const shown = JSON.stringify(yield* stateOf(page)) + metrics + doctor.all
+      const shown = JSON.stringify(yield* stateOf(page)) + metrics + doctor.all + told
       for (const secret of ["a secret prompt", token, ...Object.values(keys)])
         assert.notInclude(shown, secret)
     })
@@ -111,8 +126,9 @@ describe("the page", () => {
       assert.strictEqual((yield* lift(bearer, { key: "NO_KEY" })).status, 409)
       const done = yield* lift(bearer, { key: "broken_KEY" })
       assert.strictEqual(done.text, '{"result":{"cooldowns":1,"circuits":[]}}')
-      yield* Effect.sleep("300 millis")
-      assert.strictEqual((yield* stateOf(page)).sections.targets[0].state, "ready")
+      yield* Effect.repeat(stateOf(page), {
+        until: ({ sections }) => sections.targets[0].state === "ready"
+      })
     })
   )
 

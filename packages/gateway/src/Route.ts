@@ -50,7 +50,7 @@ class NoRoute extends Data.TaggedError("NoRoute")<{
 }> {}
 
 /** The chain for a request. */
-export interface Served {
+interface Served {
   /** The configured route; `other` without one. */
   readonly name: string
   readonly route: Route
