@@ -229,6 +229,20 @@ describe("settings", () => {
     })
   )
 
+  it.effect("ask OpenAI to show its thinking only for a caller that sees it", () =>
+    Effect.gen(function* () {
+      const chat = yield* sentTo("responses", "chat", { reasoning_effort: "high" })
+      assert.deepStrictEqual(chat.body.reasoning, { effort: "high" })
+      const thinking = { type: "enabled", budget_tokens: 20_000 }
+      const shown = yield* sentTo("responses", "messages", { max_tokens: 32_000, thinking })
+      assert.deepStrictEqual(shown.body.reasoning, { effort: "high", summary: "auto" })
+      const hidden = { type: "adaptive", display: "omitted" }
+      const more = { thinking: hidden, output_config: { effort: "high" } }
+      const omitted = yield* sentTo("responses", "messages", more)
+      assert.deepStrictEqual(omitted.body.reasoning, { effort: "high" })
+    })
+  )
+
   it.effect("ask for an object of a schema", () =>
     Effect.gen(function* () {
       const format = { name: "point", schema, strict: true }
