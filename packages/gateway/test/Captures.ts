@@ -1,13 +1,24 @@
 /**
- * Recorded answers of vendors. They are not part of the repository: where they are absent, there are none.
+ * Recorded answers of vendors, and requests to them. They are not part of the repository: where they are absent, there are none.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import type { WireName } from "./Vendor.ts"
 
-const folder = join(import.meta.dirname, "../../../../shared/captures/answers")
+const captures = join(import.meta.dirname, "../../../../shared/captures")
+const folder = join(captures, "answers")
+const filesIn = (folder: string): ReadonlyArray<string> => (existsSync(folder) ? readdirSync(folder) : [])
 
-export const files: ReadonlyArray<string> = existsSync(folder) ? readdirSync(folder) : []
+export const files: ReadonlyArray<string> = filesIn(folder)
+
+/** Bodies of requests, by file. */
+export const requests: ReadonlyArray<{ readonly file: string; readonly wire: WireName; readonly body: any }> =
+  filesIn(join(captures, "requests")).flatMap((file) => {
+    const wire = (["chat", "messages"] as const).find((wire) => file.startsWith(`${wire}--`))
+    return wire === undefined
+      ? []
+      : [{ file, wire, body: JSON.parse(readFileSync(join(captures, "requests", file), "utf8")) }]
+  })
 
 export const textOf = (file: string): string => readFileSync(join(folder, file), "utf8")
 

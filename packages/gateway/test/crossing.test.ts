@@ -112,6 +112,10 @@ describe("an answer of three formats", () => {
         assert.strictEqual(read.text, all)
         assert.strictEqual(read.end, ends[wire].stop)
         assert.deepStrictEqual(
+          vendors.flatMap(({ hits }) => hits.map(Answers.partialOf)),
+          ["", all.slice(0, 20), all.slice(0, 40)]
+        )
+        assert.deepStrictEqual(
           vendors.map(({ hits }) => hits.length),
           [1, 1, 1]
         )

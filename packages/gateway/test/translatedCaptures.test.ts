@@ -5,7 +5,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Gateway } from "@outlast/gateway"
-import { files, isError, leftOut, linesOf, parse, textOf, turnsOf, wireOf } from "./Captures.ts"
+import * as Answers from "./Answers.ts"
+import { files, isError, leftOut, linesOf, parse, requests, textOf, turnsOf, wireOf } from "./Captures.ts"
 import type { Said } from "./Said.ts"
 import { streamed, whole } from "./Said.ts"
 import type { Format, WireName } from "./Vendor.ts"
@@ -107,5 +108,29 @@ describe.skipIf(files.length === 0)("recorded answers behind another format", ()
         })
       )
     }
+  }
+})
+
+describe.skipIf(requests.length === 0)("recorded requests", () => {
+  for (const { body, file, wire } of requests) {
+    it.effect(`${file} is answered, or refused by the name of a field`, () =>
+      Effect.gen(function* () {
+        for (const out of (["chat", "messages", "responses", "gemini"] as const).filter(
+          (out) => out !== wire
+        )) {
+          const vendor = yield* Vendor.start((response) =>
+            Vendor.stream(response, Answers.stream(out, { id: "one", text: ["Hello."] }).join(""))
+          )
+          const chain = [Vendor.target(out, vendor)] as const
+          const gateway = yield* Gateway.make({ routes: { route: { chain, policy: Vendor.impatient } } })
+          const request = { ...body, model: "route", stream: true }
+          const answer = yield* Effect.promise(() => Vendor.ask(gateway.fetch, wire, request))
+          const text = yield* Effect.promise(() => answer.text())
+          if (answer.status === 200) assert.strictEqual(streamed(wire, text).text, "Hello.")
+          else assert.match(parse(text).error.message, /^The field \S+ (?:has|is|names) /)
+          assert.strictEqual(vendor.hits.length, answer.status === 200 ? 1 : 0)
+        }
+      })
+    )
   }
 })

@@ -229,6 +229,20 @@ describe("settings", () => {
     })
   )
 
+  it.effect("ask OpenAI to show its thinking only for a caller that sees it", () =>
+    Effect.gen(function* () {
+      const chat = yield* sentTo("responses", "chat", { reasoning_effort: "high" })
+      assert.deepStrictEqual(chat.body.reasoning, { effort: "high" })
+      const thinking = { type: "enabled", budget_tokens: 20_000 }
+      const shown = yield* sentTo("responses", "messages", { max_tokens: 32_000, thinking })
+      assert.deepStrictEqual(shown.body.reasoning, { effort: "high", summary: "auto" })
+      const hidden = { type: "adaptive", display: "omitted" }
+      const more = { thinking: hidden, output_config: { effort: "high" } }
+      const omitted = yield* sentTo("responses", "messages", more)
+      assert.deepStrictEqual(omitted.body.reasoning, { effort: "high" })
+    })
+  )
+
   it.effect("ask for an object of a schema", () =>
     Effect.gen(function* () {
       const format = { name: "point", schema, strict: true }
@@ -491,6 +505,26 @@ describe("what no other format has", () => {
     })
   )
 
+  it.effect("is asked of them alone also after other requests of the route", () =>
+    Effect.gen(function* () {
+      const vendors = yield* Effect.forEach(["messages", "chat"] as const, (format) =>
+        Effect.map(Vendor.start(well(format)), (vendor) => ({ format, vendor }))
+      )
+      const [a, b] = vendors.map(({ format, vendor }) => Vendor.target(format, vendor, models[format]))
+      const chain = [a ?? assert.fail("no target"), b ?? assert.fail("no target")] as const
+      const gateway = yield* Gateway.make({ routes: { route: { chain, policy: Vendor.impatient } } })
+      for (const n of [1, 2, 1]) {
+        const request = Vendor.request("chat", { stream: true, n })
+        const answer = yield* Effect.promise(() => Vendor.ask(gateway.fetch, "chat", request))
+        yield* Effect.promise(() => answer.text())
+      }
+      assert.deepStrictEqual(
+        vendors.map(({ vendor }) => vendor.hits.length),
+        [2, 1]
+      )
+    })
+  )
+
   const inside: ReadonlyArray<readonly [WireName, string, object]> = [
     ["chat", "messages[0].content[0]", { messages: [{ role: "user", content: [{ type: "video_url" }] }] }],
     [
@@ -576,7 +610,53 @@ describe("what no other format has", () => {
   )
 })
 
+describe("the type of a whole answer", () => {
+  it.effect("is that of the gateway's own body", () =>
+    Effect.gen(function* () {
+      const body = {
+        type: "message",
+        content: [{ type: "text", text: "Hi." }],
+        stop_reason: "end_turn",
+        usage: { input_tokens: 1, output_tokens: 1 }
+      }
+      const vendor = yield* Vendor.start((response) =>
+        Vendor.json(response, 200, body, {
+          "content-type": "application/json; charset=us-ascii",
+          "request-id": "req_7"
+        })
+      )
+      const gateway = yield* Gateway.make({
+        routes: { route: { chain: [Vendor.target("messages", vendor)] } }
+      })
+      const answer = yield* Effect.promise(() => Vendor.ask(gateway.fetch, "chat", Vendor.request("chat")))
+      assert.strictEqual(answer.headers.get("content-type"), "application/json")
+      assert.strictEqual(answer.headers.get("request-id"), "req_7")
+    })
+  )
+})
+
 describe("errors of a target of another format", () => {
+  it.effect("never take the place of that of a target that speaks the caller's", () =>
+    Effect.gen(function* () {
+      const error = {
+        error: { message: "Invalid value for 'stop'.", type: "invalid_request_error", code: "x" }
+      }
+      const first = yield* Vendor.start((response) => Vendor.json(response, 400, error))
+      const second = yield* Vendor.start((response) =>
+        Vendor.json(response, 400, {
+          type: "error",
+          error: { type: "invalid_request_error", message: "No." }
+        })
+      )
+      const chain = [Vendor.target("chat", first, "a"), Vendor.target("messages", second, "b")] as const
+      const gateway = yield* Gateway.make({ routes: { route: { chain, policy: Vendor.impatient } } })
+      const answer = yield* Effect.promise(() => Vendor.ask(gateway.fetch, "chat", Vendor.request("chat")))
+      assert.strictEqual(answer.status, 400)
+      assert.deepStrictEqual(yield* Effect.promise(() => answer.json()), error)
+      assert.lengthOf(second.hits, 1)
+    })
+  )
+
   it.effect.each([
     [
       "chat",

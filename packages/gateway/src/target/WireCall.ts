@@ -98,10 +98,16 @@ export class WireCall {
     this.#failed.push({ source, kind, refusal })
   }
 
-  /** The error of the last attempt that failed, if the caller is to see it as the vendor wrote it. */
+  /**
+   * The error that the caller is to see as it was written, if there is one: of the last kind of failure, and rather that of a
+   * target that speaks the caller's format.
+   */
   get refusal(): (Refusal & { readonly source: Source }) | undefined {
     const last = this.#failed.at(-1)
-    return last?.refusal === undefined ? undefined : { ...last.refusal, source: last.source }
+    const refusals = this.#failed.flatMap(({ kind, refusal, source }) =>
+      refusal === undefined || kind !== last?.kind ? [] : [{ ...refusal, source }]
+    )
+    return refusals.findLast(({ source }) => source.dropped === undefined) ?? refusals.at(-1)
   }
 
   /** Kind of the failure that made the call leave another model for that of `source`. */

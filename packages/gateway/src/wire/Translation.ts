@@ -260,6 +260,8 @@ export const shared = (of: {
   readonly parallel?: unknown
   readonly cacheKey?: unknown
   readonly verbosity?: unknown
+  /** OpenAI shows a summary of its thinking. Its client would ask for one with every effort. */
+  readonly showsThinking: boolean
 }): Namespaced => {
   const user = text(of.user) || undefined
   const parallel = typeof of.parallel === "boolean" ? of.parallel : undefined
@@ -268,7 +270,8 @@ export const shared = (of: {
       user,
       parallelToolCalls: parallel,
       promptCacheKey: text(of.cacheKey) || undefined,
-      textVerbosity: text(of.verbosity) || undefined
+      textVerbosity: text(of.verbosity) || undefined,
+      reasoningSummary: of.showsThinking ? "auto" : null
     }),
     openaiCompatible: given({ user, parallel_tool_calls: parallel }),
     anthropic: given({

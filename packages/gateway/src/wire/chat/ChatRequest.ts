@@ -100,7 +100,9 @@ export const translate = (body: Fields): Translation => {
           user: body["user"],
           parallel: body["parallel_tool_calls"],
           cacheKey: body["prompt_cache_key"],
-          verbosity: body["verbosity"]
+          verbosity: body["verbosity"],
+          // The format has no place for it.
+          showsThinking: false
         })
       })
     }

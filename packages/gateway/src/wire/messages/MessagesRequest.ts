@@ -63,9 +63,10 @@ export const translate = (body: Fields): Translation => {
   const format = fields(config["format"] ?? body["output_format"])
   const tools = toolsOf(list(body["tools"]).map(fields), dropped)
   const choice = fields(body["tool_choice"])
+  const thinking = fields(body["thinking"])
   return {
     dropped: dropped.all,
-    names: { response_format: "output_config.format" },
+    names: { response_format: "output_config.format", reasoning_summary: "thinking" },
     calls: new Map(),
     options: {
       prompt: promptOf(body, dropped),
@@ -76,11 +77,13 @@ export const translate = (body: Fields): Translation => {
         topP: number(body["top_p"]),
         topK: number(body["top_k"]),
         stopSequences: Array.isArray(body["stop_sequences"]) ? body["stop_sequences"].map(text) : undefined,
-        reasoning: reasoningOf(fields(body["thinking"]), config["effort"]),
+        reasoning: reasoningOf(thinking, config["effort"]),
         responseFormat: formatOf(text(format["type"]), format),
         providerOptions: shared({
           user,
-          parallel: choice["disable_parallel_tool_use"] === true ? false : undefined
+          parallel: choice["disable_parallel_tool_use"] === true ? false : undefined,
+          showsThinking:
+            ["enabled", "adaptive"].includes(text(thinking["type"])) && thinking["display"] !== "omitted"
         })
       })
     }

@@ -69,7 +69,7 @@ export const translate = (body: Fields): Translation => {
   const tools = toolsOf(list(body["tools"]).map(fields), calls, dropped)
   return {
     dropped: dropped.all,
-    names: { response_format: "text.format" },
+    names: { response_format: "text.format", reasoning_summary: "reasoning.summary" },
     calls,
     options: {
       prompt: promptOf(body, dropped),
@@ -84,7 +84,8 @@ export const translate = (body: Fields): Translation => {
           user: body["user"],
           parallel: body["parallel_tool_calls"],
           cacheKey: body["prompt_cache_key"],
-          verbosity: said["verbosity"]
+          verbosity: said["verbosity"],
+          showsThinking: text(fields(body["reasoning"])["summary"]) !== ""
         })
       })
     }
