@@ -5,6 +5,7 @@
 import { ClientOptions } from "@outlast/agent/failover"
 import type { Priority } from "@outlast/agent/limiter"
 import type { Duration, Fiber, Tracer } from "effect"
+import { fields, parse, textsIn } from "../json/Json.ts"
 import type { Fields } from "../json/Json.ts"
 import * as Splice from "../json/Splice.ts"
 import type { Asked, Source, Wire } from "../wire/Wire.ts"
@@ -29,7 +30,6 @@ export class WireCall {
   readonly wire: Wire
   /** The JSON of the request, as it goes on. */
   readonly text: string
-  readonly body: Fields
   readonly asked: Asked
   /** Headers of the request that go on. */
   readonly headers: Readonly<Record<string, string>>
@@ -57,17 +57,25 @@ export class WireCall {
       narrowed,
       parent,
       text
-    }: Pick<WireCall, "body" | "flows" | "headers" | "narrowed" | "parent" | "text">
+    }: Pick<WireCall, "flows" | "headers" | "narrowed" | "parent" | "text"> & { readonly body: Fields }
   ) {
     this.wire = wire
     const edits = wire.withoutCuts(body)
     this.text = edits.size === 0 ? text : Splice.changed(text, edits)
-    this.body = body
     this.asked = wire.asked(body)
     this.headers = headers
     this.parent = parent
     this.flows = flows
     this.narrowed = narrowed
+  }
+
+  /**
+   * All texts of the conversation: no error may repeat them. Parsed anew, because few calls fail, and a call that kept its
+   * parsed body would hold its request twice.
+   */
+  get prompt(): ReadonlyArray<string> {
+    const { input, instructions, messages, system } = fields(parse(this.text))
+    return textsIn([messages, input, system, instructions])
   }
 
   /** The attempt failed, for a reason of this kind. */

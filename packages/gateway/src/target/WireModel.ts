@@ -13,7 +13,7 @@ import type { Wiring } from "@outlast/providers/internal"
 import { Array as Arr, Cause, Effect, Redacted, Stream } from "effect"
 import type { Fiber, Pull } from "effect"
 import type { Response as Ai } from "effect/ai"
-import { isFields, parse, textsIn } from "../json/Json.ts"
+import { isFields, parse } from "../json/Json.ts"
 import * as Splice from "../json/Splice.ts"
 import { EventSplitter } from "../wire/Sse.ts"
 import type { Part, Reader, Source } from "../wire/Wire.ts"
@@ -47,7 +47,6 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
     const source: Source = { provider: options.provider, model: options.model, headers: undefined }
 
     const failureOf = (error: unknown): Failure => {
-      const { messages, input, system, instructions } = call.body
       const failure = Classifier.failureOf(error, {
         rules,
         provider: options.provider,
@@ -56,7 +55,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
         waits: true,
         secrets: {
           values: [...(key === undefined ? [] : [key]), ...headerSecrets],
-          prompt: textsIn([messages, input, system, instructions])
+          prompt: call.prompt
         }
       })
       call.failed(source, failure.reason._tag, refusalOf(error, failure))
