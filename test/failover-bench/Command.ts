@@ -7,6 +7,7 @@ import type { Situation } from "./Situations.ts"
 import { situations } from "./Situations.ts"
 import type { Way } from "./Ways.ts"
 import { gatewayWays } from "./GatewayWays.ts"
+import { pythonWays } from "./PythonWays.ts"
 import { ways as allWays } from "./Ways.ts"
 
 const usage = `Usage: npm run failover-bench -- [options]
@@ -16,7 +17,7 @@ Runs a crash test of LLM failover with default settings: 16 situations streamed,
   --full         in real time. Default: ${Bench.shortened} times as fast
   --only TEXT    only situations with this text in their name or description
   --runs N       all of it N times. Default 1
-  --gateway      through the gateway, with the clients of the vendors
+  --gateway      through the gateway, with the clients of the vendors and Python
   --help`
 
 /** Bad input. The message names the input and the fix. */
@@ -31,7 +32,6 @@ interface Output {
 export const run = async (args: ReadonlyArray<string>, { out, error }: Output): Promise<number> => {
   try {
     const { full, gateway, help, only, runs } = parsed(args)
-    const ways = gateway ? gatewayWays : allWays
     if (help) {
       out(usage)
       return 0
@@ -40,6 +40,9 @@ export const run = async (args: ReadonlyArray<string>, { out, error }: Output): 
     const chosen = situations.filter(({ about, name }) => `${name} ${about}`.includes(only))
     if (chosen.length === 0)
       throw new UsageError(`--only "${only}": no situation has this in its name or description.`)
+    const python = gateway ? pythonWays() : []
+    if (gateway && python.length === 0) out("Without python3: its client is left out.")
+    const ways = gateway ? [...gatewayWays, ...python] : allWays
     const results: Array<Result> = []
     for (let n = 0; n < Number(runs); n++)
       results.push(

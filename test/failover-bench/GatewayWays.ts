@@ -5,6 +5,7 @@ import Anthropic from "@anthropic-ai/sdk"
 import { ChatOpenAI } from "@langchain/openai"
 import { generateText, streamText } from "ai"
 import { Effect, Redacted } from "effect"
+import type { Scope } from "effect"
 import OpenAI from "openai"
 import { KeySource } from "@outlast/agent"
 import type { ProviderModel } from "@outlast/agent"
@@ -14,7 +15,7 @@ import { Warnings } from "@outlast/resilience"
 import type { Call } from "./Situations.ts"
 import type { Way } from "./Ways.ts"
 
-type Answer = Pick<Call, "text" | "error" | "model" | "outputTokens">
+export type Answer = Pick<Call, "text" | "error" | "model" | "outputTokens">
 type Draft = { -readonly [Field in keyof Answer]: Answer[Field] }
 type Fetch = typeof globalThis.fetch
 type Ask = (fetch: Fetch, into: Draft) => Promise<void>
@@ -22,7 +23,7 @@ type Ask = (fetch: Fetch, into: Draft) => Promise<void>
 const content = "Why do rivers run in bends?"
 const apiKey = "none"
 const baseURL = "http://gateway/v1"
-const model = "route"
+export const model = "route"
 
 const keys = [KeySource.value("KEY", Redacted.make("sk-test-0123456789abcdef"))]
 
@@ -34,6 +35,16 @@ const targets = {
 } as const satisfies Record<string, (model: string, baseUrl: string) => ProviderModel.TargetSpec>
 
 type Wire = keyof typeof targets
+
+/** A gateway with default settings over the provider at `url`, until the scope ends. The targets speak these formats. */
+export const opened = (
+  url: string,
+  [first, second]: readonly [Wire, Wire]
+): Effect.Effect<Gateway.Gateway, never, Scope.Scope> => {
+  const target = (wire: Wire, model: string) => targets[wire](model, `${url}/v1`)
+  const chain = [target(first, "primary"), target(second, "fb-ok")] as const
+  return Effect.provide(Gateway.make({ routes: { [model]: { chain } } }), Warnings.layerOff)
+}
 
 /** The targets speak the formats of `over`, by default the caller's. */
 const way = (
@@ -47,12 +58,7 @@ const way = (
   streams,
   open: (url) =>
     Effect.gen(function* () {
-      const target = (wire: Wire, model: string) => targets[wire](model, `${url}/v1`)
-      const chain = [target(over[0], "primary"), target(over[1], "fb-ok")] as const
-      const { fetch } = yield* Effect.provide(
-        Gateway.make({ routes: { [model]: { chain } } }),
-        Warnings.layerOff
-      )
+      const { fetch } = yield* opened(url, over)
       return Effect.promise(async (): Promise<Answer> => {
         const into: Draft = { text: "", error: undefined, model: undefined, outputTokens: undefined }
         await ask(fetch, into).catch((error: unknown) => void (into.error = String(error)))

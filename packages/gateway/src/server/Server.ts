@@ -296,20 +296,27 @@ const incomingOf = (request: IncomingMessage, signal: AbortSignal): Incoming => 
     header,
     names: () => Object.keys(request.headers),
     signal,
-    read: async (maxBytes) => {
-      if (Number(header("content-length") ?? 0) > maxBytes) return undefined
-      const chunks: Array<Buffer> = []
-      let size = 0
-      // An incoming message gives bytes as long as no encoding is set.
-      for await (const chunk of request as AsyncIterable<Buffer>) {
-        size += chunk.length
-        if (size > maxBytes) return undefined
-        chunks.push(chunk)
-      }
-      return Buffer.concat(chunks).toString()
-    }
+    read: (maxBytes) =>
+      Number(header("content-length") ?? 0) > maxBytes
+        ? Promise.resolve(undefined)
+        : bodyOf(request, maxBytes)
   }
 }
+
+/** The text of a body; `undefined` above so many bytes, of which the rest is not read. Rejects when the caller leaves. */
+const bodyOf = (request: IncomingMessage, maxBytes: number): Promise<string | undefined> =>
+  new Promise((resolve, reject) => {
+    const chunks: Array<Buffer> = []
+    let size = 0
+    request.on("data", (chunk: Buffer) => {
+      size += chunk.length
+      if (size <= maxBytes) return void chunks.push(chunk)
+      request.pause()
+      resolve(undefined)
+    })
+    request.on("end", () => resolve(Buffer.concat(chunks).toString()))
+    request.on("error", reject)
+  })
 
 /** Writes the answer, up to its end. A body that is not read to its end would be taken for the next request. */
 const write = (

@@ -5,7 +5,9 @@
 import { ClientOptions } from "@outlast/agent/failover"
 import type { Priority } from "@outlast/agent/limiter"
 import type { Duration, Fiber, Tracer } from "effect"
+import { fields, parse, textsIn } from "../json/Json.ts"
 import type { Fields } from "../json/Json.ts"
+import type { Edits } from "../json/Splice.ts"
 import * as Splice from "../json/Splice.ts"
 import type { Untranslatable } from "../wire/Translation.ts"
 import type { Asked, Source, Translator, Wire } from "../wire/Wire.ts"
@@ -31,8 +33,9 @@ export class WireCall {
   readonly wire: Wire
   /** The JSON of the request, as it goes on. */
   readonly text: string
-  readonly body: Fields
   readonly asked: Asked
+  /** The change with which a vendor is asked for its usage, where the caller did not ask. */
+  readonly asksUsage: Edits | undefined
   /** Headers of the request that go on. */
   readonly headers: Readonly<Record<string, string>>
   /** The caller's own span. */
@@ -63,13 +66,13 @@ export class WireCall {
       narrowed,
       parent,
       text
-    }: Pick<WireCall, "body" | "flows" | "headers" | "narrowed" | "parent" | "text">
+    }: Pick<WireCall, "flows" | "headers" | "narrowed" | "parent" | "text"> & { readonly body: Fields }
   ) {
     this.wire = wire
     const edits = wire.withoutCuts(body)
     this.text = edits.size === 0 ? text : Splice.changed(text, edits)
-    this.body = body
     this.asked = wire.asked(body)
+    this.asksUsage = wire.asksUsage?.(body)
     this.headers = headers
     this.parent = parent
     this.flows = flows
@@ -91,6 +94,17 @@ export class WireCall {
   translatedBy(translator: Translator): Translated.Translated | Untranslatable {
     this.#translated ??= Translated.of(translator, this.body)
     return this.#translated
+  }
+
+  /** The request. Parsed anew: a call that kept it would hold its request twice. */
+  get body(): Fields {
+    return fields(parse(this.text))
+  }
+
+  /** All texts of the conversation: no error may repeat them. */
+  get prompt(): ReadonlyArray<string> {
+    const { input, instructions, messages, system } = this.body
+    return textsIn([messages, input, system, instructions])
   }
 
   /** The attempt failed, for a reason of this kind. */

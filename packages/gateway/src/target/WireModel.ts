@@ -13,7 +13,7 @@ import type { Wiring } from "@outlast/providers/internal"
 import { Array as Arr, Cause, Effect, Redacted, Stream } from "effect"
 import type { Fiber, Pull } from "effect"
 import type { Response as Ai } from "effect/ai"
-import { isFields, parse, textsIn } from "../json/Json.ts"
+import { isFields, parse } from "../json/Json.ts"
 import * as Splice from "../json/Splice.ts"
 import { EventSplitter } from "../wire/Sse.ts"
 import type { Part, Reader, Source } from "../wire/Wire.ts"
@@ -47,10 +47,9 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
     call.attempts++
     const source: Source = { target: request.target, headers: undefined, dropped: undefined }
 
-    let usage = takesUsage ? call.wire.asksUsage?.(call.body) : undefined
+    let usage = takesUsage ? call.asksUsage : undefined
 
     const failureOf = (error: unknown): Failure => {
-      const { messages, input, system, instructions } = call.body
       const failure = Classifier.failureOf(error, {
         rules,
         provider: options.provider,
@@ -59,7 +58,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
         waits: true,
         secrets: {
           values: [...(key === undefined ? [] : [key]), ...headerSecrets],
-          prompt: textsIn([messages, input, system, instructions])
+          prompt: call.prompt
         }
       })
       call.failed(source, failure.reason._tag, refusalOf(error, failure))
