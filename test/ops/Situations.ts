@@ -50,8 +50,8 @@ export const situations: ReadonlyArray<Situation> = [
     plan: { answers, faults: [fails("revoked", 401)] },
     level: "bad",
     says: [
-      /anthropic \(key revoked\): the key was refused \(HTTP 401\) since \d\d:\d\d/,
-      /Set revoked to a valid key/,
+      /anthropic \(key ANTHROPIC_API_KEY\): the key was refused \(HTTP 401\) since \d\d:\d\d/,
+      /Set ANTHROPIC_API_KEY to a valid key/,
       /answered by .*claude/
     ],
     play: Effect.all([World.call, World.call])
@@ -73,8 +73,8 @@ export const situations: ReadonlyArray<Situation> = [
     level: "bad",
     says: [
       /No model can answer; next try/,
-      /openai \(key good\): the key was refused \(HTTP 401\)/,
-      /Set good to a valid key/,
+      /openai \(key OPENAI_API_KEY\): the key was refused \(HTTP 401\)/,
+      /Set OPENAI_API_KEY to a valid key/,
       /overloaded/
     ],
     play: Effect.andThen(out(3), call)

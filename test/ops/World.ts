@@ -9,7 +9,7 @@ import { CircuitBreaker, Metrics, ResilienceEvents, Warnings } from "@outlast/re
 import { FakeProvider } from "@outlast/testing"
 import type { FaultPlan } from "@outlast/testing"
 
-const key = (name: string) => KeySource.value(name, Redacted.make(`secret-of-${name}`))
+const key = (name: string, state: string) => KeySource.value(name, Redacted.make(`secret-of-${state}`))
 
 const answers: FaultPlan.FaultPlan["answers"] = () => ({ text: "The Nile." })
 
@@ -44,9 +44,12 @@ const Model = (plan: FaultPlan.FaultPlan, policy: RecoveryPolicy.RecoveryPolicy)
         [
           Anthropic.model("claude-sonnet-4-5", {
             baseUrl: server.baseUrl("anthropic"),
-            keys: [key("revoked"), key("busy")]
+            keys: [key("ANTHROPIC_API_KEY", "revoked"), key("ANTHROPIC_API_KEY_2", "busy")]
           }),
-          OpenAi.chatModel("gpt-4.1", { baseUrl: server.baseUrl("openai"), keys: [key("good")] })
+          OpenAi.chatModel("gpt-4.1", {
+            baseUrl: server.baseUrl("openai"),
+            keys: [key("OPENAI_API_KEY", "good")]
+          })
         ],
         {
           policy,

@@ -77,19 +77,26 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
         yield* promise(() => summary.focus())
         yield* promise(() => page.keyboard.press("Enter"))
         const chain = yield* promise(() => page.locator("#recent details[open] ol").innerText())
-        for (const text of ["#revoked", "401", "#busy", "429", "#good", "answered"])
+        for (const text of [
+          "#ANTHROPIC_API_KEY",
+          "401",
+          "#ANTHROPIC_API_KEY_2",
+          "429",
+          "#OPENAI_API_KEY",
+          "answered"
+        ])
           assert.include(chain, text)
         const targets = yield* promise(() => page.locator("#targets").innerText())
-        assert.match(targets, /cooling\s+anthropic\/claude-sonnet-4-5 · busy\s/)
+        assert.match(targets, /cooling\s+anthropic\/claude-sonnet-4-5 · ANTHROPIC_API_KEY_2\s/)
         assert.match(targets, /rate limited \(HTTP 429\).* · covers the .*\s+next try in \d+ s/)
         // Waiting does not bring a refused key back, so nothing counts down.
-        assert.match(targets, /needs a person\s+anthropic\/claude-sonnet-4-5 · revoked/)
-        assert.match(targets, /the key was refused \(HTTP 401\).*\s+Set revoked to a valid key/)
-        assert.match(targets, /ready\s+openai\/gpt-4.1 · good/)
+        assert.match(targets, /needs a person\s+anthropic\/claude-sonnet-4-5 · ANTHROPIC_API_KEY/)
+        assert.match(targets, /the key was refused \(HTTP 401\).*\s+Set ANTHROPIC_API_KEY to a valid key/)
+        assert.match(targets, /ready\s+openai\/gpt-4.1 · OPENAI_API_KEY/)
         const label = yield* promise(() =>
           page.locator("#targets li:last-child .strip").getAttribute("aria-label")
         )
-        assert.strictEqual(label, "Last 15 minutes: 3 answered, 0 failed, 0 times out")
+        assert.strictEqual(label, "Last 15 minutes: 3 answered, 0 failed, 0 times not asked")
         // One bar for each step, on the axis of the call.
         assert.strictEqual(
           yield* promise(() => page.locator("#recent details[open] .bar rect[data-from]").count()),
@@ -523,7 +530,7 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
             await page.keyboard.press("Enter")
           })
         const press = promise(() =>
-          page.locator("button[data-key='lift-anthropic/claude-sonnet-4-5#busy']").click()
+          page.locator("button[data-key='lift-anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY_2']").click()
         )
         yield* enter(`${token}-is-wrong`)
         yield* press
@@ -531,8 +538,12 @@ describe.skipIf(Chromium.isMissing())("the status page", () => {
         assert.deepStrictEqual(lifted, [])
         yield* enter(token)
         yield* press
-        yield* shows(page, "#message", "Done: calls may go to anthropic/claude-sonnet-4-5#busy again.")
-        assert.deepStrictEqual(lifted, ["anthropic/claude-sonnet-4-5#busy"])
+        yield* shows(
+          page,
+          "#message",
+          "Done: calls may go to anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY_2 again."
+        )
+        assert.deepStrictEqual(lifted, ["anthropic/claude-sonnet-4-5#ANTHROPIC_API_KEY_2"])
         assert.notInclude(yield* promise(() => page.content()), token)
       }).pipe(
         Effect.scoped,

@@ -42,7 +42,7 @@ const kinds = [
   ["answered", "answered"],
   ["repeated", "failed, the call went on"],
   ["failed", "failed, and so did the call"],
-  ["out", "out"]
+  ["out", "not asked"]
 ]
 
 export const legend = () => [
@@ -87,7 +87,7 @@ export const strip = (history) => {
       ]
     })
   })
-  const label = `Last 15 minutes: ${sums.answered} answered, ${sums.repeated + sums.failed} failed, ${outs.length} times out`
+  const label = `Last 15 minutes: ${sums.answered} answered, ${sums.repeated + sums.failed} failed, ${outs.length} times not asked`
   return svg(
     "svg",
     { class: "strip", role: "img", "aria-label": label, height: 22 },
