@@ -6,7 +6,7 @@ import type { Page } from "playwright-core"
 export const themes = ["light", "dark"] as const
 
 /** Pixels: a phone, a tablet, a laptop, a large screen. */
-export const widths = [360, 768, 1_280, 1_920] as const
+const widths = [360, 768, 1_280, 1_920] as const
 
 /** Asserts that axe finds nothing on the page as it is, in both themes. */
 export const isAccessible = async (page: Page): Promise<void> => {

@@ -121,7 +121,7 @@ export const callPart = (id: unknown, name: string, input: unknown, block: Field
 export const argumentsOf = (written: unknown): unknown => parse(text(written)) ?? (text(written) || {})
 
 /** Marks for the prompt cache of Anthropic, which other vendors' clients ignore. */
-export const cached = (block: Fields): { readonly providerOptions?: Namespaced } => {
+const cached = (block: Fields): { readonly providerOptions?: Namespaced } => {
   const mark = block["cache_control"]
   if (!isFields(mark)) return {}
   const ttl = text(mark["ttl"])
