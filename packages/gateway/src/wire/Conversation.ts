@@ -126,9 +126,11 @@ export const outputOf = (parts: ReadonlyArray<UserPart>, isError = false): Outpu
   const said = parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n")
   if (!parts.some((part) => part.type === "file"))
     return { type: isError ? "error-text" : "text", value: said }
+  // Content cannot say by itself that it is an error.
+  const all = isError ? [textPart("The tool failed."), ...parts] : parts
   return {
     type: "content",
-    value: parts.map((part) =>
+    value: all.map((part) =>
       part.type === "text"
         ? { type: "text", text: part.text }
         : { type: "file", mediaType: part.mediaType, data: part.data }
