@@ -3,12 +3,14 @@
  */
 import Anthropic from "@anthropic-ai/sdk"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Stream } from "effect"
 import OpenAI from "openai"
+import type { ProviderModel } from "@outlast/agent"
 import { Gateway } from "@outlast/gateway"
+import { AiSdk } from "@outlast/providers"
 import * as Answers from "./Answers.ts"
 import { readers } from "./Clients.ts"
-import { streamed, valuesIn } from "./Said.ts"
+import { streamed, valuesIn, whole } from "./Said.ts"
 import type { Format, WireName } from "./Vendor.ts"
 import * as Vendor from "./Vendor.ts"
 
@@ -401,6 +403,86 @@ describe("thinking of another vendor", () => {
       assert.include(own.hits[0]?.text, "So.")
       yield* asked(gateway, wire, more)
       assert.notInclude(vendor.hits[1]?.text, "Hm.")
+    })
+  )
+})
+
+describe("a target that speaks no format of its own", () => {
+  const usage = {
+    inputTokens: { total: 3, noCache: 3, cacheRead: undefined, cacheWrite: undefined },
+    outputTokens: { total: 2, text: 2, reasoning: undefined }
+  }
+
+  it.effect.each(wires)("%s: a client of the AI SDK gets the request, and answers it", (wire) =>
+    Effect.gen(function* () {
+      const seen: Array<object> = []
+      const finishReason = { unified: "stop", raw: "stop" } as const
+      const client: AiSdk.SpecModel = {
+        specificationVersion: "v4",
+        provider: "mine",
+        modelId: "m",
+        doGenerate: async (options) => {
+          seen.push(options)
+          const warnings = [{ type: "unsupported", feature: "topP" } as const]
+          return { content: [{ type: "text", text: "Hi." }], finishReason, usage, warnings }
+        },
+        doStream: async (options) => {
+          seen.push(options)
+          const parts = [
+            { type: "stream-start", warnings: [] },
+            { type: "text-start", id: "0" },
+            { type: "text-delta", id: "0", delta: "Hi." },
+            { type: "text-end", id: "0" },
+            { type: "finish", finishReason, usage }
+          ] as const
+          return { stream: ReadableStream.from(parts) }
+        }
+      }
+      const chain = [AiSdk.model({ provider: "mine", model: "m", create: () => client })] as const
+      const gateway = yield* Gateway.make({ routes: { route: { chain } } })
+      const { answer, text } = yield* asked(gateway, wire, { top_p: 0.5, temperature: 0.2 })
+      assert.strictEqual(whole(wire, JSON.parse(text)).text, "Hi.")
+      assert.include(answer.headers.get("x-outlast-dropped"), "top_p")
+      assert.deepInclude(seen[0], { temperature: 0.2, topP: 0.5 })
+      const { text: events } = yield* asked(gateway, wire, {
+        stream: true,
+        stream_options: { include_usage: true }
+      })
+      assert.deepInclude(streamed(wire, events), { text: "Hi.", end: "stop", input: 3, output: 2 })
+    })
+  )
+
+  it.effect.each(wires)("%s: a hand-written model gets the conversation, and answers it", (wire) =>
+    Effect.gen(function* () {
+      const finish = {
+        type: "finish",
+        reason: "tool-calls",
+        usage: {
+          inputTokens: { total: 3, uncached: 3, cacheRead: undefined, cacheWrite: undefined },
+          outputTokens: { total: 2, text: 2, reasoning: undefined }
+        },
+        response: undefined
+      } as const
+      const call = { type: "tool-call", id: "c1", name: "look", params: { a: 1 } } as const
+      const model: ProviderModel.ProviderModel = {
+        info: {},
+        generateText: () => Effect.succeed([{ type: "text", text: "Hi." }, call, finish]),
+        streamText: () =>
+          Stream.make(
+            { type: "text-start", id: "0" },
+            { type: "text-delta", id: "0", delta: "Hi." },
+            { type: "text-end", id: "0" },
+            call,
+            finish
+          )
+      }
+      const target = { provider: "mine", model: "m", endpoint: "", keys: [], build: Effect.succeed(model) }
+      const gateway = yield* Gateway.make({ routes: { route: { chain: [target] } } })
+      const said = { text: "Hi.", calls: [["look", '{"a":1}']], end: "calls" } as const
+      const { text } = yield* asked(gateway, wire)
+      assert.deepInclude(whole(wire, JSON.parse(text)), said)
+      const { text: events } = yield* asked(gateway, wire, { stream: true })
+      assert.deepInclude(streamed(wire, events), said)
     })
   )
 })

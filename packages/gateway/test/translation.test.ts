@@ -323,6 +323,7 @@ describe("the conversation", () => {
               {
                 type: "tool_result",
                 tool_use_id: "toolu_2",
+                is_error: true,
                 content: [
                   { type: "text", text: "a picture" },
                   { type: "image", source: { type: "base64", media_type: "image/png", data: png } }
@@ -347,7 +348,10 @@ describe("the conversation", () => {
         "developer"
       ])
       assert.include(JSON.stringify(body.input[5].output), "not there")
-      assert.deepStrictEqual(body.input[6].output[1].type, "input_image")
+      assert.deepStrictEqual(
+        body.input[6].output.map(({ text, type }: any) => text ?? type),
+        ["The tool failed.", "a picture", "input_image"]
+      )
       assert.notInclude(JSON.stringify(body), "Hm.")
       assert.sameMembers(dropped, ["cache_control", "messages.thinking"])
     })

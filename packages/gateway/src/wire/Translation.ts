@@ -1,28 +1,18 @@
 /**
- * What a request says, in the terms that a target of any format takes, and what all decoders of requests share. Pure.
+ * What a request says, in the terms that a target of any format takes: tools, settings, and what is left out. Pure.
  *
  * - A setting that a target cannot express, and that changes little, is dropped by name. The answer names it in a header.
  * - A field without which the answer would be another one is {@link Untranslatable}.
- * - No file is fetched: a URL goes on as a URL.
  */
-import type { ServedRequest } from "@outlast/providers/internal"
-import { fields, isFields, list, parse, text } from "../json/Json.ts"
+import { isFields, text } from "../json/Json.ts"
 import type { Fields } from "../json/Json.ts"
+import type { CallOptions, Namespaced } from "./Conversation.ts"
+import { cached } from "./Conversation.ts"
 
-/** A request in the terms of the AI SDK. */
-export type CallOptions = Parameters<typeof ServedRequest.make>[0]
 export type Settings = Omit<CallOptions, "prompt">
-type Message = CallOptions["prompt"][number]
-type Of<Role> = Extract<Message, { readonly role: Role }>
-export type UserPart = Of<"user">["content"][number]
-export type AssistantPart = Of<"assistant">["content"][number]
-type ToolPart = Extract<Of<"tool">["content"][number], { readonly type: "tool-result" }>
-type Output = ToolPart["output"]
-export type FilePart = Extract<UserPart, { readonly type: "file" }>
 type Tools = NonNullable<CallOptions["tools"]>
 export type FunctionTool = Extract<Tools[number], { readonly type: "function" }>
 type Reasoning = NonNullable<CallOptions["reasoning"]>
-type Namespaced = NonNullable<CallOptions["providerOptions"]>
 
 export interface Translation {
   readonly options: CallOptions
@@ -37,10 +27,8 @@ export interface Translation {
 /** A field of a request has no counterpart in the format of a target, and the answer would be another one without it. */
 export class Untranslatable extends Error {
   override readonly name = "Untranslatable"
-  readonly field: string
   constructor(field: string, why = "has no counterpart in other formats") {
     super(`The field ${field} ${why}.`)
-    this.field = field
   }
 }
 
@@ -68,133 +56,6 @@ export class Dropped {
 export const given = <A extends object>(some: { readonly [K in keyof A]: A[K] | undefined }): Partial<A> =>
   // Only `undefined` is taken out.
   Object.fromEntries(Object.entries(some).filter(([, value]) => value !== undefined)) as Partial<A>
-
-// -----------------------------------------------------------------------------
-// Prompt
-// -----------------------------------------------------------------------------
-
-/** Joins the parts of consecutive messages of the assistant, and keeps the names of called tools. */
-export class Conversation {
-  readonly messages: Array<Message> = []
-  readonly #names = new Map<string, string>()
-
-  system(content: string, block: Fields = {}): void {
-    if (content !== "") this.messages.push({ role: "system", content, ...cached(block) })
-  }
-
-  user(content: Array<UserPart>): void {
-    if (content.length > 0) this.messages.push({ role: "user", content })
-  }
-
-  assistant(content: ReadonlyArray<AssistantPart>): void {
-    if (content.length === 0) return
-    for (const part of content) if (part.type === "tool-call") this.#names.set(part.toolCallId, part.toolName)
-    const last = this.messages.at(-1)
-    if (last?.role !== "assistant") this.messages.push({ role: "assistant", content: [...content] })
-    else for (const part of content) last.content.push(part)
-  }
-
-  result(toolCallId: string, output: Output, block: Fields = {}): void {
-    const toolName = this.#names.get(toolCallId) ?? "unknown"
-    this.messages.push({
-      role: "tool",
-      content: [{ type: "tool-result", toolCallId, toolName, output, ...cached(block) }]
-    })
-  }
-}
-
-export const textPart = (said: string, block: Fields = {}) => ({
-  type: "text" as const,
-  text: said,
-  ...cached(block)
-})
-
-export const callPart = (id: unknown, name: string, input: unknown, block: Fields = {}) => ({
-  type: "tool-call" as const,
-  toolCallId: text(id),
-  toolName: name,
-  input,
-  ...cached(block)
-})
-
-/** Arguments written by a model are not always JSON. */
-export const argumentsOf = (written: unknown): unknown => parse(text(written)) ?? (text(written) || {})
-
-/** Marks for the prompt cache of Anthropic, which other vendors' clients ignore. */
-const cached = (block: Fields): { readonly providerOptions?: Namespaced } => {
-  const mark = block["cache_control"]
-  if (!isFields(mark)) return {}
-  const ttl = text(mark["ttl"])
-  return {
-    providerOptions: {
-      anthropic: { cacheControl: { type: text(mark["type"]), ...(ttl === "" ? {} : { ttl }) } }
-    }
-  }
-}
-
-/** Bytes in base64, as a data URL or without one, or a URL that the target may fetch. */
-export const filePart = (data: string, mediaType: string, more: Fields = {}): FilePart => {
-  const inline = /^data:([^;,]*)[^,]*?(;base64)?,/.exec(data)
-  const filename = text(more["filename"])
-  const rest = { ...(filename === "" ? {} : { filename }), ...cached(more) }
-  if (inline !== null) {
-    const [head, type = "", base64] = inline
-    const content = data.slice(head.length)
-    const bytes = base64 === undefined ? new TextEncoder().encode(unescaped(content)) : content
-    return {
-      type: "file",
-      mediaType: type === "" ? mediaType : type,
-      data: { type: "data", data: bytes },
-      ...rest
-    }
-  }
-  if (/^https?:/i.test(data) && URL.canParse(data)) {
-    const url = new URL(data)
-    return { type: "file", mediaType: typeByName(url) ?? mediaType, data: { type: "url", url }, ...rest }
-  }
-  return { type: "file", mediaType, data: { type: "data", data }, ...rest }
-}
-
-/** The text of a data URL without base64. Some callers do not escape it. */
-const unescaped = (content: string): string => {
-  try {
-    return decodeURIComponent(content)
-  } catch {
-    return content
-  }
-}
-
-const typesByName: Readonly<Record<string, string>> = {
-  png: "image/png",
-  jpg: "image/jpeg",
-  jpeg: "image/jpeg",
-  gif: "image/gif",
-  webp: "image/webp",
-  pdf: "application/pdf"
-}
-
-/** Some targets must be told the type of a file that they fetch. */
-const typeByName = ({ pathname }: URL): string | undefined =>
-  typesByName[/\.(\w+)$/.exec(pathname)?.[1]?.toLowerCase() ?? ""]
-
-/** The result of a tool, with its files. */
-export const outputOf = (parts: ReadonlyArray<UserPart>, isError = false): Output => {
-  const said = parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n")
-  if (!parts.some((part) => part.type === "file"))
-    return { type: isError ? "error-text" : "text", value: said }
-  return {
-    type: "content",
-    value: parts.map((part) =>
-      part.type === "text"
-        ? { type: "text", text: part.text }
-        : { type: "file", mediaType: part.mediaType, data: part.data }
-    )
-  }
-}
-
-// -----------------------------------------------------------------------------
-// Tools and settings
-// -----------------------------------------------------------------------------
 
 export const functionTool = (name: string, own: Fields, schema: unknown): FunctionTool => ({
   type: "function",
@@ -291,25 +152,3 @@ export const sharedDrops = (body: Fields, dropped: Dropped): void => {
   }
   if (isSaid("prompt_cache_key")) dropped.add("prompt_cache_key", "openai")
 }
-
-/** Messages have blocks, and results of tools blocks of their own. */
-const deepest = 6
-
-/** True where some block of a value is marked for a prompt cache. */
-export const marksCache = (value: unknown, depth = 0): boolean => {
-  if (depth > deepest) return false
-  if (Array.isArray(value)) return value.some((each) => marksCache(each, depth + 1))
-  if (!isFields(value)) return false
-  return (
-    isFields(value["cache_control"]) ||
-    marksCache(value["content"], depth + 1) ||
-    marksCache(value["function"], depth + 1)
-  )
-}
-
-export const textsOf = (content: unknown): string =>
-  typeof content === "string"
-    ? content
-    : list(content)
-        .map((part) => text(fields(part)["text"]))
-        .join("\n")

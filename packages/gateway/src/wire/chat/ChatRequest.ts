@@ -1,31 +1,27 @@
 /** Reads a request of Chat Completions for targets of other formats. Pure. Throws {@link Untranslatable}. */
 import { fields, isFields, list, number, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
-import type {
-  AssistantPart,
-  CallOptions,
-  FunctionTool,
-  Settings,
-  Translation,
-  UserPart
-} from "../Translation.ts"
+import type { AssistantPart, CallOptions, UserPart } from "../Conversation.ts"
 import {
   argumentsOf,
   callPart,
-  chosen,
   Conversation,
+  filePart,
+  marksCache,
+  outputOf,
+  textPart,
+  textsOf
+} from "../Conversation.ts"
+import type { FunctionTool, Settings, Translation } from "../Translation.ts"
+import {
+  chosen,
   Dropped,
   effortOf,
-  filePart,
   formatOf,
   functionTool,
   given,
-  marksCache,
-  outputOf,
   shared,
   sharedDrops,
-  textPart,
-  textsOf,
   unknownKind,
   Untranslatable,
   withoutVendorTools

@@ -1,28 +1,17 @@
 /** Reads a request of Anthropic Messages for targets of other formats. Pure. Throws {@link Untranslatable}. */
 import { fields, list, number, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
-import type {
-  AssistantPart,
-  CallOptions,
-  FunctionTool,
-  Settings,
-  Translation,
-  UserPart
-} from "../Translation.ts"
+import type { AssistantPart, CallOptions, UserPart } from "../Conversation.ts"
+import { callPart, Conversation, filePart, marksCache, outputOf, textPart } from "../Conversation.ts"
+import type { FunctionTool, Settings, Translation } from "../Translation.ts"
 import {
-  callPart,
   chosen,
-  Conversation,
   Dropped,
   effortOf,
-  filePart,
   formatOf,
   functionTool,
   given,
-  marksCache,
-  outputOf,
   shared,
-  textPart,
   unknownKind,
   Untranslatable,
   withoutVendorTools

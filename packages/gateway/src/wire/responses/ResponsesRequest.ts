@@ -6,22 +6,18 @@
  */
 import { fields, isFields, list, number, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
-import type { CallOptions, FunctionTool, Settings, Translation, UserPart } from "../Translation.ts"
+import type { CallOptions, UserPart } from "../Conversation.ts"
+import { argumentsOf, callPart, Conversation, filePart, outputOf, textPart } from "../Conversation.ts"
+import type { FunctionTool, Settings, Translation } from "../Translation.ts"
 import {
-  argumentsOf,
-  callPart,
   chosen,
-  Conversation,
   Dropped,
   effortOf,
-  filePart,
   formatOf,
   functionTool,
   given,
-  outputOf,
   shared,
   sharedDrops,
-  textPart,
   unknownKind,
   Untranslatable,
   withoutVendorTools
