@@ -13,6 +13,8 @@ import { Anthropic, OpenAiCompatible, toAiSdk } from "@outlast/providers"
 import { Redacted } from "effect"
 import * as fc from "fast-check"
 import * as Client from "./client.ts"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
 import * as Sweeps from "../../../test/sweeps.ts"
 
 const whole = {
@@ -49,7 +51,7 @@ const recorded = (kind: "chat" | "messages" | "version 3") => {
   const ask = async (prompt: LanguageModelV4Prompt): Promise<string | undefined> => {
     const options: LanguageModelV4CallOptions = { prompt }
     await model.doGenerate(options)
-    return kind === "version 3" ? JSON.stringify(client.calls.at(-1)?.prompt) : bodies.at(-1)
+    return kind === "version 3" ? JSON.stringify(client.calls.pop()?.prompt) : bodies.at(-1)
   }
   return { ask, dispose: model.dispose }
 }
@@ -219,6 +221,27 @@ describe("a model that has seen the beginning of a conversation", () => {
     })
     const failure = await ask(prompt).then(undefined, (error: unknown) => error)
     assert.isTrue(APICallError.isInstance(failure))
+    await dispose()
+  })
+
+  it("does not hold the files of a conversation that has ended", async () => {
+    setFlagsFromString("--expose-gc")
+    const collect: unknown = runInNewContext("gc")
+    const { ask, dispose } = recorded("version 3")
+    const asked = async () => {
+      const data = new Uint8Array(1_000)
+      const content = [
+        { type: "file" as const, mediaType: "image/png", data: { type: "data" as const, data } }
+      ]
+      await ask([...conversation(6), { role: "user", content }])
+      return new WeakRef(data)
+    }
+    const files = await asked()
+    // The last call may still be referred to by what it ran in.
+    for (let i = 0; i < 3; i++) await ask(conversation(1))
+    await new Promise((resolve) => setImmediate(resolve))
+    if (typeof collect === "function") collect()
+    assert.isUndefined(files.deref())
     await dispose()
   })
 })

@@ -8,8 +8,8 @@
  * Messages are compared with copies of them, down to the arguments of a call, because a program may change each of them in
  * place. Objects without fields to compare, such as bytes and URLs, are the same only by identity.
  *
- * **Bounds.** {@link maxConversations} are kept, and the one that was used longest ago is dropped first. Short conversations
- * are not kept.
+ * **Bounds.** The garbage collector may take a conversation at any time: it is converted again. {@link maxConversations} are
+ * known, and the one that was used longest ago is dropped first. Short conversations are not kept.
  */
 import type { LanguageModelV4Prompt } from "@ai-sdk/provider"
 import { Prompt } from "effect/ai"
@@ -28,13 +28,13 @@ interface Kept {
 }
 
 export class ServedConversations {
-  /** In the order of use. */
-  readonly #kept = new Map<string, Kept>()
+  /** In the order of use. A conversation that has ended, with its files, leaves with the next garbage collection. */
+  readonly #kept = new Map<string, WeakRef<Kept>>()
 
   decode(prompt: LanguageModelV4Prompt): Prompt.Prompt {
     const key = prompt.length < shortest ? undefined : keyOf(prompt)
     if (key === undefined) return ServedPrompt.decode(prompt)
-    const kept = this.#kept.get(key) ?? { given: [], made: [] }
+    const kept = this.#kept.get(key)?.deref() ?? { given: [], made: [] }
     try {
       advance(kept, prompt)
     } catch {
@@ -42,7 +42,7 @@ export class ServedConversations {
       return ServedPrompt.decode(prompt)
     }
     this.#kept.delete(key)
-    this.#kept.set(key, kept)
+    this.#kept.set(key, new WeakRef(kept))
     const [oldest] = this.#kept.keys()
     if (this.#kept.size > maxConversations && oldest !== undefined) this.#kept.delete(oldest)
     return Prompt.fromMessages(kept.made.slice())
