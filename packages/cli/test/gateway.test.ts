@@ -15,7 +15,12 @@ describe("wrong use", () => {
   const rows: ReadonlyArray<
     readonly [args: ReadonlyArray<string>, env: Record<string, string>, exitCode: number, message: string]
   > = [
-    [[], {}, 1, "No key of a vendor is set. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or GOOGLE_GENERATIVE_AI_API_KEY."],
+    [
+      [],
+      {},
+      1,
+      "No key of a vendor is set. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or GOOGLE_GENERATIVE_AI_API_KEY."
+    ],
     [["--host", "0.0.0.0"], key, 1, "can be reached from other machines: set OUTLAST_GATEWAY_KEY."],
     [
       ["--host", "0.0.0.0"],

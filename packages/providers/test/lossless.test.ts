@@ -511,3 +511,86 @@ describe("an abandoned attempt whose client answers nevertheless", () => {
     })
   )
 })
+
+describe("a stream whose first token is late", () => {
+  const hedge = {
+    after: Duration.millis(5),
+    afterLook: Duration.millis(5),
+    atMost: 1,
+    reserve: 3
+  }
+  const limits = { ...policy.limits, firstToken: Duration.seconds(30), total: Duration.seconds(30) }
+
+  /** A client that opens its stream after `before`, and says its name after `opened`. */
+  const named = (name: string, asked: () => void, before: Promise<void>, opened: Promise<void>) =>
+    AiSdk.model({
+      provider: name,
+      model: name,
+      create: (): LanguageModelV4 => ({
+        specificationVersion: "v4",
+        provider: name,
+        modelId: name,
+        supportedUrls: {},
+        doGenerate: async () => Promise.reject(overloaded()),
+        doStream: async () => {
+          asked()
+          await before
+          const parts: ReadonlyArray<LanguageModelV4StreamPart> = [
+            { type: "text-start", id: "1" },
+            { type: "text-delta", id: "1", delta: name },
+            { type: "text-end", id: "1" },
+            { type: "finish", ...finish }
+          ]
+          const stream = new ReadableStream<LanguageModelV4StreamPart>({
+            async start(controller) {
+              controller.enqueue({ type: "stream-start", warnings: [{ type: "other", message: name }] })
+              await opened
+              for (const part of parts) controller.enqueue(part)
+            }
+          })
+          return { stream, request: { body: name }, response: { headers: { name } } }
+        }
+      })
+    })
+
+  const never = new Promise<void>(() => {})
+  const now = Promise.resolve()
+
+  for (const winner of ["late", "hedge"]) {
+    it.live(`has the warnings, headers and request of the attempt that answers (${winner})`, () =>
+      Effect.gen(function* () {
+        const hedged = Promise.withResolvers<void>()
+        const read = Promise.withResolvers<void>()
+        // The other attempt has opened its stream before this one says something.
+        const other = read.promise.then(() => new Promise<void>((resolve) => setImmediate(resolve)))
+        const late = named(
+          "late",
+          () => void hedged.promise.then(read.resolve),
+          winner === "late" ? now : hedged.promise,
+          winner === "late" ? other : never
+        )
+        const second = named("hedge", hedged.resolve, now, winner === "hedge" ? other : never)
+        const model = yield* Effect.acquireRelease(
+          Effect.sync(() =>
+            toAiSdk(Failover.layer([late, second], { policy: { ...policy, limits, hedge } }))
+          ),
+          (made) => Effect.promise(() => made.dispose())
+        )
+        const { stream, ...facts } = yield* Effect.promise(async () => model.doStream({ prompt: [] }))
+        const parts: Array<LanguageModelV4StreamPart> = []
+        yield* Effect.promise(async () => {
+          for await (const part of stream) parts.push(part)
+        })
+        assert.deepStrictEqual(facts, { request: { body: winner }, response: { headers: { name: winner } } })
+        assert.deepStrictEqual(
+          parts
+            .filter(({ type }) => type === "stream-start" || type === "text-delta")
+            .map((part) =>
+              part.type === "stream-start" ? part.warnings : part.type === "text-delta" ? part.delta : ""
+            ),
+          [[{ type: "other", message: winner }], winner]
+        )
+      })
+    )
+  }
+})

@@ -1,6 +1,7 @@
 /**
  * A model that has seen the beginning of a conversation sends what a new model sends.
  */
+import { APICallError } from "@ai-sdk/provider"
 import type {
   LanguageModelV4CallOptions,
   LanguageModelV4Message,
@@ -11,6 +12,9 @@ import { Failover, KeySource } from "@outlast/agent"
 import { Anthropic, OpenAiCompatible, toAiSdk } from "@outlast/providers"
 import { Redacted } from "effect"
 import * as fc from "fast-check"
+import * as Client from "./client.ts"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
 import * as Sweeps from "../../../test/sweeps.ts"
 
 const whole = {
@@ -30,22 +34,24 @@ const message = {
 }
 
 /** A model whose requests are recorded. */
-const recorded = (kind: "chat" | "messages") => {
+const recorded = (kind: "chat" | "messages" | "version 3") => {
   const bodies: Array<string> = []
   const fetch: typeof globalThis.fetch = async (_, init) => {
     bodies.push(String(init?.body))
     return Response.json(kind === "chat" ? whole : message)
   }
+  const client = Client.setup({ version: "v3", content: [{ type: "text", text: "Yes." }] })
   const keys = [KeySource.value("A", Redacted.make("sk-1"))]
-  const target =
-    kind === "chat"
-      ? OpenAiCompatible.model({ name: "a", baseUrl: "http://a.test/v1", model: "m", keys, fetch })
-      : Anthropic.model("claude-sonnet-4-5", { baseUrl: "http://a.test/v1", keys, fetch })
-  const model = toAiSdk(Failover.layer([target]))
+  const targets = {
+    chat: OpenAiCompatible.model({ name: "a", baseUrl: "http://a.test/v1", model: "m", keys, fetch }),
+    messages: Anthropic.model("claude-sonnet-4-5", { baseUrl: "http://a.test/v1", keys, fetch }),
+    "version 3": client.spec
+  }
+  const model = toAiSdk(Failover.layer([targets[kind]]))
   const ask = async (prompt: LanguageModelV4Prompt): Promise<string | undefined> => {
     const options: LanguageModelV4CallOptions = { prompt }
     await model.doGenerate(options)
-    return bodies.at(-1)
+    return kind === "version 3" ? JSON.stringify(client.calls.pop()?.prompt) : bodies.at(-1)
   }
   return { ask, dispose: model.dispose }
 }
@@ -57,7 +63,8 @@ const turn = (n: number): Array<LanguageModelV4Message> => [
     role: "assistant",
     content: [
       { type: "text", text: `I read ${n}.`, providerOptions: { a: { n } } },
-      { type: "tool-call", toolCallId: `call-${n}`, toolName: "read", input: { path: `${n}.txt` } }
+      { type: "tool-call", toolCallId: `call-${n}`, toolName: "read", input: { path: `${n}.txt` } },
+      { type: "tool-call", toolCallId: `stat-${n}`, toolName: "stat", input: {} }
     ]
   },
   {
@@ -68,6 +75,12 @@ const turn = (n: number): Array<LanguageModelV4Message> => [
         toolCallId: `call-${n}`,
         toolName: "read",
         output: { type: "text", value: `Text ${n}.` }
+      },
+      {
+        type: "tool-result",
+        toolCallId: `stat-${n}`,
+        toolName: "stat",
+        output: { type: "json", value: { n } }
       }
     ]
   },
@@ -75,7 +88,11 @@ const turn = (n: number): Array<LanguageModelV4Message> => [
 ]
 
 const conversation = (turns: number): LanguageModelV4Prompt => [
-  { role: "system", content: "Be brief." },
+  {
+    role: "system",
+    content: "Be brief.",
+    providerOptions: { anthropic: { cacheControl: { type: "ephemeral" } } }
+  },
   ...Array.from({ length: turns }, (_, n) => turn(n)).flat(),
   { role: "user", content: [{ type: "text", text: "And now?" }] }
 ]
@@ -105,6 +122,29 @@ const edits: Readonly<Record<string, Edit>> = {
     if (part?.type === "tool-call") part.input = { path: `changed-${n}.txt` }
     return prompt
   },
+  "an argument inside of the arguments": (prompt, at, n) => {
+    const message = prompt[at % prompt.length]
+    const part = message?.role === "assistant" ? message.content[1] : undefined
+    if (part?.type === "tool-call") Object.assign(part.input as object, { path: `half \ud83d ${n}` })
+    return prompt
+  },
+  "the value of a result": (prompt, at, n) => {
+    const message = prompt[at % prompt.length]
+    const part = message?.role === "tool" ? message.content[0] : undefined
+    if (part?.type === "tool-result" && part.output.type === "text") part.output.value = `Cut ${n}.`
+    return prompt
+  },
+  "an option inside of the options": ([system, ...rest], _, n) => {
+    const { anthropic } = system?.providerOptions ?? {}
+    if (anthropic !== undefined) anthropic["cacheControl"] = n % 2 ? { type: "ephemeral" } : undefined
+    return system === undefined ? rest : [system, ...rest]
+  },
+  "results in two messages": (prompt, at) =>
+    prompt.flatMap((message, i) =>
+      i === at % prompt.length && message.role === "tool" && message.content.length > 1
+        ? message.content.map((part) => ({ ...message, content: [part] }))
+        : [message]
+    ),
   "a result as a copy": (prompt, at, n) =>
     prompt.map((message, i) =>
       i === at % prompt.length && message.role === "tool"
@@ -139,7 +179,7 @@ const steps = fc.array(fc.tuple(fc.constantFrom(...Object.keys(edits)), fc.nat(6
 })
 
 describe("a model that has seen the beginning of a conversation", () => {
-  for (const kind of ["chat", "messages"] as const) {
+  for (const kind of ["chat", "messages", "version 3"] as const) {
     it(`sends what a new model sends, whatever the program has changed (${kind})`, async () => {
       const check = fc.asyncProperty(steps, async (steps) => {
         const known = recorded(kind)
@@ -168,5 +208,40 @@ describe("a model that has seen the beginning of a conversation", () => {
       await fresh.dispose()
     }
     await known.dispose()
+  })
+
+  it("leaves arguments that contain themselves to the client", async () => {
+    const { ask, dispose } = recorded("messages")
+    const prompt = conversation(6)
+    const input: Record<string, unknown> = {}
+    input["input"] = input
+    prompt.splice(-1, 0, {
+      role: "assistant",
+      content: [{ type: "tool-call", toolCallId: "call", toolName: "read", input }]
+    })
+    const failure = await ask(prompt).then(undefined, (error: unknown) => error)
+    assert.isTrue(APICallError.isInstance(failure))
+    await dispose()
+  })
+
+  it("does not hold the files of a conversation that has ended", async () => {
+    setFlagsFromString("--expose-gc")
+    const collect: unknown = runInNewContext("gc")
+    const { ask, dispose } = recorded("version 3")
+    const asked = async () => {
+      const data = new Uint8Array(1_000)
+      const content = [
+        { type: "file" as const, mediaType: "image/png", data: { type: "data" as const, data } }
+      ]
+      await ask([...conversation(6), { role: "user", content }])
+      return new WeakRef(data)
+    }
+    const files = await asked()
+    // The last call may still be referred to by what it ran in.
+    for (let i = 0; i < 3; i++) await ask(conversation(1))
+    await new Promise((resolve) => setImmediate(resolve))
+    if (typeof collect === "function") collect()
+    assert.isUndefined(files.deref())
+    await dispose()
   })
 })

@@ -3,7 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Failover, KeySource, Outlast } from "@outlast/agent"
-import type { Chain } from "@outlast/agent"
+import type { Chain, ProviderModel } from "@outlast/agent"
 import { Anthropic, OpenAi, toAiSdk } from "@outlast/providers"
 import type { ServedModel } from "#providers/aisdk/ToAiSdk"
 import type { FaultPlan } from "@outlast/testing"
@@ -22,7 +22,8 @@ import {
 } from "ai"
 import type { Scope } from "effect"
 import { Effect, Layer, ManagedRuntime, Option, Redacted, Stream } from "effect"
-import { AiError, LanguageModel, Telemetry } from "effect/ai"
+import { AiError, IdGenerator, LanguageModel, Telemetry } from "effect/ai"
+import type { Response } from "effect/ai"
 import { getEventListeners } from "node:events"
 import { inspect } from "node:util"
 import { beforeAll } from "vitest"
@@ -915,6 +916,53 @@ describe("the runtime", () => {
       yield* Effect.promise(() => generateObject({ model: toAiSdk(runtime), prompt: "When?", schema }))
       yield* Effect.promise(() => runtime.dispose())
       assert.deepStrictEqual(seen, [text])
+    })
+  )
+
+  it.live("of a chain with a span transformer shows it the answer", () =>
+    Effect.gen(function* () {
+      const server = yield* FakeProvider.make({ plan: { answers: [{ text: "Hello." }] } })
+      const seen: Array<string> = []
+      const transformer = Layer.succeed(Telemetry.CurrentSpanTransformer, ({ response }) => {
+        for (const part of response) if (part.type === "text") seen.push(part.text)
+      })
+      const runtime = ManagedRuntime.make(Layer.provide(Failover.layer([openai(server)]), transformer))
+      yield* Effect.promise(() => generateText({ model: toAiSdk(runtime), prompt: "?" }))
+      yield* Effect.promise(() => runtime.dispose())
+      assert.deepStrictEqual(seen, ["Hello."])
+    })
+  )
+
+  it.live("of a chain with a generator of ids gives it to the targets", () =>
+    Effect.gen(function* () {
+      const none = { total: undefined, uncached: undefined, cacheRead: undefined, cacheWrite: undefined }
+      const finished: Response.FinishPartEncoded = {
+        type: "finish",
+        reason: "stop",
+        usage: {
+          inputTokens: none,
+          outputTokens: { total: undefined, text: undefined, reasoning: undefined }
+        },
+        response: undefined
+      }
+      const id = Effect.flatMap(IdGenerator.IdGenerator, ({ generateId }) => generateId())
+      const target: ProviderModel.TargetSpec = {
+        provider: "a",
+        model: "m",
+        endpoint: "",
+        keys: [],
+        build: Effect.succeed({
+          info: {},
+          generateText: () =>
+            Effect.map(id, (text): Array<Response.PartEncoded> => [{ type: "text", text }, finished]),
+          streamText: () => Stream.empty
+        })
+      }
+      const generator = Layer.succeed(IdGenerator.IdGenerator, { generateId: () => Effect.succeed("mine") })
+      const runtime = ManagedRuntime.make(Layer.provide(Failover.layer([target]), generator))
+      const { text } = yield* Effect.promise(() => generateText({ model: toAiSdk(runtime), prompt: "?" }))
+      yield* Effect.promise(() => runtime.dispose())
+      assert.strictEqual(text, "mine")
     })
   )
 

@@ -113,7 +113,7 @@ const makeContext = <const S extends Specs, Class extends string>(
     })
     const compacts = built.compact !== undefined && policy.maxCompactions > 0
     const own = guardable(model)
-    ModelHooks.keep(own, hooks)
+    yield* ModelHooks.keep(own, hooks)
     return Context.make(LanguageModel.LanguageModel, own).pipe(
       Context.add(Targets, makeTargets({ ...built, compacts }))
     )

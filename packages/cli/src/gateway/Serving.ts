@@ -37,7 +37,8 @@ export const run = ({ config, host, log, ops, origins, port, ...operations }: Op
       if (loaded === undefined && variables.length === 0) {
         return yield* new StartFailed({
           exitCode: 1,
-          message: "No key of a vendor is set. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or GOOGLE_GENERATIVE_AI_API_KEY."
+          message:
+            "No key of a vendor is set. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or GOOGLE_GENERATIVE_AI_API_KEY."
         })
       }
       const gateway = yield* Gateway.make(loaded === undefined ? {} : { routes: loaded.routes })

@@ -73,7 +73,7 @@ export const droppedFor = (
   { dropped, names }: Pick<Translation, "dropped" | "names">,
   namespaces: ReadonlyArray<string>,
   unread: Unread,
-  { answered }: Pick<ClientCall.ClientCall, "answered">
+  answered: ClientCall.Answered
 ): ReadonlyArray<string> => {
   const left = Array.from(dropped)
     .filter(([, takenBy]) => !takenBy.some((namespace) => namespaces.includes(namespace)))

@@ -11,6 +11,7 @@ import { ClientOptions } from "@outlast/agent/failover"
 import { AttemptRequest, Conversation } from "@outlast/agent/internal"
 import { ClientCall, Connection } from "@outlast/providers/internal"
 import { Array as Arr, Clock, Effect, Stream } from "effect"
+import type { Response } from "effect/ai"
 import { text } from "../json/Json.ts"
 import { InOrder, isProviders } from "../wire/InOrder.ts"
 import { Untranslatable } from "../wire/Translation.ts"
@@ -91,8 +92,9 @@ export const make = ({
           }
         }
         /** The client has said what it leaves out. */
-        const begun = () => {
-          source.dropped = droppedFor(translated, info.dialect?.namespaces ?? [provider], unread, client)
+        const begun = (parts: ReadonlyArray<Response.AllPartsEncoded>) => {
+          const answered = client.answered(parts)
+          source.dropped = droppedFor(translated, info.dialect?.namespaces ?? [provider], unread, answered)
         }
         const failed = (failure: Failure): Failure => {
           call.failed(source, failure.reason._tag, undefined)
@@ -110,7 +112,7 @@ export const make = ({
         Effect.provideService(Connection.Sender, fetch),
         Effect.mapError(failed),
         Effect.map((parts) => {
-          begun()
+          begun(parts)
           const own = parts.filter((part) => !isProviders(part))
           const body = JSON.stringify(translator.body(own, writing))
           return parts.map((part) =>
@@ -146,7 +148,7 @@ export const make = ({
           Stream.mapArray((parts) => {
             const out = parts.flatMap((part) => order.push(part)).map(carried)
             if (isBegun) return Arr.isArrayNonEmpty(out) ? out : [frame(source, [])]
-            begun()
+            begun(parts)
             isBegun = true
             return [frame(source, events(writer.begin())), ...out] as const
           })

@@ -11,7 +11,7 @@
 import type { ProviderFailure, ProviderModel } from "@outlast/agent"
 import { Predicate } from "effect"
 import type { Response } from "effect/ai"
-import type { ClientCall } from "./ClientCall.ts"
+import type { ClientAttempt } from "./ClientCall.ts"
 import { objectInside } from "./form/Fields.ts"
 import { meaningOf } from "./form/Meaning.ts"
 import { RepeatedCalls } from "./RepeatedCalls.ts"
@@ -26,7 +26,7 @@ type FailureOf = (error: unknown) => ProviderFailure.ProviderFailure
 export const whole = (
   result: Spec.GenerateResult,
   json: boolean,
-  client?: ClientCall,
+  client?: ClientAttempt,
   onRepair: OnRepair = () => {}
 ): Array<Response.PartEncoded> | ProviderFailure.ProviderFailure =>
   guarded(() => readWhole(result, json, client, onRepair))
@@ -34,7 +34,7 @@ export const whole = (
 const readWhole = (
   result: Spec.GenerateResult,
   json: boolean,
-  client: ClientCall | undefined,
+  client: ClientAttempt | undefined,
   onRepair: OnRepair
 ): Array<Response.PartEncoded> | ProviderFailure.ProviderFailure => {
   const parts: Array<Response.PartEncoded> = []
@@ -62,7 +62,7 @@ const readWhole = (
 const ended = (
   finish: Response.FinishPartEncoded,
   original: Extract<Spec.StreamPart, { readonly type: "finish" }>,
-  client: ClientCall | undefined
+  client: ClientAttempt | undefined
 ): Response.FinishPartEncoded => {
   if (client === undefined) return finish
   const made = client.mark(finish, original)
@@ -85,19 +85,21 @@ type Part = Response.PartEncoded | Response.StreamPartEncoded
 const carried = <P extends Part>(
   part: Spec.Content | Spec.StreamPart,
   encoded: P | undefined,
-  client: ClientCall | undefined
+  client: ClientAttempt | undefined
 ): P | Response.ResponseMetadataPartEncoded | undefined => {
   if (client === undefined) return encoded
   if (isCarried(part, client)) return client.carrier(part)
   if (encoded?.type === "response-metadata") client.saw(encoded)
-  return encoded === undefined || isPlain.has(part.type) ? encoded : client.mark(encoded, part)
+  // Signed at their start: deltas are many.
+  if (encoded === undefined || isDelta.has(part.type)) return encoded
+  return isPlain.has(part.type) ? client.sign(encoded) : client.mark(encoded, part)
 }
 
 /**
  * True for parts that effect/ai lacks or changes: files in any form, and results of tools that the program did not
  * offer.
  */
-const isCarried = (part: Spec.Content | Spec.StreamPart, client: ClientCall): boolean => {
+const isCarried = (part: Spec.Content | Spec.StreamPart, client: ClientAttempt): boolean => {
   switch (part.type) {
     case "custom":
     case "reasoning-file":
@@ -107,21 +109,20 @@ const isCarried = (part: Spec.Content | Spec.StreamPart, client: ClientCall): bo
     case "source":
       return part.sourceType === "url" && !URL.canParse(part.url)
     case "tool-result":
-      return !client.isDeclared(part.toolName)
+      return !client.call.isDeclared(part.toolName)
     default:
       return false
   }
 }
 
-/** Parts that effect/ai represents without loss. */
+const isDelta = new Set(["text-delta", "reasoning-delta", "tool-input-delta"])
+
+/** Other parts that effect/ai represents without loss. */
 const isPlain = new Set([
   "text-start",
-  "text-delta",
   "reasoning",
   "reasoning-start",
-  "reasoning-delta",
   "reasoning-end",
-  "tool-input-delta",
   "tool-input-end",
   "response-metadata"
 ])
@@ -161,7 +162,7 @@ export interface Reader {
 export const reader = (
   failureOf: FailureOf,
   json = false,
-  client?: ClientCall,
+  client?: ClientAttempt,
   onRepair: OnRepair = () => {}
 ): Reader => {
   const end = new Ending()

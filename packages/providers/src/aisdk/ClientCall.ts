@@ -4,7 +4,8 @@
  *
  * `toAiSdk` makes one for each call, and the attempts find it in their context. They read settings, headers and
  * provider options from it, and store the parts of the answer in it as the client gave them. A part of effect/ai refers
- * to its original by a number in its metadata. A part without a counterpart travels as the metadata of a response.
+ * to its original, and to its attempt, by a number in its metadata. A part without a counterpart travels as the metadata
+ * of a response.
  *
  * A call that does not come from the AI SDK has no `ClientCall` and needs none.
  */
@@ -36,14 +37,18 @@ export interface Answered {
 /** A part of a client's answer. */
 export type Original = Spec.Content | Spec.StreamPart
 
-/** The key of the number in the metadata of a part. Metadata that is not an object is invisible to users. */
-const key = "outlastPart"
+/** The keys of the numbers in the metadata of a part. Metadata that is not an object is invisible to users. */
+const keys = { original: "outlastPart", attempt: "outlastAttempt" } as const
+
+type Metadata = Readonly<Record<string, unknown>> | undefined
+type Marked = { readonly metadata?: Response.ProviderMetadata | undefined }
 
 export class ClientCall {
   readonly options: LanguageModelV4CallOptions
-  /** Facts about the answer. Each attempt replaces those of the attempt before. */
-  answered: Answered = {}
+  /** The facts of the attempt that was the last to reach its finish. */
+  finished: Answered = {}
   readonly #originals: Array<Original> = []
+  readonly #attempts: Array<ClientAttempt> = []
   readonly #declared: ReadonlySet<string>
 
   constructor(options: LanguageModelV4CallOptions) {
@@ -54,6 +59,47 @@ export class ClientCall {
   /** True for a tool that the program offered. effect/ai rejects results of any other tool. */
   isDeclared(tool: string): boolean {
     return this.#declared.has(tool)
+  }
+
+  /** Begins an attempt. */
+  attempt(): ClientAttempt {
+    const attempt = new ClientAttempt(
+      this,
+      this.#attempts.length,
+      (original) => this.#originals.push(original) - 1
+    )
+    this.#attempts.push(attempt)
+    return attempt
+  }
+
+  /** The facts of the attempt that has made these parts. */
+  answered(parts: ReadonlyArray<{ readonly metadata?: Metadata }>): Answered {
+    for (const { metadata } of parts) {
+      const index = metadata?.[keys.attempt]
+      const attempt = typeof index === "number" ? this.#attempts[index] : undefined
+      if (attempt !== undefined) return attempt.answered
+    }
+    return {}
+  }
+
+  /** The original to which the metadata of a part refer. */
+  original(metadata: Metadata): Original | undefined {
+    const index = metadata?.[keys.original]
+    return typeof index === "number" ? this.#originals[index] : undefined
+  }
+}
+
+/** One attempt of the call. A hedge has facts of its own beside those of the late attempt. */
+export class ClientAttempt {
+  readonly call: ClientCall
+  answered: Answered = {}
+  readonly #index: number
+  readonly #keep: (original: Original) => number
+
+  constructor(call: ClientCall, index: number, keep: (original: Original) => number) {
+    this.call = call
+    this.#index = index
+    this.#keep = keep
   }
 
   /** Records the answer of a client, with its warnings. */
@@ -77,9 +123,10 @@ export class ClientCall {
       ...this.answered,
       ...(part.type === "finish" ? { finish: part } : { metadata: part })
     }
+    if (part.type === "finish") this.call.finished = this.answered
   }
 
-  /** Records that the stream of this attempt begins. */
+  /** Records that the stream begins. */
   start(warnings: ReadonlyArray<SharedV4Warning> = []): void {
     this.answered = { ...this.answered, isStarted: true }
     this.warn(warnings)
@@ -91,27 +138,19 @@ export class ClientCall {
     this.answered = { ...this.answered, warnings: [...(this.answered.warnings ?? []), ...warnings] }
   }
 
-  /** The part with the number of its original. */
-  mark<P extends { readonly metadata?: Response.ProviderMetadata | undefined }>(
-    part: P,
-    original: Original
-  ): P {
-    return { ...part, metadata: { ...part.metadata, [key]: this.#keep(original) } }
+  /** The part with the number of the attempt. */
+  sign<P extends Marked>(part: P): P {
+    return { ...part, metadata: { ...part.metadata, [keys.attempt]: this.#index } }
+  }
+
+  /** The part with the numbers of the attempt and of its original. */
+  mark<P extends Marked>(part: P, original: Original): P {
+    return this.sign({ ...part, metadata: { ...part.metadata, [keys.original]: this.#keep(original) } })
   }
 
   /** A part without a counterpart in effect/ai. */
   carrier(original: Original): Response.ResponseMetadataPartEncoded {
-    return { type: "response-metadata", metadata: { [key]: this.#keep(original) } }
-  }
-
-  /** The original to which the metadata of a part refer. */
-  original(metadata: Readonly<Record<string, unknown>> | undefined): Original | undefined {
-    const index = metadata?.[key]
-    return typeof index === "number" ? this.#originals[index] : undefined
-  }
-
-  #keep(original: Original): number {
-    return this.#originals.push(original) - 1
+    return this.mark<Response.ResponseMetadataPartEncoded>({ type: "response-metadata" }, original)
   }
 }
 

@@ -32,7 +32,7 @@ export const whole = (
   const metadata = parts.find(
     (part) => part.type === "response-metadata" && client.original(part.metadata) === undefined
   )
-  const { request, response, warnings: own = [] } = client.answered
+  const { request, response, warnings: own = [] } = client.answered(finish === undefined ? parts : [finish])
   return {
     content: parts.flatMap((part) => contentPart(part, client)),
     ...end(finish, client),

@@ -5,13 +5,13 @@
  * call before that began with the same text. A message that is the same stays the same object of effect/ai, by which the
  * call machine and `SpecPrompt` recognise what they have already done for it.
  *
- * Messages and parts are compared with copies, because a program may change them in place. Values inside of a part, such as
- * the arguments of a call, are sent by reference.
+ * Messages are compared with copies of them, down to the arguments of a call, because a program may change each of them in
+ * place. Objects without fields to compare, such as bytes and URLs, are the same only by identity.
  *
- * **Bounds.** {@link maxConversations} are kept, and the one that was used longest ago is dropped first. Short conversations
- * are not kept.
+ * **Bounds.** The garbage collector may take a conversation at any time: it is converted again. {@link maxConversations} are
+ * known, and the one that was used longest ago is dropped first. Short conversations are not kept.
  */
-import type { LanguageModelV4Message, LanguageModelV4Prompt } from "@ai-sdk/provider"
+import type { LanguageModelV4Prompt } from "@ai-sdk/provider"
 import { Prompt } from "effect/ai"
 import * as ServedPrompt from "./ServedPrompt.ts"
 
@@ -23,32 +23,42 @@ const shortest = 16
 
 interface Kept {
   /** Copies of the messages. */
-  readonly given: Array<LanguageModelV4Message>
+  readonly given: Array<unknown>
   readonly made: Array<Prompt.Message>
 }
 
 export class ServedConversations {
-  /** In the order of use. */
-  readonly #kept = new Map<string, Kept>()
+  /** In the order of use. A conversation that has ended, with its files, leaves with the next garbage collection. */
+  readonly #kept = new Map<string, WeakRef<Kept>>()
 
   decode(prompt: LanguageModelV4Prompt): Prompt.Prompt {
     const key = prompt.length < shortest ? undefined : keyOf(prompt)
     if (key === undefined) return ServedPrompt.decode(prompt)
-    const kept = this.#kept.get(key) ?? { given: [], made: [] }
-    const same = sameIn(prompt, kept.given)
-    const rest = prompt.slice(same)
-    const made = ServedPrompt.decode(rest).content
-    // Nothing fails from here on.
-    kept.given.length = same
-    kept.made.length = same
-    for (const message of rest) kept.given.push(copied(message))
-    for (const message of made) kept.made.push(message)
+    const kept = this.#kept.get(key)?.deref() ?? { given: [], made: [] }
+    try {
+      advance(kept, prompt)
+    } catch {
+      // A value that contains itself has no copy.
+      return ServedPrompt.decode(prompt)
+    }
     this.#kept.delete(key)
-    this.#kept.set(key, kept)
+    this.#kept.set(key, new WeakRef(kept))
     const [oldest] = this.#kept.keys()
     if (this.#kept.size > maxConversations && oldest !== undefined) this.#kept.delete(oldest)
     return Prompt.fromMessages(kept.made.slice())
   }
+}
+
+/** Converts the messages that are new. Changes nothing where it throws. */
+const advance = ({ given, made }: Kept, prompt: LanguageModelV4Prompt): void => {
+  const same = sameIn(prompt, given)
+  const rest = prompt.slice(same)
+  const copies = rest.map(copied)
+  const messages = ServedPrompt.decode(rest).content
+  given.length = same
+  made.length = same
+  for (const copy of copies) given.push(copy)
+  for (const message of messages) made.push(message)
 }
 
 /** The text with which a conversation begins. */
@@ -58,61 +68,41 @@ const keyOf = (prompt: LanguageModelV4Prompt): string | undefined => {
   return part?.type === "text" ? part.text : undefined
 }
 
-const copied = (message: LanguageModelV4Message): LanguageModelV4Message =>
-  message.role === "system"
-    ? { ...message }
-    : // Copies have the type of what they copy.
-      ({ ...message, content: message.content.map((part) => ({ ...part })) } as LanguageModelV4Message)
+/** A copy of arrays and plain objects, and of what they contain. */
+const copied = (value: unknown): unknown => {
+  if (Array.isArray(value)) return value.map(copied)
+  if (!isRecord(value)) return value
+  const copy: Record<string, unknown> = {}
+  for (const field in value) copy[field] = copied(value[field])
+  return copy
+}
 
 /** Number of messages at the beginning that are the same. */
-const sameIn = (prompt: LanguageModelV4Prompt, before: Kept["given"]): number => {
+const sameIn = (prompt: LanguageModelV4Prompt, before: ReadonlyArray<unknown>): number => {
   let same = 0
-  for (; same < before.length; same++) {
-    const a = prompt[same]
-    const b = before[same]
-    if (a === undefined || b === undefined || !isSameMessage(a, b)) break
-  }
+  while (same < before.length && same < prompt.length && isSame(prompt[same], before[same])) same++
   return same
-}
-
-const isSameMessage = (a: LanguageModelV4Message, b: LanguageModelV4Message): boolean => {
-  if (a.role !== b.role || !isSame(a.providerOptions, b.providerOptions)) return false
-  if (typeof a.content === "string" || typeof b.content === "string") return a.content === b.content
-  if (a.content.length !== b.content.length) return false
-  for (let i = 0; i < a.content.length; i++) if (!isSamePart(a.content[i], b.content[i])) return false
-  return true
-}
-
-type Part = Exclude<LanguageModelV4Message["content"], string>[number]
-
-/** Names the fields of the usual parts: reading those of an unknown object takes ten times as long. */
-const isSamePart = (a: Part | undefined, b: Part | undefined): boolean => {
-  if (a === undefined || b === undefined || !isSame(a.providerOptions, b.providerOptions)) return false
-  if (a.type === "text" && b.type === "text") return a.text === b.text
-  if (a.type === "tool-call" && b.type === "tool-call") {
-    return (
-      a.toolCallId === b.toolCallId &&
-      a.toolName === b.toolName &&
-      a.providerExecuted === b.providerExecuted &&
-      isSame(a.input, b.input)
-    )
-  }
-  if (a.type === "tool-result" && b.type === "tool-result") {
-    return a.toolCallId === b.toolCallId && a.toolName === b.toolName && isSame(a.output, b.output)
-  }
-  return isSame(a, b)
 }
 
 const isSame = (a: unknown, b: unknown): boolean => {
   if (a === b) return true
-  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false
-  const prototype: unknown = Object.getPrototypeOf(a)
-  // Other objects, such as bytes and URLs, are the same only by identity.
-  if (prototype !== Object.prototype && prototype !== Array.prototype) return false
-  if (prototype !== Object.getPrototypeOf(b)) return false
-  const fields = Object.keys(a)
-  return (
-    fields.length === Object.keys(b).length &&
-    fields.every((field) => Object.hasOwn(b, field) && isSame(Reflect.get(a, field), Reflect.get(b, field)))
-  )
+  if (Array.isArray(a)) {
+    if (!Array.isArray(b) || a.length !== b.length) return false
+    for (let i = 0; i < a.length; i++) if (!isSame(a[i], b[i])) return false
+    return true
+  }
+  if (!isRecord(a) || !isRecord(b)) return false
+  let more = 0
+  for (const _ in b) more++
+  for (const field in a) {
+    if (!Object.hasOwn(b, field) || !isSame(a[field], b[field])) return false
+    more--
+  }
+  return more === 0
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> => {
+  if (typeof value !== "object" || value === null) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
 }

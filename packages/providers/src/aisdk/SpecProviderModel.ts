@@ -64,7 +64,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
   const headerSecrets = ofHeaders(options.headers)
   const attempt = (request: ProviderModel.ProviderRequest, fiber: Fiber.Fiber<unknown, unknown>) => {
     const rules = fiber.getRef(Classifier.Rules)
-    const ofCall = ClientCall.currentOf(fiber)
+    const ofCall = ClientCall.currentOf(fiber)?.attempt()
     const key = request.key === undefined ? undefined : Redacted.value(request.key)
     let client: Spec.SpecModel | undefined
     const failureOf = (error: unknown) => {
@@ -73,7 +73,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
         values: [
           ...(key === undefined ? [] : [key]),
           ...headerSecrets,
-          ...(ofCall === undefined ? [] : ofHeaders(headersOf(ofCall)))
+          ...(ofCall === undefined ? [] : ofHeaders(headersOf(ofCall.call)))
         ],
         prompt: Prompts.texts(request.prompt)
       }
@@ -104,7 +104,6 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
     }
     const prepare = (signal: AbortSignal) => {
       client = clientOf(key)
-      if (ofCall !== undefined) ofCall.answered = {}
       return { client, call: callOptions(request, client, signal, options, ofCall) }
     }
     const sent = <A>(streams: boolean, call: (signal: AbortSignal) => Promise<A>) =>
@@ -291,9 +290,9 @@ const callOptions = (
   client: Spec.SpecModel,
   signal: AbortSignal,
   { format: wire, info, settings, headers, providerOptions }: Options,
-  ofCall: ClientCall.ClientCall | undefined
+  ofCall: ClientCall.ClientAttempt | undefined
 ): Spec.CallOptions => {
-  const asked = ofCall?.options
+  const asked = ofCall?.call.options
   const format =
     request.responseFormat.type === "json" && !isSchemaless(asked)
       ? Tools.jsonFormat(request.responseFormat)
@@ -325,7 +324,7 @@ const callOptions = (
     ...responseFormat(format, asked, wire),
     // Passes the reason of an aborted call on to the client.
     abortSignal: asked?.abortSignal === undefined ? signal : AbortSignal.any([asked.abortSignal, signal]),
-    headers: ofCall === undefined ? headers : { ...headers, ...headersOf(ofCall) },
+    headers: ofCall === undefined ? headers : { ...headers, ...headersOf(ofCall.call) },
     providerOptions: withStrictness(ClientCall.merged(providerOptions, asked?.providerOptions), format, wire)
   }
   const fit = wire.fit === undefined ? call : wire.fit(call, info)
@@ -341,10 +340,10 @@ const callOptions = (
 /** Drops sampling settings for models that refuse them. The catalogue knows more models than the clients. */
 const withoutSampling = (
   { capabilities }: ModelInfo.ModelInfo,
-  ofCall: ClientCall.ClientCall | undefined
+  ofCall: ClientCall.ClientAttempt | undefined
 ): Spec.CallSettings | undefined => {
   if (capabilities?.sampling !== false) return undefined
-  const asked = sampling.filter((name) => ofCall?.options[name] !== undefined)
+  const asked = sampling.filter((name) => ofCall?.call.options[name] !== undefined)
   ofCall?.warn(
     asked.map((feature) => ({
       type: "unsupported",

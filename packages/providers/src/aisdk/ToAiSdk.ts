@@ -242,7 +242,7 @@ const objectOf = (
 /** The object that stayed wrong in every attempt. The AI SDK judges it. */
 const lastObject = (
   error: AiError.AiError,
-  { answered: { metadata, finish } }: ClientCall.ClientCall
+  { finished: { metadata, finish } }: ClientCall.ClientCall
 ): Effect.Effect<Parts, AiError.AiError> => {
   const { reason } = error
   if (reason._tag !== "StructuredOutputError") return Effect.fail(error)
@@ -268,23 +268,24 @@ const stream = async (
   context: Context.Context<never> | undefined
 ): Promise<LanguageModelV4StreamResult> => {
   const { abortSignal: signal } = request.client.options
-  const opened = Promise.withResolvers<void>()
+  const opened = Promise.withResolvers<ClientCall.Answered>()
   const demand = Latch.makeUnsafe(false)
   let stop = async (): Promise<void> => {}
 
   const source = new ReadableStream<LanguageModelV4StreamPart>({
     start(controller) {
       let begun = false
-      const give = (parts: ReadonlyArray<LanguageModelV4StreamPart>) => {
+      const give: Give = (parts, from) => {
         if (!begun) {
-          const warnings = [...request.warnings, ...(request.client.answered.warnings ?? [])]
-          if (request.client.answered.isStarted === true || warnings.length > 0) {
+          const answered = request.client.answered(from)
+          const warnings = [...request.warnings, ...(answered.warnings ?? [])]
+          if (answered.isStarted === true || warnings.length > 0) {
             controller.enqueue({ type: "stream-start", warnings })
           }
+          opened.resolve(answered)
         }
         begun = true
         for (const part of parts) controller.enqueue(part)
-        opened.resolve()
       }
       const fail = (error: unknown) => {
         opened.reject(error)
@@ -293,24 +294,24 @@ const stream = async (
       // Ends with the reason, also before the first part: the AI SDK reports a rejection as an error.
       const abort = () => {
         void stop()
-        opened.resolve()
+        opened.resolve({})
         controller.error(signal?.reason)
       }
       const end = (exit: Exit.Exit<void, unknown>) => {
         signal?.removeEventListener("abort", abort)
         const error = Exit.isFailure(exit) ? ServedError.ofCause(exit.cause) : undefined
         if (error !== undefined && !begun) return fail(error)
-        give(error === undefined ? [] : ServedAnswer.failed(error))
+        give(error === undefined ? [] : ServedAnswer.failed(error), [])
         controller.close()
       }
       const fiber = runtime.runFork(
         streamed(
           request,
-          (parts) =>
+          (parts, from) =>
             Effect.andThen(
               demand.await,
               Effect.sync(() => {
-                give(parts)
+                give(parts, from)
                 if ((controller.desiredSize ?? 0) <= 0) demand.closeUnsafe()
               })
             ),
@@ -331,8 +332,7 @@ const stream = async (
     },
     cancel: () => stop()
   })
-  await opened.promise
-  const { request: sent, response } = request.client.answered
+  const { request: sent, response } = await opened.promise
   return {
     stream: source,
     ...(sent === undefined ? undefined : { request: sent }),
@@ -340,10 +340,13 @@ const stream = async (
   }
 }
 
+/** Takes parts for the AI SDK, with those of effect/ai that they are made from. */
+type Give<A = void> = (parts: ReadonlyArray<LanguageModelV4StreamPart>, from: Parts) => A
+
 /** Emits the parts of the answer as they arrive. */
 const streamed = (
   request: ServedRequest.Request,
-  give: (parts: ReadonlyArray<LanguageModelV4StreamPart>) => Effect.Effect<void>,
+  give: Give<Effect.Effect<void>>,
   context: Context.Context<never> | undefined
 ): Effect.Effect<void, unknown, LanguageModel.LanguageModel> =>
   served(
@@ -352,13 +355,16 @@ const streamed = (
       let isBegun = false
       return eachArray(request, (parts) => {
         isBegun = true
-        return give(parts.flatMap((part) => ServedAnswer.streamPart(part, request.client)))
+        return give(
+          parts.flatMap((part) => ServedAnswer.streamPart(part, request.client)),
+          parts
+        )
       }).pipe(
         Effect.catch((error) =>
           isBegun
             ? Effect.fail(error)
             : Effect.flatMap(lastObject(error, request.client), (parts) =>
-                give(ServedAnswer.pieces(parts, request.client))
+                give(ServedAnswer.pieces(parts, request.client), parts)
               )
         )
       )
