@@ -21,7 +21,7 @@ import {
   tool
 } from "ai"
 import type { Scope } from "effect"
-import { Effect, Layer, ManagedRuntime, Option, Redacted, Stream } from "effect"
+import { Effect, Layer, ManagedRuntime, Option, Redacted, Stream, Tracer } from "effect"
 import { AiError, IdGenerator, LanguageModel, Telemetry } from "effect/ai"
 import type { Response } from "effect/ai"
 import { getEventListeners } from "node:events"
@@ -916,6 +916,30 @@ describe("the runtime", () => {
       yield* Effect.promise(() => generateObject({ model: toAiSdk(runtime), prompt: "When?", schema }))
       yield* Effect.promise(() => runtime.dispose())
       assert.deepStrictEqual(seen, [text])
+    })
+  )
+
+  it.live("of a program with a tracer has the span of a call, as effect/ai makes it", () =>
+    Effect.gen(function* () {
+      const server = yield* FakeProvider.make({ plan: { answers } })
+      const spans: Array<Tracer.Span> = []
+      const tracer = Tracer.make({
+        span: (options) => {
+          const span = new Tracer.NativeSpan(options)
+          spans.push(span)
+          return span
+        }
+      })
+      const layer = Layer.merge(Failover.layer([openai(server)]), Layer.succeed(Tracer.Tracer, tracer))
+      const runtime = ManagedRuntime.make(layer)
+      yield* Effect.promise(() => generateText({ model: toAiSdk(runtime), prompt: "When?" }))
+      yield* Effect.promise(() => runtime.dispose())
+      const call = spans.find(({ name }) => name === "LanguageModel.generateText")
+      assert.strictEqual(call?.kind, "client")
+      assert.strictEqual(call?.attributes.get("gen_ai.output.type"), "text")
+      assert.strictEqual(call?.attributes.get("effect.ai.tool_choice"), "auto")
+      const attempt = spans.find(({ name }) => name.startsWith("chat "))
+      assert.strictEqual(Option.getOrUndefined(attempt!.parent)?.spanId, call?.spanId)
     })
   )
 

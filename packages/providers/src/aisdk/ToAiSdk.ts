@@ -182,16 +182,30 @@ const answerOf = (request: ServedRequest.Request): Asking<Parts> =>
   Effect.flatMap(hooksOf, (hooks) =>
     hooks === undefined
       ? decodedAnswer(request)
-      : Effect.useSpan(
-          `LanguageModel.generate${request.object === undefined ? "Text" : "Object"}`,
-          client,
-          (span) => Effect.withParentSpan(hooks.generateText(optionsOf(request, span)), span, client)
-        )
+      : spanned(request.object === undefined ? "generateText" : "generateObject", request, hooks.generateText)
   )
 
 const hooksOf = Effect.withFiber((fiber: Fiber.Fiber<unknown, unknown>) =>
   Effect.map(LanguageModel.LanguageModel, (model) => ModelHooks.of(model, fiber))
 )
+
+/** Runs the call in the span that effect/ai makes for a call. */
+const spanned = <A, E, R>(
+  method: string,
+  request: ServedRequest.Request,
+  ask: (options: LanguageModel.ProviderOptions) => Effect.Effect<A, E, R>
+): Effect.Effect<A, E, Exclude<R, Tracer.ParentSpan>> =>
+  Effect.useSpan(`LanguageModel.${method}`, client, (span) => {
+    const options = optionsOf(request, span)
+    const { responseFormat, toolChoice } = options
+    span.attribute("gen_ai.output.type", responseFormat.type)
+    if (responseFormat.type === "json") span.attribute("effect.ai.object_name", responseFormat.objectName)
+    span.attribute(
+      "effect.ai.tool_choice",
+      typeof toolChoice === "string" ? toolChoice : JSON.stringify(toolChoice)
+    )
+    return Effect.withParentSpan(ask(options), span, client)
+  })
 
 const client = { kind: "client", captureStackTrace: false } as const
 
@@ -382,12 +396,8 @@ const eachArray = (
       ? Stream.runForEachArray(inFormat(request, LanguageModel.streamText(request.call)), (parts) =>
           give(parts.map(EncodedPart.of))
         )
-      : Effect.useSpan("LanguageModel.streamText", client, (span) =>
-          Effect.withParentSpan(
-            Stream.runForEachArray(inFormat(request, hooks.streamText(optionsOf(request, span))), give),
-            span,
-            client
-          )
+      : spanned("streamText", request, (options) =>
+          Stream.runForEachArray(inFormat(request, hooks.streamText(options)), give)
         )
   )
 
