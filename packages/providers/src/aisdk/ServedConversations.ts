@@ -5,8 +5,8 @@
  * call before that began with the same text. A message that is the same stays the same object of effect/ai, by which the
  * call machine and `SpecPrompt` recognise what they have already done for it.
  *
- * Messages and parts are compared with copies, because a program may change them in place. Values inside of a part, such as
- * the arguments of a call, are sent by reference.
+ * Messages are compared with copies, because a program may change them in place. Only objects that are not plain, such as
+ * bytes, are not copied: they are sent by reference.
  *
  * **Bounds.** {@link maxConversations} are kept, and the one that was used longest ago is dropped first. Short conversations
  * are not kept.
@@ -58,11 +58,14 @@ const keyOf = (prompt: LanguageModelV4Prompt): string | undefined => {
   return part?.type === "text" ? part.text : undefined
 }
 
-const copied = (message: LanguageModelV4Message): LanguageModelV4Message =>
-  message.role === "system"
-    ? { ...message }
-    : // Copies have the type of what they copy.
-      ({ ...message, content: message.content.map((part) => ({ ...part })) } as LanguageModelV4Message)
+/** Has the type of what it copies. */
+const copied = <A>(value: A): A => {
+  if (Array.isArray(value)) return value.map(copied) as A
+  if (!isPlain(value)) return value
+  const copy: Record<string, unknown> = { ...value }
+  for (const field of Object.keys(copy)) copy[field] = copied(copy[field])
+  return copy as A
+}
 
 /** Number of messages at the beginning that are the same. */
 const sameIn = (prompt: LanguageModelV4Prompt, before: Kept["given"]): number => {
@@ -105,14 +108,17 @@ const isSamePart = (a: Part | undefined, b: Part | undefined): boolean => {
 
 const isSame = (a: unknown, b: unknown): boolean => {
   if (a === b) return true
-  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false
-  const prototype: unknown = Object.getPrototypeOf(a)
+  if (Array.isArray(a)) {
+    return Array.isArray(b) && a.length === b.length && a.every((inner, i) => isSame(inner, b[i]))
+  }
   // Other objects, such as bytes and URLs, are the same only by identity.
-  if (prototype !== Object.prototype && prototype !== Array.prototype) return false
-  if (prototype !== Object.getPrototypeOf(b)) return false
+  if (!isPlain(a) || !isPlain(b)) return false
   const fields = Object.keys(a)
-  return (
-    fields.length === Object.keys(b).length &&
-    fields.every((field) => Object.hasOwn(b, field) && isSame(Reflect.get(a, field), Reflect.get(b, field)))
-  )
+  const others = Object.keys(b)
+  if (fields.length !== others.length) return false
+  // The order is sent, too.
+  return fields.every((field, i) => field === others[i] && isSame(a[field], b[field]))
 }
+
+const isPlain = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype
