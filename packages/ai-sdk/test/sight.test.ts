@@ -76,3 +76,18 @@ describe("targets", () => {
     assert.isTrue(lines.every((line) => line.startsWith("[outlast] ") && !line.includes("\n")))
   })
 })
+
+describe("a closed agent", () => {
+  it("says so, whatever it is asked", async () => {
+    await using provider = await played({ answers: [{ text: "Hello." }] })
+    const agent = outlast({ models: [provider.model], compaction: true, log: false })
+    await generateText({ ...agent.with(), prompt: "Hi" })
+    await agent.close()
+    const asked = [agent.targets(), agent.reset(), generateText({ ...agent.with(), prompt: "Hi" })]
+    for (const answer of asked) {
+      const error = await caught(answer)
+      assert.instanceOf(error, Error)
+      assert.include(error.message, "was disposed of")
+    }
+  })
+})
