@@ -56,6 +56,26 @@ describe("events", () => {
 })
 
 describe("targets", () => {
+  it("go on when a callback of the program fails, also an async one", async () => {
+    await using provider = await played({ answers: [{ text: "Hello." }] })
+    const failures: Record<string, () => void> = {
+      throws: () => {
+        throw new Error("The disk is full.")
+      },
+      rejects: async () => {
+        throw new Error("The disk is full.")
+      }
+    }
+    for (const [name, onEvent] of Object.entries(failures)) {
+      const lines: Array<string> = []
+      await using agent = outlast({ models: [provider.model], onEvent, log: (line) => lines.push(line) })
+      await generateText({ ...agent.with(), prompt: "Hi" })
+      assert.include(lines, "[outlast] onEvent failed: Error: The disk is full.", name)
+      await using silent = outlast({ models: [provider.model], onEvent, log: onEvent })
+      await generateText({ ...silent.with(), prompt: "Hi" })
+    }
+  })
+
   it("show what is out and why, and a reset brings it back", async () => {
     await using dead = await played(overloaded)
     await using provider = await played({ answers: [{ text: "Hello." }] }, "openai")
