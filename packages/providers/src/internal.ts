@@ -4,6 +4,7 @@
 export * as BodyLimit from "./aisdk/BodyLimit.ts"
 export * as Connection from "./aisdk/Connection.ts"
 export * as Endpoint from "./aisdk/Endpoint.ts"
+export * as Copies from "./aisdk/Copies.ts"
 export * as OriginalPart from "./aisdk/OriginalPart.ts"
 export * as Secrets from "./aisdk/Secrets.ts"
 export * as ServedError from "./aisdk/ServedError.ts"

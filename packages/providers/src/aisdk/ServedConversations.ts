@@ -13,6 +13,7 @@
  */
 import type { LanguageModelV4Message, LanguageModelV4Prompt } from "@ai-sdk/provider"
 import { Prompt } from "effect/ai"
+import { copied, isSame } from "./Copies.ts"
 import * as ServedPrompt from "./ServedPrompt.ts"
 
 /** Conversations to keep, for one model. */
@@ -58,15 +59,6 @@ const keyOf = (prompt: LanguageModelV4Prompt): string | undefined => {
   return part?.type === "text" ? part.text : undefined
 }
 
-/** Has the type of what it copies. */
-const copied = <A>(value: A): A => {
-  if (Array.isArray(value)) return value.map(copied) as A
-  if (!isPlain(value)) return value
-  const copy: Record<string, unknown> = { ...value }
-  for (const field of Object.keys(copy)) copy[field] = copied(copy[field])
-  return copy as A
-}
-
 /** Number of messages at the beginning that are the same. */
 const sameIn = (prompt: LanguageModelV4Prompt, before: Kept["given"]): number => {
   let same = 0
@@ -105,20 +97,3 @@ const isSamePart = (a: Part | undefined, b: Part | undefined): boolean => {
   }
   return isSame(a, b)
 }
-
-const isSame = (a: unknown, b: unknown): boolean => {
-  if (a === b) return true
-  if (Array.isArray(a)) {
-    return Array.isArray(b) && a.length === b.length && a.every((inner, i) => isSame(inner, b[i]))
-  }
-  // Other objects, such as bytes and URLs, are the same only by identity.
-  if (!isPlain(a) || !isPlain(b)) return false
-  const fields = Object.keys(a)
-  const others = Object.keys(b)
-  if (fields.length !== others.length) return false
-  // The order is sent, too.
-  return fields.every((field, i) => field === others[i] && isSame(a[field], b[field]))
-}
-
-const isPlain = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype
