@@ -195,6 +195,18 @@ describe("a model that has seen the beginning of a conversation", () => {
     await known.dispose()
   })
 
+  it("takes arguments that refer to themselves", async () => {
+    const input: Record<string, unknown> = { path: "0.txt" }
+    input["self"] = input
+    const prompt = conversation(6)
+    const answer = prompt[2]
+    const call = answer?.role === "assistant" ? answer.content[1] : undefined
+    if (call?.type === "tool-call") call.input = input
+    const known = recorded("chat")
+    assert.strictEqual(await known.ask(prompt), await known.ask(prompt))
+    await known.dispose()
+  })
+
   it("keeps two conversations apart that begin with the same text", async () => {
     const known = recorded("chat")
     const [a, b] = [conversation(6), conversation(6)]

@@ -4,12 +4,16 @@
  * Plain objects and lists are copied. Other objects, such as bytes and URLs, are the same only by identity.
  */
 
-/** A copy, with the type of what it copies. */
-export const copied = <A>(value: A): A => {
-  if (Array.isArray(value)) return value.map(copied) as A
-  if (!isPlain(value)) return value
+/** A copy, with the type of what it copies. A value inside of itself is not copied. */
+export const copied = <A>(value: A): A => copiedIn(value, [])
+
+const copiedIn = <A>(value: A, around: ReadonlyArray<unknown>): A => {
+  const isList = Array.isArray(value)
+  if ((!isList && !isPlain(value)) || around.includes(value)) return value
+  const inside = [...around, value]
+  if (isList) return value.map((inner) => copiedIn(inner, inside)) as A
   const copy: Record<string, unknown> = { ...value }
-  for (const field of Object.keys(copy)) copy[field] = copied(copy[field])
+  for (const field of Object.keys(copy)) copy[field] = copiedIn(copy[field], inside)
   return copy as A
 }
 
