@@ -27,10 +27,21 @@ export class Events {
   constructor({ onEvent, log = console.warn }: Options) {
     const service = Effect.runSync(Scope.provide(ResilienceEvents.make(), this.#scope))
     this.#service = service
-    this.#log = log === false ? () => {} : (line) => log(`[outlast] ${line}`)
+    // There is no other place to tell that `log` failed.
+    this.#log =
+      log === false
+        ? () => {}
+        : (line) =>
+            told(
+              () => log(`[outlast] ${line}`),
+              () => {}
+            )
     if (onEvent !== undefined) {
+      const failed = (error: unknown) => this.#log(`onEvent failed: ${String(error)}`)
       // Every event has a definition in `EventLine`.
-      const handler = service.tap((event) => Effect.sync(() => onEvent(event as OutlastEvent)))
+      const handler = service.tap((event) =>
+        Effect.sync(() => told(() => onEvent(event as OutlastEvent), failed))
+      )
       Effect.runSync(Scope.provide(handler, this.#scope))
     }
     this.layer = Layer.mergeAll(
@@ -55,5 +66,14 @@ export class Events {
 
   async close(): Promise<void> {
     await Effect.runPromise(Scope.close(this.#scope, Exit.void))
+  }
+}
+
+/** Calls a function of the program, which may throw, or be async and reject. */
+const told = (tell: () => unknown, failed: (error: unknown) => void): void => {
+  try {
+    Promise.resolve(tell()).catch(failed)
+  } catch (error) {
+    failed(error)
   }
 }

@@ -169,7 +169,7 @@ const { is } = Check
 const checks: Check.Checks<Options> = {
   // `Models` checks each of them.
   models: is.required(is.list(undefined, 'a list of models, for example ["openai/gpt-5.1"]')),
-  providers: is.anything,
+  providers: Models.providersCheck,
   guard: is.object(Guards.checks),
   compaction: is.either(is.flag, is.object<CompactionOptions>({ window: is.integer({ min: 1 }) })),
   onEvent: is.fn("(event) => void"),

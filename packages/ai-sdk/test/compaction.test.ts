@@ -192,3 +192,36 @@ describe("a window that is not known", () => {
     assert.include((error as Error).message, "the schemas of tools")
   })
 })
+
+describe("a conversation that the program changes in place", () => {
+  it("is compacted after a result has grown", async () => {
+    await using provider = await rawServer("anthropic", { window: 32_000, answer: () => "Done." })
+    await using agent = outlast({ models: [provider.model], compaction: { window: 32_000 }, log: false })
+    const output = { type: "text" as const, value: "Short." }
+    const messages: Array<ModelMessage> = [
+      { role: "user", content: "Search." },
+      {
+        role: "assistant",
+        content: [{ type: "tool-call", toolCallId: "1", toolName: "search", input: { query: "a" } }]
+      },
+      { role: "tool", content: [{ type: "tool-result", toolCallId: "1", toolName: "search", output }] },
+      { role: "assistant", content: "Nothing yet." },
+      { role: "user", content: "And now?" }
+    ]
+    await generateText({ ...agent.with(), messages })
+    output.value = page("grown", 200)
+    const heard: Array<OutlastEvent> = []
+    const reading = (async () => {
+      for await (const event of agent.events) heard.push(event)
+    })()
+    await agent.targets()
+    await generateText({ ...agent.with(), messages })
+    await agent.close()
+    await reading
+    // Before the step, without a refusal of the provider.
+    assert.notInclude(
+      heard.map(({ _tag }) => _tag),
+      "AttemptFailed"
+    )
+  })
+})

@@ -145,8 +145,27 @@ describe("a chain", () => {
   it("refuses what is no model, and an empty list", () => {
     assert.throws(() => outlast({ models: [] }), "a list of models")
     // @ts-expect-error: a number is no model
-    assert.throws(() => outlast({ models: [1] }), "models[0] must be a name")
+    assert.throws(() => outlast({ models: [1] }), /models\[0\] must be a name .*, got 1$/)
     // @ts-expect-error: an unknown option
     assert.throws(() => outlast({ models: ["openai/gpt-5.1"], retries: 3 }), "retries")
+  })
+
+  it("refuses a model of an older specification", async () => {
+    await using fake = await played({ answers: [] })
+    const older: typeof fake.model = Object.create(fake.model, { specificationVersion: { value: "v2" } })
+    const message = `outlast: models[0].specificationVersion must be "v3" or "v4", got "v2"`
+    assert.throws(() => outlast({ models: [older] }), message)
+    const providers = { house: { languageModel: () => older } }
+    assert.throws(() => outlast({ models: ["house/m"], providers }), message)
+  })
+
+  it("refuses what is no provider", () => {
+    const models = ["house/m"]
+    for (const house of [() => undefined, {}]) {
+      // @ts-expect-error: it has no models
+      assert.throws(() => outlast({ models, providers: { house } }), "providers.house must be a provider")
+    }
+    // @ts-expect-error: no provider at all
+    assert.throws(() => outlast({ models, providers: null }), "outlast: providers must be")
   })
 })

@@ -56,6 +56,26 @@ describe("events", () => {
 })
 
 describe("targets", () => {
+  it("go on when a callback of the program fails, also an async one", async () => {
+    await using provider = await played({ answers: [{ text: "Hello." }] })
+    const failures: Record<string, () => void> = {
+      throws: () => {
+        throw new Error("The disk is full.")
+      },
+      rejects: async () => {
+        throw new Error("The disk is full.")
+      }
+    }
+    for (const [name, onEvent] of Object.entries(failures)) {
+      const lines: Array<string> = []
+      await using agent = outlast({ models: [provider.model], onEvent, log: (line) => lines.push(line) })
+      await generateText({ ...agent.with(), prompt: "Hi" })
+      assert.include(lines, "[outlast] onEvent failed: Error: The disk is full.", name)
+      await using silent = outlast({ models: [provider.model], onEvent, log: onEvent })
+      await generateText({ ...silent.with(), prompt: "Hi" })
+    }
+  })
+
   it("show what is out and why, and a reset brings it back", async () => {
     await using dead = await played(overloaded)
     await using provider = await played({ answers: [{ text: "Hello." }] }, "openai")
@@ -74,5 +94,20 @@ describe("targets", () => {
     assert.strictEqual((await agent.targets())[0]?.state, "ready")
     assert.isAbove(lines.length, 0)
     assert.isTrue(lines.every((line) => line.startsWith("[outlast] ") && !line.includes("\n")))
+  })
+})
+
+describe("a closed agent", () => {
+  it("says so, whatever it is asked", async () => {
+    await using provider = await played({ answers: [{ text: "Hello." }] })
+    const agent = outlast({ models: [provider.model], compaction: true, log: false })
+    await generateText({ ...agent.with(), prompt: "Hi" })
+    await agent.close()
+    const asked = [agent.targets(), agent.reset(), generateText({ ...agent.with(), prompt: "Hi" })]
+    for (const answer of asked) {
+      const error = await caught(answer)
+      assert.instanceOf(error, Error)
+      assert.include(error.message, "was disposed of")
+    }
   })
 })

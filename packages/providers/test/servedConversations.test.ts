@@ -165,6 +165,26 @@ const edits: Readonly<Record<string, Edit>> = {
           }
         : message
     ),
+  "options in place": (prompt, at, n) => {
+    const ttl = n % 2 ? "1h" : "5m"
+    for (const message of prompt) {
+      const cacheControl = message.providerOptions?.["anthropic"]?.["cacheControl"]
+      if (typeof cacheControl === "object") Object.assign(cacheControl ?? {}, { ttl })
+    }
+    const message = prompt[at % prompt.length]
+    if (message !== undefined)
+      message.providerOptions = { anthropic: { cacheControl: { type: "ephemeral", ttl } } }
+    return prompt
+  },
+  "inside of an ill-formed argument": (prompt, at, n) => {
+    const message = prompt[at % prompt.length]
+    const part = message?.role === "assistant" ? message.content[1] : undefined
+    if (part?.type !== "tool-call") return prompt
+    const input: { path?: string; half?: string } = part.input ?? {}
+    if (input.half === undefined) part.input = { path: `${n}.txt`, half: "half \ud83d" }
+    else input.path = `changed-${n}.txt`
+    return prompt
+  },
   "an ill-formed text": (prompt, at) => {
     const message = prompt[at % prompt.length]
     const part = message?.role === "user" ? message.content[0] : undefined
@@ -196,6 +216,36 @@ describe("a model that has seen the beginning of a conversation", () => {
       await fc.assert(check, { numRuns: Sweeps.runs(40), seed: 7 })
     })
   }
+
+  it("sends options and ill-formed arguments that the program has changed in place", async () => {
+    const known = recorded("messages")
+    const prompt = conversation(6)
+    const cacheControl = { type: "ephemeral", ttl: "5m" }
+    const input = { path: "0.txt", half: "half \ud83d" }
+    const [, user, answer] = prompt
+    if (user?.role === "user") user.providerOptions = { anthropic: { cacheControl } }
+    const call = answer?.role === "assistant" ? answer.content[1] : undefined
+    if (call?.type === "tool-call") call.input = input
+    assert.include(await known.ask(prompt), `"ttl":"5m"`)
+    cacheControl.ttl = "1h"
+    input.path = "changed.txt"
+    const sent = await known.ask(prompt)
+    assert.include(sent, `"ttl":"1h"`)
+    assert.include(sent, `"path":"changed.txt"`)
+    await known.dispose()
+  })
+
+  it("takes arguments that refer to themselves", async () => {
+    const input: Record<string, unknown> = { path: "0.txt" }
+    input["self"] = input
+    const prompt = conversation(6)
+    const answer = prompt[2]
+    const call = answer?.role === "assistant" ? answer.content[1] : undefined
+    if (call?.type === "tool-call") call.input = input
+    const known = recorded("chat")
+    assert.strictEqual(await known.ask(prompt), await known.ask(prompt))
+    await known.dispose()
+  })
 
   it("keeps two conversations apart that begin with the same text", async () => {
     const known = recorded("chat")

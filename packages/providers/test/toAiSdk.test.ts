@@ -843,13 +843,14 @@ describe("failures", () => {
     })
   )
 
-  it.live("after dispose say that the model cannot be used", () =>
+  it.live("after dispose say that the model was disposed of", () =>
     Effect.gen(function* () {
       const { server, model } = yield* served({ answers })
       yield* Effect.promise(() => model.dispose())
       const prompt = [{ role: "user" as const, content: [{ type: "text" as const, text: "?" }] }]
       for (const call of [() => model.doGenerate({ prompt }), () => model.doStream({ prompt })]) {
-        assert.propertyVal(yield* rejected<unknown>(call), "message", "The model cannot be used.")
+        const message = "The model was disposed of. Make a new one to make calls."
+        assert.propertyVal(yield* rejected<unknown>(call), "message", message)
       }
       assert.lengthOf(yield* server.requests, 0)
     })

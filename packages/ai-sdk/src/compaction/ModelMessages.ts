@@ -2,10 +2,11 @@
  * The messages of the AI SDK as a prompt of effect/ai, and back.
  *
  * A message that compaction leaves alone comes back as the same object, and a part of an edited message too. So
- * signatures, provider options, images, files and approvals survive. Each message is converted once.
+ * signatures, provider options, images, files and approvals survive. Each message is converted once, and again after the
+ * program has changed it in place.
  */
 import type { LanguageModelV4Message } from "@ai-sdk/provider"
-import { OriginalPart, ServedPrompt } from "@outlast/providers/internal"
+import { Copies, OriginalPart, ServedPrompt } from "@outlast/providers/internal"
 import type { ModelMessage, ToolResultPart } from "ai"
 import { Predicate } from "effect"
 import { Prompt } from "effect/ai"
@@ -15,8 +16,13 @@ interface Part {
   readonly type: string
 }
 
+interface Converted {
+  readonly made: Prompt.Message
+  readonly copy: ModelMessage
+}
+
 /** The converted messages, by their original, and the originals of what was converted. */
-const converted = new WeakMap<object, Prompt.Message>()
+const converted = new WeakMap<object, Converted>()
 const originals = new WeakMap<object, object>()
 
 export const toPrompt = (messages: ReadonlyArray<ModelMessage>): Prompt.Prompt =>
@@ -24,13 +30,13 @@ export const toPrompt = (messages: ReadonlyArray<ModelMessage>): Prompt.Prompt =
 
 const messageOf = (message: ModelMessage): Prompt.Message => {
   const known = converted.get(message)
-  if (known !== undefined) return known
+  if (known !== undefined && Copies.isSame(known.copy, message)) return known.made
   const written = specMessage(message)
   const [made] = ServedPrompt.decode([written]).content
   if (made === undefined) throw new Error("A message was not converted.")
   originals.set(written, message)
   originals.set(made, message)
-  converted.set(message, made)
+  converted.set(message, { made, copy: Copies.copied(message) })
   return made
 }
 
@@ -49,7 +55,7 @@ const original = (message: Prompt.Message): ModelMessage => {
   }
   // The parts are those of a message of this role.
   const edited = made as ModelMessage
-  converted.set(edited, message)
+  converted.set(edited, { made: message, copy: Copies.copied(edited) })
   originals.set(message, edited)
   return edited
 }

@@ -24,6 +24,15 @@ export interface ModelProvider {
 /** Providers of the AI SDK by the name before the slash, or one registry for all names that it knows. */
 export type Providers = ModelProvider | Readonly<Record<string, ModelProvider>>
 
+const { is } = Options
+const isProviderOf = (noun: string) => is.having(noun, "languageModel")
+
+/** The check of `providers`. */
+export const providersCheck: Options.Check = is.either(
+  isProviderOf("a registry"),
+  is.record(isProviderOf("a provider of the AI SDK, for example createOpenAI()"))
+)
+
 type Spec = ProviderModel.TargetSpec
 
 /** A target whose keys are found when the chain is built. */
@@ -67,12 +76,14 @@ const module = "outlast"
 
 const entryOf = (model: unknown, field: string, providers: Providers | undefined): Entry => {
   if (typeof model === "string") return named(model, field, providers)
-  if (isModel(model)) return Effect.succeed(given(model, model.provider.split(".")[0] ?? "", model.modelId))
+  if (isModel(model)) {
+    return Effect.succeed(given(model, field, model.provider.split(".")[0] ?? "", model.modelId))
+  }
   if (isTarget(model)) return Effect.succeed(model)
   throw new InvalidOption(
     module,
     field,
-    undefined,
+    model,
     'a name such as "openai/gpt-5.1", a model of the AI SDK (specification 3 or 4), or a target of @outlast/providers'
   )
 }
@@ -82,7 +93,8 @@ const named = (name: string, field: string, providers: Providers | undefined): E
   const slash = name.indexOf("/")
   const [vendor, model] = slash < 0 ? ["", name] : [name.slice(0, slash), name.slice(slash + 1)]
   const own = modelOf(name, vendor, model, providers)
-  if (own !== undefined) return Effect.succeed(given(own, vendor === "" ? own.provider : vendor, model))
+  if (own !== undefined)
+    return Effect.succeed(given(own, field, vendor === "" ? own.provider : vendor, model))
   const known = Object.hasOwn(builtIn, vendor) ? builtIn[vendor] : undefined
   if (known !== undefined && Catalogue.find(model)?.provider === vendor) {
     return Effect.map(keysOf(known.keys), (keys) => known.target(model, keys))
@@ -141,13 +153,17 @@ const isSet = (name: string): Effect.Effect<boolean> =>
 
 type SdkModel = ReturnType<Parameters<typeof AiSdk.model>[0]["create"]>
 
-const given = (model: unknown, provider: string, name: string): Spec =>
-  AiSdk.model({
+const given = (model: object, field: string, provider: string, name: string): Spec => {
+  const version: unknown = "specificationVersion" in model ? model.specificationVersion : undefined
+  const isUsable = version === "v3" || version === "v4"
+  Options.check(isUsable, module, `${field}.specificationVersion`, version, '"v3" or "v4"')
+  return AiSdk.model({
     provider: provider === "" ? "ai-sdk" : provider,
     model: name,
-    // `AiSdk.model` checks the specification of the model when it is first used.
+    // `AiSdk.model` checks its functions when it is first used.
     create: () => model as SdkModel
   })
+}
 
 interface AnyModel {
   readonly provider: string

@@ -13,6 +13,7 @@
  */
 import type { LanguageModelV4Prompt } from "@ai-sdk/provider"
 import { Prompt } from "effect/ai"
+import { copied, isSame } from "./Copies.ts"
 import * as ServedPrompt from "./ServedPrompt.ts"
 
 /** Conversations to keep, for one model. */
@@ -35,12 +36,7 @@ export class ServedConversations {
     const key = prompt.length < shortest ? undefined : keyOf(prompt)
     if (key === undefined) return ServedPrompt.decode(prompt)
     const kept = this.#kept.get(key)?.deref() ?? { given: [], made: [] }
-    try {
-      advance(kept, prompt)
-    } catch {
-      // A value that contains itself has no copy.
-      return ServedPrompt.decode(prompt)
-    }
+    advance(kept, prompt)
     this.#kept.delete(key)
     this.#kept.set(key, new WeakRef(kept))
     const [oldest] = this.#kept.keys()
@@ -49,15 +45,14 @@ export class ServedConversations {
   }
 }
 
-/** Converts the messages that are new. Changes nothing where it throws. */
+/** Converts the messages that are new. */
 const advance = ({ given, made }: Kept, prompt: LanguageModelV4Prompt): void => {
   const same = sameIn(prompt, given)
   const rest = prompt.slice(same)
-  const copies = rest.map(copied)
   const messages = ServedPrompt.decode(rest).content
   given.length = same
   made.length = same
-  for (const copy of copies) given.push(copy)
+  for (const message of rest) given.push(copied(message))
   for (const message of messages) made.push(message)
 }
 
@@ -68,41 +63,9 @@ const keyOf = (prompt: LanguageModelV4Prompt): string | undefined => {
   return part?.type === "text" ? part.text : undefined
 }
 
-/** A copy of arrays and plain objects, and of what they contain. */
-const copied = (value: unknown): unknown => {
-  if (Array.isArray(value)) return value.map(copied)
-  if (!isRecord(value)) return value
-  const copy: Record<string, unknown> = {}
-  for (const field in value) copy[field] = copied(value[field])
-  return copy
-}
-
 /** Number of messages at the beginning that are the same. */
 const sameIn = (prompt: LanguageModelV4Prompt, before: ReadonlyArray<unknown>): number => {
   let same = 0
   while (same < before.length && same < prompt.length && isSame(prompt[same], before[same])) same++
   return same
-}
-
-const isSame = (a: unknown, b: unknown): boolean => {
-  if (a === b) return true
-  if (Array.isArray(a)) {
-    if (!Array.isArray(b) || a.length !== b.length) return false
-    for (let i = 0; i < a.length; i++) if (!isSame(a[i], b[i])) return false
-    return true
-  }
-  if (!isRecord(a) || !isRecord(b)) return false
-  let more = 0
-  for (const _ in b) more++
-  for (const field in a) {
-    if (!Object.hasOwn(b, field) || !isSame(a[field], b[field])) return false
-    more--
-  }
-  return more === 0
-}
-
-const isRecord = (value: unknown): value is Record<string, unknown> => {
-  if (typeof value !== "object" || value === null) return false
-  const prototype: unknown = Object.getPrototypeOf(value)
-  return prototype === Object.prototype || prototype === null
 }

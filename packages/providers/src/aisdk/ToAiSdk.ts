@@ -131,11 +131,15 @@ export interface Built<R = LanguageModel.LanguageModel, E = unknown> {
   readonly dispose: () => Promise<void>
 }
 
-/** The runtime of a layer. A `ManagedRuntime` caches a failure to build, so a failed one is replaced. */
+/**
+ * The runtime of a layer. A `ManagedRuntime` caches a failure to build, so a failed one is replaced. `runtime` throws after
+ * `dispose`.
+ */
 export const builtFrom = <R, E>(layer: Layer.Layer<R, E>): Built<R, E> => {
   let current = ManagedRuntime.make(layer)
   let state: "new" | "used" | "failed" | "disposed" = "new"
   const runtime = (): ManagedRuntime.ManagedRuntime<R, E> => {
+    if (state === "disposed") throw new Error("The model was disposed of. Make a new one to make calls.")
     if (state === "failed") {
       void current.dispose()
       current = ManagedRuntime.make(layer)
