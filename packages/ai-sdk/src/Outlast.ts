@@ -266,6 +266,13 @@ const never: StopCondition<ToolSet> = () => false
 /** The types of tools and settings are stated by {@link Agent.with}. */
 const withGuard = (given: RunSettings<ToolSet>, model: ToAiSdk.Serving, begin: (tools: ToolSet) => Run) => {
   const { tools = {}, stopWhen = never, prepareStep, prepareCall, ...rest } = given
+  Check.check(
+    !("model" in rest),
+    "agent.with",
+    "model",
+    Reflect.get(rest, "model"),
+    "left out: outlast({ models }) has the models"
+  )
   let last: Run | undefined
   const guardedBy = (runs: Runs) => ({
     model: GuardedModel.guarded(model, () => runs.last),

@@ -159,6 +159,14 @@ describe("a chain", () => {
     assert.throws(() => outlast({ models: ["house/m"], providers }), message)
   })
 
+  it("is the model of a run: settings with another one are refused", async () => {
+    await using agent = outlast({ models: ["openai/gpt-5.1"] })
+    assert.throws(
+      () => agent.with({ model: "openai/gpt-4.1" }),
+      /agent\.with: model must be left out: outlast\(\{ models \}\) has the models/
+    )
+  })
+
   it("refuses what is no provider", () => {
     const models = ["house/m"]
     for (const house of [() => undefined, {}]) {
