@@ -188,7 +188,7 @@ const cpu = async (
     await calls(contender, size, asked)
     return ((await usageOf(program)).cpu - before.cpu) / size.count
   })
-  report.table(`${title}, 64 at once, µs of CPU per call`, figures)
+  report.table(`${title}, 64 at once, CPU, µs per call`, figures)
   const own = figures.find(({ name }) => name === "Outlast")
   if (own !== undefined)
     report.say(
