@@ -246,6 +246,53 @@ describe("a caller", () => {
     })
   )
 
+  it.effect("that does not read slows the vendor down, and gets all of it in the end", () =>
+    Effect.gen(function* () {
+      const word = "x".repeat(1_000)
+      const events = said(
+        "one",
+        Array.from({ length: 20_000 }, () => word)
+      )
+      const stuck = Promise.withResolvers<number>()
+      const { port } = yield* serve((response) => {
+        response.writeHead(200, { "content-type": "text/event-stream" })
+        let n = 0
+        let hasRoom = true
+        const write = (): void => {
+          hasRoom = true
+          while (hasRoom && n < events.length) hasRoom = response.write(events[n++])
+          if (n === events.length) return void response.end()
+          response.once("drain", write)
+          waiting(2_000)
+        }
+        /** Buffers of sockets are full when so many turns of the event loop have made no room. */
+        const waiting = (turns: number): void => {
+          if (turns === 0) stuck.resolve(n)
+          else if (!hasRoom) setImmediate(() => waiting(turns - 1))
+        }
+        write()
+      })
+      const socket = connect(port, "127.0.0.1").pause()
+      socket.write(post(streamed, close))
+      assert.isBelow(yield* Effect.promise(() => stuck.promise), events.length)
+      let size = 0
+      let end = ""
+      yield* Effect.promise(
+        () =>
+          new Promise<void>((resolve) => {
+            socket.on("data", (chunk) => {
+              size += chunk.length
+              end = (end + String(chunk)).slice(-100)
+            })
+            socket.on("close", () => resolve())
+            socket.resume()
+          })
+      )
+      assert.include(end, "[DONE]")
+      assert.isAbove(size, 20_000 * word.length)
+    })
+  )
+
   it.effect("among 300, of whom a fifth is cut, gets its own text and nothing of another", () =>
     Effect.gen(function* () {
       const { entries, port, vendor } = yield* serve((response, { body }) => {
