@@ -36,15 +36,15 @@ const kinds = {
   fast: {
     title: "Streams of 123 events, eight at once",
     asked: { streams: true, model: "fast" },
-    count: 640,
-    rounds: 7,
+    count: 1_600,
+    rounds: 5,
     target: 2
   },
   whole: {
     title: "Whole answers of 2.7 KB",
     asked: { streams: false },
-    count: 640,
-    rounds: 9,
+    count: 2_560,
+    rounds: 7,
     target: 1.3
   }
 } as const
