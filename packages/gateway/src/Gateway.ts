@@ -34,6 +34,7 @@ import * as Handler from "./Handler.ts"
 import type { Route } from "./Route.ts"
 import * as Routes from "./Route.ts"
 
+export type { Reply } from "./answer/Reply.ts"
 export type { Built, Route } from "./Route.ts"
 
 export interface Options {

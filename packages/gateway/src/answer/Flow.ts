@@ -24,7 +24,7 @@ export interface Source {
 }
 
 /** Characters that may wait for a reader. */
-const maxQueued = 65_536
+export const maxQueued = 65_536
 
 export class Flow {
   readonly #source: Source

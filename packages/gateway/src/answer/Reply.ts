@@ -1,8 +1,9 @@
 /**
- * An answer of the gateway, before it is a `Response` or the bytes of a server. A server writes one without a body that is a
- * stream, and so in one piece.
+ * An answer of the gateway, before it is a `Response` or the bytes of a server. A body that is a text is written in one piece,
+ * with its length.
  */
 import type { Flow } from "./Flow.ts"
+import { maxQueued } from "./Flow.ts"
 
 export interface Reply {
   readonly status: number
@@ -22,17 +23,20 @@ export const toResponse = ({ body, headers, status }: Reply): Response =>
 
 const streamOf = (flow: Flow): ReadableStream<Uint8Array> => {
   const encoder = new TextEncoder()
-  return new ReadableStream<Uint8Array>({
-    start: (controller) =>
-      flow.to({
-        write: (text) => {
-          controller.enqueue(encoder.encode(text))
-          return (controller.desiredSize ?? 0) > 0
-        },
-        end: () => controller.close(),
-        fail: (reason) => controller.error(reason)
-      }),
-    pull: () => flow.resume(),
-    cancel: () => flow.cancel()
-  })
+  return new ReadableStream<Uint8Array>(
+    {
+      start: (controller) =>
+        flow.to({
+          write: (text) => {
+            controller.enqueue(encoder.encode(text))
+            return (controller.desiredSize ?? 0) > 0
+          },
+          end: () => controller.close(),
+          fail: (reason) => controller.error(reason)
+        }),
+      pull: () => flow.resume(),
+      cancel: () => flow.cancel()
+    },
+    new ByteLengthQueuingStrategy({ highWaterMark: maxQueued })
+  )
 }

@@ -331,12 +331,10 @@ const write = (
     return undefined
   }
   response.writeHead(status, headers)
-  return new Promise((resolve, reject) => {
+  return new Promise<void>((resolve, reject) => {
     response.on("drain", () => body.resume())
-    response.once("close", () => {
-      body.cancel()
-      resolve()
-    })
+    // The signal of the request has ended the call.
+    response.once("close", resolve)
     body.to({
       write: (text) => response.write(text),
       end: () => {

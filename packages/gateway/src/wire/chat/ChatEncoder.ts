@@ -41,7 +41,8 @@ export class ChatEncoder implements Encoder {
         if (!("id" in this.#id)) this.#identify(event.value)
         out += event.raw
       } else out += this.#continued(part, event)
-      if (event.raw.startsWith("data: [DONE]") || event.raw.startsWith("data:[DONE]")) this.#isDone = true
+      // Other fields of the event, such as an id, may stand before its data.
+      if (!("choices" in event.value) && /^data: ?\[DONE\]/m.test(event.raw)) this.#isDone = true
     }
     // The text of chunks that were held back, or more than one.
     return out === "" && !isSame && "delta" in part && part.delta !== ""
