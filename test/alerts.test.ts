@@ -9,6 +9,7 @@ import { join } from "node:path"
 import { EventLine } from "@outlast/agent"
 import { Inbound } from "@outlast/agent/guard"
 import { DeliveryMetrics } from "@outlast/delivery"
+import { GatewayMetrics } from "@outlast/gateway"
 import { TaskMetrics } from "@outlast/tasks"
 import { Supervised } from "@outlast/node"
 import { Ops } from "@outlast/node/ops"
@@ -45,6 +46,7 @@ for (const { metrics } of Object.values<EventDefinition.EventDefinition<never>>(
   ...EventLine.definitions,
   ...DeliveryMetrics.definitions,
   ...TaskMetrics.definitions,
+  ...GatewayMetrics.definitions,
   ...Supervised.definitions,
   ...Ops.definitions
 })) {
