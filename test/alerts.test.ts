@@ -161,7 +161,7 @@ describe("docs/lookup/metrics.md", () => {
 
   it("has no label for ids, keys, addresses and texts", () => {
     const allowed = new Set(
-      "action agent alert circuit connection event from kind model name outcome pattern process provider reason scope source state tier to transition verdict".split(
+      "action agent alert circuit connection event from kind model name outcome pattern process provider reason route scope source state tier to transition verdict wire".split(
         " "
       )
     )
