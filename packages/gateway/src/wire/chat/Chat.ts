@@ -11,14 +11,15 @@ import { body, ChatWriter } from "./ChatWriter.ts"
 
 const asked = (body: Fields): ChatAsked => {
   const last = fields(list(body["messages"]).at(-1))["role"]
-  const field = "max_completion_tokens" in body ? "max_completion_tokens" : "max_tokens"
-  const tokens = number(body[field])
+  // Some callers send both, one of them as `null`.
+  const field = ["max_completion_tokens", "max_tokens"].find((name) => number(body[name]) !== undefined)
+  const tokens = field === undefined ? undefined : number(body[field])
   const choices = Math.max(1, number(body["n"]) ?? 1)
   return {
     model: text(body["model"]),
     streams: body["stream"] === true,
     last: last === "tool" || last === "function" ? "tool" : last === "assistant" ? "assistant" : "user",
-    limit: tokens === undefined ? undefined : { field, tokens },
+    limit: field === undefined || tokens === undefined ? undefined : { field, tokens },
     continues: choices === 1,
     choices
   }
