@@ -672,6 +672,10 @@ describe("Gateway.create", () => {
       })
       assert.strictEqual(text, "Hello world.")
       yield* Effect.promise(() => gateway.dispose())
+      const late = yield* asked(gateway, "chat")
+      assert.strictEqual(late.status, 503)
+      assert.include(yield* read(late), "shutting_down")
+      assert.lengthOf(vendor.hits, 1)
     })
   )
 
