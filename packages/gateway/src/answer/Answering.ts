@@ -98,10 +98,12 @@ const whole = async ({ call, calls, ended, id, services, signal }: Made): Promis
   return { status: 200, headers, body: carried?.text }
 }
 
-/** The answer whose id these parts of an attempt have, if one has it. */
-const madeBy = ({ target }: Source, parts: ReadonlyArray<Part | Whole>): Ended["made"] => {
+/** The answer whose id these parts of an attempt have, if one has it. No vendor knows a translated answer. */
+const madeBy = ({ dropped, target }: Source, parts: ReadonlyArray<Part | Whole>): Ended["made"] => {
   for (const part of parts) {
-    if (part.type === "response-metadata" && part.id) return { id: part.id, by: target }
+    if (part.type === "response-metadata" && part.id) {
+      return { id: part.id, by: dropped === undefined ? target : "shared" }
+    }
   }
   return undefined
 }
