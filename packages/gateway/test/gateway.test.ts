@@ -4,6 +4,8 @@ import { ConfigProvider, Effect, Fiber, Result } from "effect"
 import { TestClock } from "effect/testing"
 import OpenAI from "openai"
 import { Gateway, RoutesConfig } from "@outlast/gateway"
+import type { GatewayMetrics } from "@outlast/gateway"
+import { ResilienceEvents } from "@outlast/resilience"
 import * as Answers from "./Answers.ts"
 import type { WireName } from "./Vendor.ts"
 import * as Vendor from "./Vendor.ts"
@@ -339,8 +341,39 @@ describe("keep-alives", () => {
       go.resolve()
       const body = yield* read(answer)
       assert.isTrue(body.startsWith(wire === "messages" ? "event: ping\n" : ": keep-alive\n"), body)
-      assert.isTrue(body.endsWith(Answers.stream(wire, { id: "one", text: ["Hello ", "world."] }).join("")))
+      assert.include(body, Answers.stream(wire, { id: "one", text: ["Hello ", "world."] }).join(""))
     })
+  )
+
+  it.effect("are followed by the target, which was not known when the headers went", () =>
+    Effect.gen(function* () {
+      const go = Promise.withResolvers<void>()
+      const hit = Promise.withResolvers<void>()
+      const vendor = yield* Vendor.start((response, own, n) => {
+        hit.resolve()
+        void go.promise.then(() => answering("chat")(response, own, n))
+      })
+      const ended = Promise.withResolvers<GatewayMetrics.GatewayAnswered>()
+      yield* ResilienceEvents.tap((event) =>
+        Effect.sync(() => {
+          // Only the gateway publishes this tag.
+          if (event._tag === "GatewayAnswered") ended.resolve(event as GatewayMetrics.GatewayAnswered)
+        })
+      )
+      const gateway = yield* over("chat", vendor)
+      const fiber = yield* Effect.forkChild(asked(gateway, "chat", { stream: true }), {
+        startImmediately: true
+      })
+      yield* Effect.promise(() => hit.promise)
+      yield* TestClock.adjust("9 seconds")
+      const answer = yield* Fiber.join(fiber)
+      assert.isNull(answer.headers.get("x-outlast-target"))
+      go.resolve()
+      assert.match(yield* read(answer), /\n\n: x-outlast-target: openai\/model-0#KEY_model_0\n/)
+      const { begun, elapsed } = yield* Effect.promise(() => ended.promise)
+      // A keep-alive is no beginning of an answer.
+      assert.deepStrictEqual([begun, elapsed], [9_000, 9_000])
+    }).pipe(Effect.provide(ResilienceEvents.layer()))
   )
 })
 
