@@ -448,6 +448,55 @@ describe("routes of a file", () => {
   )
 })
 
+describe("a chain", () => {
+  it.effect("keeps its cooldowns for requests that only some of its targets can answer", () =>
+    Effect.gen(function* () {
+      const vendors = yield* Effect.forEach(["chat", "gemini"] as const, (format) =>
+        Effect.map(
+          Vendor.start((response) =>
+            Vendor.json(response, 429, { error: { message: "slow down" } }, { "retry-after": "600" })
+          ),
+          (vendor) => ({ vendor, target: Vendor.target(format, vendor) })
+        )
+      )
+      const [first, ...rest] = vendors.map(({ target }) => target)
+      const chain = [first ?? assert.fail("no target"), ...rest] as const
+      const gateway = yield* Gateway.make({ routes: { route: { chain, policy: Vendor.impatient } } })
+      for (const more of [{}, { n: 2 }]) {
+        const answer = yield* asked(gateway, "chat", more)
+        assert.strictEqual(answer.status, 429)
+        yield* read(answer)
+      }
+      assert.deepStrictEqual(
+        vendors.map(({ vendor }) => vendor.hits.length),
+        [1, 1]
+      )
+      assert.lengthOf(yield* gateway.chains, 1)
+    })
+  )
+
+  it.effect("that cannot be built does not end the one that has replaced it", () =>
+    Effect.gen(function* () {
+      const vendor = yield* Vendor.start(answering("chat"))
+      const target = Vendor.target("chat", vendor)
+      const begun = Promise.withResolvers<void>()
+      const go = Promise.withResolvers<void>()
+      const build = Effect.promise(() => {
+        begun.resolve()
+        return go.promise
+      }).pipe(Effect.andThen(Effect.die(new Error("no"))))
+      const gateway = yield* Gateway.make({ routes: { route: { chain: [{ ...target, build }] } } })
+      const early = Vendor.ask(gateway.fetch, "chat", Vendor.request("chat"))
+      yield* Effect.promise(() => begun.promise)
+      yield* gateway.replace({ route: { chain: [target] } })
+      assert.strictEqual((yield* asked(gateway, "chat", { stream: true })).status, 200)
+      go.resolve()
+      assert.strictEqual((yield* Effect.promise(() => early)).status, 502)
+      assert.lengthOf(yield* gateway.chains, 1)
+    })
+  )
+})
+
 describe("a call that was continued", () => {
   const cutThenWell = (wire: WireName, info: object = {}) =>
     Effect.gen(function* () {

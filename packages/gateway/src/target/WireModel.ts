@@ -152,8 +152,15 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
       })
     )
 
-  return { info: options.info, reportsHeaders: true, generateText, streamText }
+  const model = { info: options.info, reportsHeaders: true, generateText, streamText }
+  made.add(model)
+  return model
 }
+
+const made = new WeakSet<ProviderModel.ProviderModel>()
+
+/** True for a model of this kind. */
+export const isOne = (model: ProviderModel.ProviderModel): boolean => made.has(model)
 
 type Body = ReadableStreamDefaultReader<Uint8Array>
 type Pulled = Pull.Pull<Arr.NonEmptyReadonlyArray<Part>, Failure>
