@@ -56,11 +56,7 @@ export const make = ({
         if (translated instanceof Untranslatable) return refused(call, source, translated)
         const unread = unreadBy(translated.asked.prompt, info.dialect)
         if (unread.linked !== undefined)
-          return refused(
-            call,
-            source,
-            linked("input" in call.body ? "input" : "messages", unread.linked, provider)
-          )
+          return refused(call, source, linked(call.wire.turns, unread.linked, provider))
         call.attempts++
         const client = new ClientCall.ClientCall(translated.options)
         const heard = (headers: unknown) => {

@@ -226,7 +226,7 @@ const bodyOf = (
 ): string => {
   const edits = new Map([
     ...(usage ?? []),
-    ...(continues === undefined ? [] : wire.continued(text, continues.partial, continues.nudge))
+    ...(continues === undefined ? [] : [[wire.turns, continued(text, wire.turns, continues)] as const])
   ])
   if (asked.model !== model) edits.set("model", JSON.stringify(model))
   const { limit } = asked
@@ -234,6 +234,19 @@ const bodyOf = (
     edits.set(limit.field, String(maxOutputTokens))
   }
   return edits.size === 0 ? text : Splice.changed(text, edits)
+}
+
+/** The conversation with a cut answer at its end, and the request to go on. */
+const continued = (
+  text: string,
+  turns: string,
+  { nudge, partial }: NonNullable<ProviderModel.ProviderRequest["continues"]>
+): string => {
+  const given = Splice.valueOf(text, turns) ?? "[]"
+  // A text in place of a list stands for one message of the user.
+  const list = given.startsWith("[") ? given : `[{"role":"user","content":${given}}]`
+  const said = partial.trim() === "" ? [] : [{ role: "assistant", content: partial }]
+  return Splice.appended(list, [...said, { role: "user", content: nudge }])
 }
 
 /** An answer that is an error, in the form that the classifier reads. */

@@ -37,10 +37,8 @@ export interface Translation {
 /** A field of a request has no counterpart in the format of a target, and the answer would be another one without it. */
 export class Untranslatable extends Error {
   override readonly name = "Untranslatable"
-  readonly field: string
   constructor(field: string, why = "has no counterpart in other formats") {
     super(`The field ${field} ${why}.`)
-    this.field = field
   }
 }
 

@@ -1,9 +1,8 @@
 /** OpenAI's Chat Completions, which most vendors speak. */
 import { fields, list, number, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
-import { appended, valueOf } from "../../json/Splice.ts"
 import type { Wire } from "../Wire.ts"
-import { ChatEncoder } from "./ChatEncoder.ts"
+import { ChatEncoder, errorBody } from "./ChatEncoder.ts"
 import type { ChatAsked } from "./ChatReader.ts"
 import { ChatReader, whole } from "./ChatReader.ts"
 import { refuses, translate } from "./ChatRequest.ts"
@@ -50,23 +49,12 @@ export const chat: Wire = {
     if (stream !== true || given["include_usage"] === true) return undefined
     return new Map([["stream_options", JSON.stringify({ ...given, include_usage: true })]])
   },
-  continued: (body, partial, nudge) =>
-    new Map([
-      [
-        "messages",
-        appended(valueOf(body, "messages") ?? "[]", [
-          ...(partial.trim() === "" ? [] : [{ role: "assistant", content: partial }]),
-          { role: "user", content: nudge }
-        ])
-      ]
-    ]),
+  turns: "messages",
   reader: (reading) => new ChatReader(reading),
   whole,
   encoder: () => new ChatEncoder(),
   translator: { refuses, translate, writer: (writing) => new ChatWriter(writing), body },
   typeOf,
-  errorBody: ({ code, message, type }) => ({
-    error: { message, type, param: null, code: code ?? null }
-  }),
+  errorBody,
   headers: {}
 }
