@@ -497,6 +497,20 @@ describe("a chain", () => {
   )
 })
 
+describe("x-outlast-switched", () => {
+  it.effect("names what the gateway itself found wrong with an answer", () =>
+    Effect.gen(function* () {
+      const [begin = ""] = Answers.stream("chat", { id: "one", text: ["Hello"] })
+      const empty = yield* Vendor.start((response) => Vendor.stream(response, begin))
+      const well = yield* Vendor.start(answering("chat"))
+      const gateway = yield* over("chat", empty, well)
+      const { headers } = yield* asked(gateway, "chat", { stream: true })
+      assert.strictEqual(headers.get("x-outlast-target"), "openai/model-1#KEY_model_1")
+      assert.strictEqual(headers.get("x-outlast-switched"), "Network")
+    })
+  )
+})
+
 describe("a call that was continued", () => {
   const cutThenWell = (wire: WireName, info: object = {}) =>
     Effect.gen(function* () {

@@ -52,6 +52,7 @@ export const make = ({
       Effect.flatMap(Clock.currentTimeMillis, (now) => {
         const call = currentOf(fiber)
         const source: Source = { target: request.target, headers: undefined, dropped: [] }
+        call.begins(source, request.failed)
         const translated = call.translatedBy(translator)
         if (translated instanceof Untranslatable) return refused(call, source, translated)
         const unread = unreadBy(translated.asked.prompt, info.dialect)

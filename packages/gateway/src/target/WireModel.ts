@@ -46,6 +46,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
     const key = request.key === undefined ? undefined : Redacted.value(request.key)
     call.attempts++
     const source: Source = { target: request.target, headers: undefined, dropped: undefined }
+    call.begins(source, request.failed)
 
     let usage = takesUsage ? call.asksUsage : undefined
 

@@ -32,6 +32,8 @@ export interface Source {
   headers: Headers | undefined
   /** Fields of the request that the target does not get; `undefined`: the target speaks the caller's format. */
   dropped: ReadonlyArray<string> | undefined
+  /** Why it failed, by the tag of the reason; `undefined`: it did not, so far. */
+  failed?: string
 }
 
 /** What a part carries. */
