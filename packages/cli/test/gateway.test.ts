@@ -96,6 +96,13 @@ describe("the process", () => {
       yield* gateway.until("still served")
       assert.include(gateway.output(), "field")
       assert.strictEqual((yield* ask(gateway.url, "other")).status, 200)
+      // The same mistake is reported again once it was gone.
+      const times = (text: string, n: number) =>
+        Effect.repeat(Effect.sleep("20 millis"), { until: () => gateway.output().split(text).length > n })
+      writeFileSync(file, routes("other", url))
+      yield* times("the file has changed", 2)
+      writeFileSync(file, `${routes("third", url)}\nfield = 1\n`)
+      yield* times("still served", 2)
     })
   )
 })

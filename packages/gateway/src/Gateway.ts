@@ -83,12 +83,11 @@ export const make = (options: Options = {}): Effect.Effect<Gateway, never, Scope
     const services = yield* Effect.context<never>()
     const handler = Handler.make(routes, services)
     const { handle } = handler
-    const interrupt = Effect.sync(handler.interrupt)
-    yield* Effect.addFinalizer(() => interrupt)
+    yield* Effect.addFinalizer(() => Effect.sync(handler.end))
     return {
       fetch: async (input, init) => toResponse(await handle(incomingOf(new Request(input, init)))),
       handle,
-      interrupt,
+      interrupt: Effect.sync(handler.interrupt),
       chains: routes.chains,
       replace: routes.replace
     }

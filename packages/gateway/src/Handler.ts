@@ -66,12 +66,15 @@ export interface Handler {
   readonly handle: (incoming: Incoming) => Promise<Reply.Reply>
   /** Ends all calls with an error of their format. */
   readonly interrupt: () => void
+  /** The same, and refuses all calls from then on. */
+  readonly end: () => void
 }
 
 export const make = (routes: Routes, services: Context.Context<never>): Handler => {
   /** Requests that have not ended. */
   let begun = 0
   const running = new Set<WireCall>()
+  let hasEnded = false
   const ids = new AnswerIds()
   const events = Context.get(services, ResilienceEvents.ResilienceEvents)
   const publish = ResilienceEvents.publisher(events, Context.get(services, Clock.Clock))
@@ -95,6 +98,10 @@ export const make = (routes: Routes, services: Context.Context<never>): Handler 
 
   const interrupt = (): void => {
     for (const call of running) call.cut()
+  }
+  const end = (): void => {
+    hasEnded = true
+    interrupt()
   }
 
   const handle = async (incoming: Incoming): Promise<Reply.Reply> => {
@@ -122,7 +129,7 @@ export const make = (routes: Routes, services: Context.Context<never>): Handler 
     }
   }
 
-  return { handle, interrupt }
+  return { handle, interrupt, end }
 
   async function answered(wire: Wire, incoming: Incoming, run: { isOwned: boolean }): Promise<Reply.Reply> {
     const refused = (status: number, message: string, code?: string, route?: string) => {
@@ -149,6 +156,10 @@ export const make = (routes: Routes, services: Context.Context<never>): Handler 
       return error === undefined
         ? refused(500, "The gateway failed.")
         : refused(error.status, error.message, error.code, error.name)
+    }
+    if (hasEnded) {
+      turnedAway(wire, 503)
+      return Replies.problem(wire, Problems.ofEnd(wire, { isCut: true }), Replies.repeatable)
     }
     const { name, route } = found.value
     let { calls } = found.value

@@ -103,10 +103,10 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
       kept.delete(name)
       return scope === undefined ? Effect.void : Scope.close(scope, Exit.void)
     }
-    const built = (wire: Wire, found: Found, chain: Route["chain"], isWhole: boolean) =>
+    const chainOf = (wire: Wire, found: Found) =>
       Effect.suspend(() => {
         const { route } = found
-        const name = `${wire.name}/${isWhole ? "" : "own/"}${found.name}`
+        const name = `${wire.name}/${found.name}`
         const known = kept.get(name)
         if (known !== undefined && (known.route === route || routes === undefined)) {
           // The map is in the order of use.
@@ -116,7 +116,7 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
         }
         const scope = Scope.forkUnsafe(parent)
         const configured = routes === undefined ? undefined : found.name
-        const build = Calls.make(chain, policyOf(route)).pipe(
+        const build = Calls.make(targetsOf(route, wire, fetch), policyOf(route)).pipe(
           Scope.provide(scope),
           Effect.tap(({ targets }) =>
             Effect.sync(() => {
@@ -124,7 +124,8 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
               if (own?.scope === scope) own.built = { route: configured, wire: wire.name, targets }
             })
           ),
-          Effect.tapError(() => drop(name))
+          // Another chain may have the name by now.
+          Effect.tapError(() => (kept.get(name)?.scope === scope ? drop(name) : Effect.void))
         )
         return Effect.flatMap(Effect.cached(build), (calls) => {
           const before = drop(name)
@@ -149,24 +150,23 @@ export const make = (sources: Sources): Effect.Effect<Routes, never, Scope.Scope
       find: (model, wire, body) =>
         Effect.gen(function* () {
           const found = routes === undefined ? yield* fromKeys(model, wire) : yield* named(routes, model)
-          const { chain } = found.route
-          const spoken = chain.map((spec) => spokenBy(spec, wire, fetch))
-          const refused = spoken.includes(undefined) ? wire.translator?.refuses(body) : undefined
-          const translator = refused === undefined ? wire.translator : undefined
-          const [first, ...others] = chain.flatMap((spec, i) => {
-            const own = spoken[i] ?? (translator && translatedBy(spec, translator, fetch))
-            return own === undefined ? [] : [own]
-          })
+          const { route } = found
+          const speakers = route.chain.filter((spec) => wiringOf(spec, wire) !== undefined)
+          const isMixed = speakers.length < route.chain.length
+          // Only targets that speak the wire can answer a request with this field.
+          const only = isMixed ? wire.translator?.refuses(body) : undefined
           // The name of a model that no route has is the caller's own text.
           const name = routes === undefined ? otherRoute : found.name
-          if (first === undefined) return yield* unspoken(model, wire, name, refused)
-          const rest = wire.isBound ? others.filter((other) => other.model === first.model) : others
-          const calls = yield* Effect.mapError(
-            // A request that cannot be translated has a chain of fewer targets.
-            built(wire, found, [first, ...rest], refused === undefined),
-            ({ message }) => new NoRoute({ status: 502, code: "no_target", message, name })
-          )
-          return { calls, name, route: found.route }
+          if (speakers.length === 0 && (only !== undefined || wire.translator === undefined))
+            return yield* unspoken(model, wire, name, only)
+          const unusable = ({ message }: { readonly message: string }) =>
+            new NoRoute({ status: 502, code: "no_target", message, name })
+          const all = yield* Effect.mapError(chainOf(wire, found), unusable)
+          const calls = only === undefined ? all : all.only((_, model) => WireModel.isOne(model))
+          if (calls !== undefined) return { calls, name, route }
+          return yield* unusable({
+            message: `No target of the route "${shortened(model)}" that speaks ${wire.title} can be used. The log has the cause.`
+          })
         })
     }
   })
@@ -175,14 +175,32 @@ const policyOf = ({ policy = RecoveryPolicy.interactive }: Route) => ({
   policy: { ...policy, truncation: false as const }
 })
 
-/** The target as one that sends the caller's own request; `undefined` where it does not speak the wire. */
-const spokenBy = (
-  spec: ProviderModel.TargetSpec,
+/** The wiring of a target that speaks the wire. */
+const wiringOf = (spec: ProviderModel.TargetSpec, { speaks }: Wire): Wiring.Wiring | undefined => {
+  const wiring = Wiring.of(spec)
+  return wiring?.wires.includes(speaks) === true ? wiring : undefined
+}
+
+/** The targets that can answer in a wire. */
+const targetsOf = (
+  { chain }: Route,
   wire: Wire,
   fetch: typeof globalThis.fetch
-): ProviderModel.TargetSpec | undefined => {
-  const wiring = Wiring.of(spec)
-  if (wiring === undefined || !wiring.wires.includes(wire.speaks)) return undefined
+): ReadonlyArray<ProviderModel.TargetSpec> => {
+  const targets = chain.flatMap((spec) => {
+    const wiring = wiringOf(spec, wire)
+    if (wiring !== undefined) return [spokenBy(spec, wiring, fetch)]
+    return wire.translator === undefined ? [] : [translatedBy(spec, wire.translator, fetch)]
+  })
+  return wire.isBound ? targets.filter(({ model }) => model === targets[0]?.model) : targets
+}
+
+/** The target as one that sends the caller's own request. */
+const spokenBy = (
+  spec: ProviderModel.TargetSpec,
+  wiring: Wiring.Wiring,
+  fetch: typeof globalThis.fetch
+): ProviderModel.TargetSpec => {
   const { model, provider } = spec
   const build = Effect.map(spec.build, ({ info }) => WireModel.make({ provider, model, info, wiring, fetch }))
   return { ...spec, build }

@@ -4,6 +4,8 @@ import { ConfigProvider, Effect, Fiber, Result } from "effect"
 import { TestClock } from "effect/testing"
 import OpenAI from "openai"
 import { Gateway, RoutesConfig } from "@outlast/gateway"
+import type { GatewayMetrics } from "@outlast/gateway"
+import { ResilienceEvents } from "@outlast/resilience"
 import * as Answers from "./Answers.ts"
 import type { WireName } from "./Vendor.ts"
 import * as Vendor from "./Vendor.ts"
@@ -339,8 +341,39 @@ describe("keep-alives", () => {
       go.resolve()
       const body = yield* read(answer)
       assert.isTrue(body.startsWith(wire === "messages" ? "event: ping\n" : ": keep-alive\n"), body)
-      assert.isTrue(body.endsWith(Answers.stream(wire, { id: "one", text: ["Hello ", "world."] }).join("")))
+      assert.include(body, Answers.stream(wire, { id: "one", text: ["Hello ", "world."] }).join(""))
     })
+  )
+
+  it.effect("are followed by the target, which was not known when the headers went", () =>
+    Effect.gen(function* () {
+      const go = Promise.withResolvers<void>()
+      const hit = Promise.withResolvers<void>()
+      const vendor = yield* Vendor.start((response, own, n) => {
+        hit.resolve()
+        void go.promise.then(() => answering("chat")(response, own, n))
+      })
+      const ended = Promise.withResolvers<GatewayMetrics.GatewayAnswered>()
+      yield* ResilienceEvents.tap((event) =>
+        Effect.sync(() => {
+          // Only the gateway publishes this tag.
+          if (event._tag === "GatewayAnswered") ended.resolve(event as GatewayMetrics.GatewayAnswered)
+        })
+      )
+      const gateway = yield* over("chat", vendor)
+      const fiber = yield* Effect.forkChild(asked(gateway, "chat", { stream: true }), {
+        startImmediately: true
+      })
+      yield* Effect.promise(() => hit.promise)
+      yield* TestClock.adjust("9 seconds")
+      const answer = yield* Fiber.join(fiber)
+      assert.isNull(answer.headers.get("x-outlast-target"))
+      go.resolve()
+      assert.match(yield* read(answer), /\n\n: x-outlast-target: openai\/model-0#KEY_model_0\n/)
+      const { begun, elapsed } = yield* Effect.promise(() => ended.promise)
+      // A keep-alive is no beginning of an answer.
+      assert.deepStrictEqual([begun, elapsed], [9_000, 9_000])
+    }).pipe(Effect.provide(ResilienceEvents.layer()))
   )
 })
 
@@ -411,6 +444,69 @@ describe("routes of a file", () => {
       assert.strictEqual((yield* asked(gateway, "chat")).status, 404)
       go.resolve()
       assert.strictEqual(yield* read(answer), events.join(""))
+    })
+  )
+})
+
+describe("a chain", () => {
+  it.effect("keeps its cooldowns for requests that only some of its targets can answer", () =>
+    Effect.gen(function* () {
+      const vendors = yield* Effect.forEach(["chat", "gemini"] as const, (format) =>
+        Effect.map(
+          Vendor.start((response) =>
+            Vendor.json(response, 429, { error: { message: "slow down" } }, { "retry-after": "600" })
+          ),
+          (vendor) => ({ vendor, target: Vendor.target(format, vendor) })
+        )
+      )
+      const [first, ...rest] = vendors.map(({ target }) => target)
+      const chain = [first ?? assert.fail("no target"), ...rest] as const
+      const gateway = yield* Gateway.make({ routes: { route: { chain, policy: Vendor.impatient } } })
+      for (const more of [{}, { n: 2 }]) {
+        const answer = yield* asked(gateway, "chat", more)
+        assert.strictEqual(answer.status, 429)
+        yield* read(answer)
+      }
+      assert.deepStrictEqual(
+        vendors.map(({ vendor }) => vendor.hits.length),
+        [1, 1]
+      )
+      assert.lengthOf(yield* gateway.chains, 1)
+    })
+  )
+
+  it.effect("that cannot be built does not end the one that has replaced it", () =>
+    Effect.gen(function* () {
+      const vendor = yield* Vendor.start(answering("chat"))
+      const target = Vendor.target("chat", vendor)
+      const begun = Promise.withResolvers<void>()
+      const go = Promise.withResolvers<void>()
+      const build = Effect.promise(() => {
+        begun.resolve()
+        return go.promise
+      }).pipe(Effect.andThen(Effect.die(new Error("no"))))
+      const gateway = yield* Gateway.make({ routes: { route: { chain: [{ ...target, build }] } } })
+      const early = Vendor.ask(gateway.fetch, "chat", Vendor.request("chat"))
+      yield* Effect.promise(() => begun.promise)
+      yield* gateway.replace({ route: { chain: [target] } })
+      assert.strictEqual((yield* asked(gateway, "chat", { stream: true })).status, 200)
+      go.resolve()
+      assert.strictEqual((yield* Effect.promise(() => early)).status, 502)
+      assert.lengthOf(yield* gateway.chains, 1)
+    })
+  )
+})
+
+describe("x-outlast-switched", () => {
+  it.effect("names what the gateway itself found wrong with an answer", () =>
+    Effect.gen(function* () {
+      const [begin = ""] = Answers.stream("chat", { id: "one", text: ["Hello"] })
+      const empty = yield* Vendor.start((response) => Vendor.stream(response, begin))
+      const well = yield* Vendor.start(answering("chat"))
+      const gateway = yield* over("chat", empty, well)
+      const { headers } = yield* asked(gateway, "chat", { stream: true })
+      assert.strictEqual(headers.get("x-outlast-target"), "openai/model-1#KEY_model_1")
+      assert.strictEqual(headers.get("x-outlast-switched"), "Network")
     })
   )
 })
@@ -672,6 +768,10 @@ describe("Gateway.create", () => {
       })
       assert.strictEqual(text, "Hello world.")
       yield* Effect.promise(() => gateway.dispose())
+      const late = yield* asked(gateway, "chat")
+      assert.strictEqual(late.status, 503)
+      assert.include(yield* read(late), "shutting_down")
+      assert.lengthOf(vendor.hits, 1)
     })
   )
 

@@ -505,23 +505,26 @@ describe("usage of a stream", () => {
 })
 
 describe("a response of another format", () => {
-  it.effect("is refused as the previous one, because no vendor knows it", () =>
-    Effect.gen(function* () {
-      const vendor = yield* Vendor.start((response, _, n) =>
-        n === 0
-          ? Vendor.json(response, 500, {})
-          : Vendor.stream(response, Answers.stream("responses", { id: "own", text: ["ok"] }).join(""))
-      )
-      const other = yield* Vendor.start((response) =>
-        Vendor.stream(response, Answers.stream("messages", { id: "one", text: ["ok"] }).join(""))
-      )
-      const chain = [Vendor.target("responses", vendor, "a"), Vendor.target("messages", other, "b")] as const
-      const gateway = yield* Gateway.make({ routes: { route: { chain, policy: Vendor.impatient } } })
-      const { text } = yield* asked(gateway, "responses", { stream: true })
-      const { id } = valuesIn(text)[0].response
-      const { answer, text: said } = yield* asked(gateway, "responses", { previous_response_id: id })
-      assert.strictEqual(answer.status, 400)
-      assert.include(said, "no vendor knows its id")
-    })
+  it.effect.each([true, false])(
+    "is refused as the previous one, because no vendor knows it: stream %s",
+    (stream) =>
+      Effect.gen(function* () {
+        const vendor = yield* Vendor.start((response) => Vendor.json(response, 500, {}))
+        const other = yield* Vendor.start((response) =>
+          stream
+            ? Vendor.stream(response, Answers.stream("messages", { id: "one", text: ["ok"] }).join(""))
+            : Vendor.json(response, 200, wholeOf("messages"))
+        )
+        const chain = [
+          Vendor.target("responses", vendor, "a"),
+          Vendor.target("messages", other, "b")
+        ] as const
+        const gateway = yield* Gateway.make({ routes: { route: { chain, policy: Vendor.impatient } } })
+        const { text } = yield* asked(gateway, "responses", { stream })
+        const { id } = stream ? valuesIn(text)[0].response : JSON.parse(text)
+        const { answer, text: said } = yield* asked(gateway, "responses", { previous_response_id: id })
+        assert.strictEqual(answer.status, 400)
+        assert.include(said, "no vendor knows its id")
+      })
   )
 })

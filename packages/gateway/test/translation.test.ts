@@ -217,6 +217,14 @@ describe("settings", () => {
     })
   )
 
+  it.effect("chat: the limit holds in the older field, where the newer one is null", () =>
+    Effect.gen(function* () {
+      const limit = { max_completion_tokens: null, max_tokens: 7 }
+      const { body } = yield* sentTo("messages", "chat", limit)
+      assert.strictEqual(body.max_tokens, 7)
+    })
+  )
+
   it.effect.each([
     [{ thinking: { type: "enabled", budget_tokens: 2_000 } }, "low"],
     [{ thinking: { type: "enabled", budget_tokens: 20_000 } }, "high"],

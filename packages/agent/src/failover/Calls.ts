@@ -16,6 +16,7 @@ import * as ChainOptions from "./ChainOptions.ts"
 import { streamText } from "./call/StreamCall.ts"
 import { generateText } from "./call/TextCall.ts"
 import { make as makeTargets } from "./chain/Targets.ts"
+import type { ProviderModel } from "./target/ProviderModel.ts"
 import type { Targets } from "./chain/Targets.ts"
 
 /** What one call allows less than the policy. */
@@ -37,7 +38,7 @@ export interface Calls {
   ) => Stream.Stream<Response.StreamPartEncoded, CallFailure, IdGenerator.IdGenerator>
   readonly targets: Context.Service.Shape<typeof Targets>
   /** The same chain, with these of its targets alone; `undefined` where it has none of them. */
-  readonly only: (isMeant: (target: TargetRef) => boolean) => Calls | undefined
+  readonly only: (isMeant: (target: TargetRef, model: ProviderModel) => boolean) => Calls | undefined
 }
 
 /** Fails, and throws, as `Failover.make` does. Calls of the priority `background` use the same policy. */
@@ -64,7 +65,7 @@ const callsOf = (chain: Chain.Chain): Calls => ({
     compacts: chain.compact !== undefined && chain.policy.maxCompactions > 0
   }),
   only: (isMeant) => {
-    const [first, ...rest] = chain.targets.filter(({ ref }) => isMeant(ref))
+    const [first, ...rest] = chain.targets.filter(({ model, ref }) => isMeant(ref, model))
     return first === undefined ? undefined : callsOf({ ...chain, targets: [first, ...rest] })
   }
 })

@@ -98,7 +98,8 @@ const followed = (gateway: Gateway.Gateway, first: Loaded) =>
     let complaint = ""
     const look = Effect.gen(function* () {
       const { content: input } = yield* ConfigCheck.read(file)
-      if (JSON.stringify(input) === JSON.stringify(loaded.input)) return
+      // A mistake that was taken back is a change, too.
+      if (complaint === "" && JSON.stringify(input) === JSON.stringify(loaded.input)) return
       const routes = yield* ConfigCheck.decoded(file, RoutesConfig.reload(input, loaded))
       yield* gateway.replace(routes)
       loaded = { file, input, routes }

@@ -98,10 +98,12 @@ const whole = async ({ call, calls, ended, id, services, signal }: Made): Promis
   return { status: 200, headers, body: carried?.text }
 }
 
-/** The answer whose id these parts of an attempt have, if one has it. */
-const madeBy = ({ target }: Source, parts: ReadonlyArray<Part | Whole>): Ended["made"] => {
+/** The answer whose id these parts of an attempt have, if one has it. No vendor knows a translated answer. */
+const madeBy = ({ dropped, target }: Source, parts: ReadonlyArray<Part | Whole>): Ended["made"] => {
   for (const part of parts) {
-    if (part.type === "response-metadata" && part.id) return { id: part.id, by: target }
+    if (part.type === "response-metadata" && part.id) {
+      return { id: part.id, by: dropped === undefined ? target : "shared" }
+    }
   }
   return undefined
 }
@@ -123,11 +125,13 @@ const outcomeOf = (
 export const nowOf = (services: Context.Context<never>): number =>
   Number(Context.get(services, Clock.Clock).monotonicTimeNanosUnsafe() / 1_000_000n)
 
-const streamed = async ({ call, calls, ended, id, services, signal }: Made): Promise<Reply> => {
+const streamed = ({ call, calls, ended, id, services, signal }: Made): Promise<Reply> => {
   const { wire } = call
   const encoder = wire.encoder()
-  const begun = Promise.withResolvers<Reply | undefined>()
+  const replied = Promise.withResolvers<Reply>()
   const demand = Latch.makeUnsafe(false)
+  /** The headers, once they have gone. */
+  let sent: Reply["headers"] | undefined
   let begunAt: number | undefined
   let isSilent = true
   let hasLeft = false
@@ -137,82 +141,7 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
   let last: Part | undefined
   let fiber: Fiber.Fiber<void, CallFailure.CallFailure>
 
-  const body = new Flow({
-    start(flow) {
-      const write = (text: string): void => {
-        flow.write(text)
-        isSilent = false
-        if (begunAt !== undefined) return
-        begunAt = nowOf(services)
-        begun.resolve(undefined)
-      }
-      const give = (parts: ReadonlyArray<Part>) =>
-        Effect.suspend(() => {
-          let text = ""
-          for (const part of parts) {
-            if (part.type === "finish") last = part
-            const from = carriedBy(part)?.source
-            source ??= from
-            if (from !== undefined) made ??= madeBy(from, [part])
-            text += encoder.part(part)
-          }
-          if (text !== "") write(text)
-          return flow.hasRoom ? Effect.void : waiting
-        })
-      const waiting = Effect.suspend(() => {
-        demand.closeUnsafe()
-        return demand.await
-      })
-      const keepAlive = Effect.sync(() => {
-        // A caller that does not read needs no sign of life.
-        if (isSilent && flow.hasRoom) write(wire.keepAlive)
-        isSilent = true
-      })
-      const alive = Effect.forever(Effect.andThen(Effect.sleep(keepAliveAfter), keepAlive))
-      const answer = inCall(call, (span) =>
-        Effect.raceFirst(Stream.runForEachArray(partsOf(calls, call, span), give), alive)
-      )
-      fiber = Effect.runForkWith(services)(answer)
-      const abort = () => fiber.interruptUnsafe()
-      call.runs(abort)
-      signal.addEventListener("abort", abort, { once: true })
-      if (signal.aborted) abort()
-      fiber.addObserver((exit) => {
-        signal.removeEventListener("abort", abort)
-        const failure = Exit.isSuccess(exit)
-          ? undefined
-          : Option.getOrUndefined(Cause.findErrorOption(exit.cause))
-        ended({
-          outcome: Exit.isSuccess(exit) ? "answered" : outcomeOf(call, failure, hasLeft || signal.aborted),
-          source: (last === undefined ? undefined : carriedBy(last)?.source) ?? source,
-          costUsd:
-            last === undefined ? undefined : Option.getOrUndefined(Answered.answeredBy([last]))?.costUsd,
-          begunAt,
-          made:
-            encoder.sharedId === undefined
-              ? Exit.isSuccess(exit)
-                ? made
-                : undefined
-              : { id: encoder.sharedId, by: "shared" }
-        })
-        if (hasLeft) return begun.resolve(undefined)
-        if (Exit.isSuccess(exit)) {
-          const late = last === undefined ? "" : Replies.comment(call, source, last)
-          if (late !== "") write(late)
-          begun.resolve(undefined)
-          return flow.close()
-        }
-        if (signal.aborted) {
-          begun.reject(signal.reason)
-          return flow.error(signal.reason)
-        }
-        const problem = failure === undefined ? Problems.ofEnd(wire, call) : Problems.ofFailure(wire, failure)
-        if (begunAt === undefined) {
-          begun.resolve(failure === undefined ? Replies.ended(call, id) : Replies.failed(call, id, failure))
-        } else write(encoder.failed(problem))
-        flow.close()
-      })
-    },
+  const flow = new Flow({
     pull: () => {
       demand.openUnsafe()
     },
@@ -221,10 +150,86 @@ const streamed = async ({ call, calls, ended, id, services, signal }: Made): Pro
       fiber.interruptUnsafe()
     }
   })
-  const failed = await begun.promise
-  if (failed !== undefined) return failed
-  const headers = Replies.headersOf(call, id, source, "text/event-stream; charset=utf-8")
-  return { status: 200, headers: { ...headers, "cache-control": "no-cache" }, body }
+  const begin = (): Reply["headers"] => {
+    if (sent !== undefined) return sent
+    const headers = Replies.headersOf(call, id, source, "text/event-stream; charset=utf-8")
+    sent = { ...headers, "cache-control": "no-cache" }
+    replied.resolve({ status: 200, headers: sent, body: flow })
+    return sent
+  }
+  const write = (text: string): void => {
+    flow.write(text)
+    isSilent = false
+    begin()
+  }
+  const give = (parts: ReadonlyArray<Part>) =>
+    Effect.suspend(() => {
+      let text = ""
+      for (const part of parts) {
+        if (part.type === "finish") last = part
+        const from = carriedBy(part)?.source
+        source ??= from
+        if (from !== undefined) made ??= madeBy(from, [part])
+        text += encoder.part(part)
+      }
+      if (text !== "") {
+        begunAt ??= nowOf(services)
+        write(text)
+      }
+      if (flow.hasRoom) return Effect.void
+      // At once: a fiber may pause between two effects, and room that came meanwhile would be missed.
+      demand.closeUnsafe()
+      return demand.await
+    })
+  const keepAlive = Effect.sync(() => {
+    // A caller that does not read needs no sign of life.
+    if (isSilent && flow.hasRoom) write(wire.keepAlive)
+    isSilent = true
+  })
+  const alive = Effect.forever(Effect.andThen(Effect.sleep(keepAliveAfter), keepAlive))
+  const answer = inCall(call, (span) =>
+    Effect.raceFirst(Stream.runForEachArray(partsOf(calls, call, span), give), alive)
+  )
+  fiber = Effect.runForkWith(services)(answer)
+  const abort = () => fiber.interruptUnsafe()
+  call.runs(abort)
+  signal.addEventListener("abort", abort, { once: true })
+  if (signal.aborted) abort()
+  fiber.addObserver((exit) => {
+    signal.removeEventListener("abort", abort)
+    const failure = Exit.isSuccess(exit)
+      ? undefined
+      : Option.getOrUndefined(Cause.findErrorOption(exit.cause))
+    const by = (last === undefined ? undefined : carriedBy(last)?.source) ?? source
+    ended({
+      outcome: Exit.isSuccess(exit) ? "answered" : outcomeOf(call, failure, hasLeft || signal.aborted),
+      source: by,
+      costUsd: last === undefined ? undefined : Option.getOrUndefined(Answered.answeredBy([last]))?.costUsd,
+      begunAt,
+      made:
+        encoder.sharedId === undefined
+          ? Exit.isSuccess(exit)
+            ? made
+            : undefined
+          : { id: encoder.sharedId, by: "shared" }
+    })
+    // Only a reader of the body can leave.
+    if (hasLeft) return
+    if (Exit.isSuccess(exit)) {
+      flow.write(Replies.comment(call, id, begin(), by, last))
+      return flow.close()
+    }
+    if (signal.aborted) {
+      replied.reject(signal.reason)
+      return flow.error(signal.reason)
+    }
+    const problem = failure === undefined ? Problems.ofEnd(wire, call) : Problems.ofFailure(wire, failure)
+    if (sent === undefined) {
+      replied.resolve(failure === undefined ? Replies.ended(call, id) : Replies.failed(call, id, failure))
+    } else flow.write(encoder.failed(problem))
+    flow.close()
+  })
+  return replied.promise
 }
 
 /** What holds for every call of the gateway: the caller judges the answer, as it would without a gateway. */

@@ -1,9 +1,9 @@
 /**
  * The body of an answer that comes in pieces of text, on its way to one reader: a server, or a `Response`.
  *
- * Made from what a `ReadableStream` is made from. It costs less: a piece is one string and one call of a function, where a
- * stream encodes it, keeps it, and makes a promise for it. Pieces before {@link Flow.to} are kept; a source that asks
- * {@link Flow.hasRoom} keeps them few.
+ * It costs less than a `ReadableStream`: a piece is one string and one call of a function, where a stream encodes it, keeps
+ * it, and makes a promise for it. Pieces before {@link Flow.to} are kept; a source that asks {@link Flow.hasRoom} keeps
+ * them few.
  */
 
 /** Where the pieces go. */
@@ -15,8 +15,6 @@ export interface Sink {
 }
 
 export interface Source {
-  /** Begins at once. */
-  readonly start: (flow: Flow) => void
   /** There is room again. */
   readonly pull: () => void
   /** The reader has left. */
@@ -36,7 +34,6 @@ export class Flow {
 
   constructor(source: Source) {
     this.#source = source
-    source.start(this)
   }
 
   /** False: what is written now waits for the reader. */
@@ -45,6 +42,7 @@ export class Flow {
   }
 
   write(text: string): void {
+    if (text === "") return
     if (this.#sink === undefined) this.#queued += text
     else this.#isFull = !this.#sink.write(text)
   }

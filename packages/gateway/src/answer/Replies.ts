@@ -6,7 +6,6 @@ import type { CallFailure } from "@outlast/agent"
 import { Option } from "effect"
 import type { WireCall } from "../target/WireCall.ts"
 import type { Part, Problem, Source, Wire } from "../wire/Wire.ts"
-import { carriedBy } from "../wire/Wire.ts"
 import * as Problems from "./Problems.ts"
 import * as Reply from "./Reply.ts"
 
@@ -59,16 +58,17 @@ export const headersOf = (
   "content-type": contentType
 })
 
-/** What was not known when the headers went: the cost, and attempts since then. Empty where they said it all. */
-export const comment = (call: WireCall, source: Source | undefined, finish: Part): string => {
-  const cost = Option.getOrUndefined(Answered.answeredBy([finish]))?.costUsd
-  const { source: last = source } = carriedBy(finish) ?? {}
-  const facts = {
-    "x-outlast-cost": cost?.toFixed(6),
-    ...(last === source ? undefined : own(call, "", last))
-  }
-  const lines = Object.entries(facts)
-    .filter(([, value]) => value !== undefined && value !== "")
+/** What was not known when the headers of a stream went: the cost, and what `sent` says otherwise. May be empty. */
+export const comment = (
+  call: WireCall,
+  id: string,
+  sent: Reply.Reply["headers"],
+  source: Source | undefined,
+  finish: Part | undefined
+): string => {
+  const cost = finish && Option.getOrUndefined(Answered.answeredBy([finish]))?.costUsd
+  const lines = Object.entries({ "x-outlast-cost": cost?.toFixed(6), ...own(call, id, source) })
+    .filter(([name, value]) => value !== undefined && value !== sent[name])
     .map(([name, value]) => `: ${name}: ${value}\n`)
   return lines.length === 0 ? "" : `${lines.join("")}\n`
 }

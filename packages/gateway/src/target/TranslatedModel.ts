@@ -15,7 +15,7 @@ import type { Response } from "effect/ai"
 import { text } from "../json/Json.ts"
 import { InOrder, isProviders } from "../wire/InOrder.ts"
 import { Untranslatable } from "../wire/Translation.ts"
-import type { Part, Source, Translator, Writing } from "../wire/Wire.ts"
+import type { Part, Source, Translator, Whole, Writing } from "../wire/Wire.ts"
 import { carrying, flowing, frame, received, written } from "../wire/Wire.ts"
 import { droppedFor, unreadBy } from "./Translated.ts"
 import type { WireCall } from "./WireCall.ts"
@@ -53,15 +53,12 @@ export const make = ({
       Effect.flatMap(Clock.currentTimeMillis, (now) => {
         const call = currentOf(fiber)
         const source: Source = { target: request.target, headers: undefined, dropped: [] }
+        call.begins(source, request.failed)
         const translated = call.translatedBy(translator)
         if (translated instanceof Untranslatable) return refused(call, source, translated)
         const unread = unreadBy(translated.asked.prompt, info.dialect)
         if (unread.linked !== undefined)
-          return refused(
-            call,
-            source,
-            linked("input" in call.body ? "input" : "messages", unread.linked, provider)
-          )
+          return refused(call, source, linked(call.wire.turns, unread.linked, provider))
         call.attempts++
         const client = new ClientCall.ClientCall(translated.options)
         const heard = (headers: unknown) => {
@@ -101,12 +98,13 @@ export const make = ({
           return failure
         }
         const sent = { ...fitted, prompt, key: request.key }
-        return Effect.succeed({ begun, client, failed, flows: call.flows, sent, source, writing })
+        const { flows, wire } = call
+        return Effect.succeed({ begun, client, failed, flows, sent, source, wire, writing })
       })
     )
 
   const generateText: ProviderModel.ProviderModel["generateText"] = (request) =>
-    Effect.flatMap(attempt(request), ({ begun, client, failed, sent, source, writing }) =>
+    Effect.flatMap(attempt(request), ({ begun, client, failed, sent, source, wire, writing }) =>
       AttemptRequest.generateText(target, sent).pipe(
         Effect.provideService(ClientOptions.ClientOptions, client),
         Effect.provideService(Connection.Sender, fetch),
@@ -114,10 +112,14 @@ export const make = ({
         Effect.map((parts) => {
           begun(parts)
           const own = parts.filter((part) => !isProviders(part))
-          const body = JSON.stringify(translator.body(own, writing))
-          return parts.map((part) =>
+          const body = translator.body(own, writing)
+          const text = JSON.stringify(body)
+          // The id is that of the body, and not that of the vendor's own answer.
+          const named = (wire.whole(body) ?? []).filter(isNamed)
+          const rest = parts.filter((part) => !isNamed(part))
+          return [...named, ...rest].map((part) =>
             part.type === "finish"
-              ? { ...part, metadata: { ...part.metadata, ...carrying(source, [], body) } }
+              ? { ...part, metadata: { ...part.metadata, ...carrying(source, [], text) } }
               : part
           )
         })
@@ -158,6 +160,8 @@ export const make = ({
 
   return { info, reportsHeaders: inner.reportsHeaders, generateText, streamText }
 }
+
+const isNamed = ({ type }: Pick<Whole, "type">): boolean => type === "response-metadata"
 
 /** The request is at fault: the caller reads which field. */
 const refused = (

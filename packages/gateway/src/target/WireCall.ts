@@ -50,12 +50,9 @@ export class WireCall {
   isCut = false
   #interrupt: () => void = () => {}
   #translated: Translated.Translated | Untranslatable | undefined
-  /** Attempts that have failed, the last one last. */
-  readonly #failed: Array<{
-    readonly source: Source
-    readonly kind: string
-    readonly refusal: Refusal | undefined
-  }> = []
+  /** The attempts, in the order of their begin. */
+  readonly #sources: Array<Source> = []
+  readonly #refusals: Array<Refusal & { readonly source: Source }> = []
 
   constructor(
     wire: Wire,
@@ -107,9 +104,17 @@ export class WireCall {
     return textsIn([messages, input, system, instructions])
   }
 
-  /** The attempt failed, for a reason of this kind. */
-  failed(source: Source, kind: string, refusal: Refusal | undefined): void {
-    this.#failed.push({ source, kind, refusal })
+  /** An attempt begins. `failed` is the last failure of the call: an attempt does not see all of its own. */
+  begins(source: Source, failed: string | undefined): void {
+    const last = this.#sources.at(-1)
+    if (last !== undefined && failed !== undefined) last.failed ??= failed
+    this.#sources.push(source)
+  }
+
+  /** The attempt failed, for a reason with this tag. */
+  failed(source: Source, tag: string, refusal: Refusal | undefined): void {
+    source.failed = tag
+    if (refusal !== undefined) this.#refusals.push({ ...refusal, source })
   }
 
   /**
@@ -117,18 +122,17 @@ export class WireCall {
    * target that speaks the caller's format.
    */
   get refusal(): (Refusal & { readonly source: Source }) | undefined {
-    const last = this.#failed.at(-1)
-    const refusals = this.#failed.flatMap(({ kind, refusal, source }) =>
-      refusal === undefined || kind !== last?.kind ? [] : [{ ...refusal, source }]
-    )
+    const last = this.#sources.findLast(({ failed }) => failed !== undefined)
+    const refusals = this.#refusals.filter(({ source }) => source.failed === last?.failed)
     return refusals.findLast(({ source }) => source.dropped === undefined) ?? refusals.at(-1)
   }
 
-  /** Kind of the failure that made the call leave another model for that of `source`. */
-  switchedTo({ target: { model, provider } }: Source): string | undefined {
-    return this.#failed.findLast(
-      ({ source: { target } }) => target.model !== model || target.provider !== provider
-    )?.kind
+  /** The failure, by its tag, for which the call left another model for that of `source`. */
+  switchedTo(source: Source): string | undefined {
+    const { model, provider } = source.target
+    return this.#sources
+      .slice(0, this.#sources.indexOf(source))
+      .findLast(({ target }) => target.model !== model || target.provider !== provider)?.failed
   }
 }
 

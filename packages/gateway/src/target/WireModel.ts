@@ -46,6 +46,7 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
     const key = request.key === undefined ? undefined : Redacted.value(request.key)
     call.attempts++
     const source: Source = { target: request.target, headers: undefined, dropped: undefined }
+    call.begins(source, request.failed)
 
     let usage = takesUsage ? call.asksUsage : undefined
 
@@ -152,8 +153,15 @@ export const make = (options: Options): ProviderModel.ProviderModel => {
       })
     )
 
-  return { info: options.info, reportsHeaders: true, generateText, streamText }
+  const model = { info: options.info, reportsHeaders: true, generateText, streamText }
+  made.add(model)
+  return model
 }
+
+const made = new WeakSet<ProviderModel.ProviderModel>()
+
+/** True for a model of this kind. */
+export const isOne = (model: ProviderModel.ProviderModel): boolean => made.has(model)
 
 type Body = ReadableStreamDefaultReader<Uint8Array>
 type Pulled = Pull.Pull<Arr.NonEmptyReadonlyArray<Part>, Failure>
@@ -219,7 +227,7 @@ const bodyOf = (
 ): string => {
   const edits = new Map([
     ...(usage ?? []),
-    ...(continues === undefined ? [] : wire.continued(text, continues.partial, continues.nudge))
+    ...(continues === undefined ? [] : [[wire.turns, continued(text, wire.turns, continues)] as const])
   ])
   if (asked.model !== model) edits.set("model", JSON.stringify(model))
   const { limit } = asked
@@ -227,6 +235,19 @@ const bodyOf = (
     edits.set(limit.field, String(maxOutputTokens))
   }
   return edits.size === 0 ? text : Splice.changed(text, edits)
+}
+
+/** The conversation with a cut answer at its end, and the request to go on. */
+const continued = (
+  text: string,
+  turns: string,
+  { nudge, partial }: NonNullable<ProviderModel.ProviderRequest["continues"]>
+): string => {
+  const given = Splice.valueOf(text, turns) ?? "[]"
+  // A text in place of a list stands for one message of the user.
+  const list = given.startsWith("[") ? given : `[{"role":"user","content":${given}}]`
+  const said = partial.trim() === "" ? [] : [{ role: "assistant", content: partial }]
+  return Splice.appended(list, [...said, { role: "user", content: nudge }])
 }
 
 /** An answer that is an error, in the form that the classifier reads. */

@@ -32,6 +32,8 @@ export interface Source {
   headers: Headers | undefined
   /** Fields of the request that the target does not get; `undefined`: the target speaks the caller's format. */
   dropped: ReadonlyArray<string> | undefined
+  /** Why it failed, by the tag of the reason; `undefined`: it did not, so far. */
+  failed?: string
 }
 
 /** What a part carries. */
@@ -148,8 +150,8 @@ export interface Wire {
   readonly withoutCuts: (body: Fields) => Edits
   /** The change of a request that makes a stream tell its usage; `undefined` where it does so anyway. */
   readonly asksUsage?: (body: Fields) => Edits | undefined
-  /** The change of a request that asks to continue a cut answer. */
-  readonly continued: (body: string, partial: string, nudge: string) => Edits
+  /** The field of the conversation. */
+  readonly turns: "messages" | "input"
   readonly reader: (reading: Reading) => Reader
   /** The parts of a whole answer; `undefined` where the body is none. */
   readonly whole: (body: Fields) => Array<Whole> | undefined

@@ -27,6 +27,8 @@ export interface Attempt {
   readonly apart: boolean
   /** The user message that goes with it. */
   readonly nudge: string | undefined
+  /** The last failure of the call, by the tag of its reason. */
+  readonly failed: string | undefined
   readonly outputLimit: number | undefined
   /** Its span, where the program has a tracer. */
   readonly span?: Tracer.Span | undefined
@@ -50,7 +52,8 @@ export const attemptOf = (
   const outputLimit = outputLimitAt(state, ref)
   const nudge = "nudge" in action ? action.nudge : undefined
   const isBound = info.capabilities?.bindsThinking === true && (nudge !== undefined || !isAsHad)
-  const switched = switchesOf(state) > 0 ? state.made.failure?.reason._tag : undefined
+  const failed = state.made.failure?.reason._tag
+  const switched = switchesOf(state) > 0 ? failed : undefined
   const answered = {
     target: ref.id,
     provider: ref.provider,
@@ -67,6 +70,7 @@ export const attemptOf = (
     rewind: "rewind" in action && action.rewind,
     apart: isAnew(state.answer) && isSeen(state.answer) && !state.call.rewindable,
     nudge,
+    failed,
     outputLimit: raised === undefined ? outputLimit : raised.at(ref.id, outputLimit, range)
   }
 }

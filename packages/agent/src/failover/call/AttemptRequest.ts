@@ -37,7 +37,7 @@ export interface AttemptRequest extends ProviderRequest {
 export const requestOf = (
   options: LanguageModel.ProviderOptions,
   { ref, key, info, model }: Asks,
-  { outputLimit, wording, refuses, omitsThinking, limits, heard, repeated, repaired, span }: Asked
+  { outputLimit, wording, refuses, omitsThinking, limits, failed, heard, repeated, repaired, span }: Asked
 ): AttemptRequest => {
   const { prompt, tools, toolChoice } = options
   const dialect = model.info.dialect ?? Dialect.defaults
@@ -56,6 +56,7 @@ export const requestOf = (
     key: key?.current,
     maxOutputTokens: OutputLimit.within(outputLimit, info),
     limits,
+    failed,
     heard,
     repeated,
     repaired,
@@ -79,7 +80,10 @@ const cacheOf = (target: TargetRef): PrefixCache => {
 }
 
 /** Settings of an attempt, in addition to the options of its call. */
-export interface Asked extends Pick<ProviderRequest, "limits" | "heard" | "repeated" | "repaired"> {
+export interface Asked extends Pick<
+  ProviderRequest,
+  "limits" | "failed" | "heard" | "repeated" | "repaired"
+> {
   /** Tokens; lowered to what the target can do. */
   readonly outputLimit: number | undefined
   readonly wording?: Wording | undefined

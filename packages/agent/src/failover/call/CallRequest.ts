@@ -51,7 +51,7 @@ export class CallRequest {
 
   /** The request of an attempt. `partial` is the answer so far; `listeners` are those of a `ProviderRequest`. */
   of(
-    { target, continues, nudge, outputLimit, span }: Attempt,
+    { target, continues, failed, nudge, outputLimit, span }: Attempt,
     partial: string,
     listeners: Pick<AttemptRequest, "heard" | "repeated" | "repaired">
   ): AttemptRequest {
@@ -63,6 +63,7 @@ export class CallRequest {
       refuses: omitted === undefined ? undefined : Omissions.refuses(omitted),
       omitsThinking: omitted?.thinking !== undefined,
       limits: policy.limits,
+      failed,
       ...listeners,
       span
     })

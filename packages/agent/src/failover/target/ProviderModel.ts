@@ -19,6 +19,8 @@ import type { TargetRef } from "../../conversation/TargetRef.ts"
 export interface ProviderRequest extends LanguageModel.ProviderOptions {
   /** Who is asked: the entry's model with one of its keys. */
   readonly target: TargetRef
+  /** The last failure of the call, by the tag of its reason. `undefined`: nothing has failed yet. */
+  readonly failed?: string | undefined
   /** Credential of this attempt; `undefined` for a target without a key. */
   readonly key: Redacted.Redacted | undefined
   /** Maximum output tokens; `undefined` leaves it to the provider's default. */

@@ -1,9 +1,8 @@
 /** OpenAI's Chat Completions, which most vendors speak. */
 import { fields, list, number, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
-import { appended, valueOf } from "../../json/Splice.ts"
 import type { Wire } from "../Wire.ts"
-import { ChatEncoder } from "./ChatEncoder.ts"
+import { ChatEncoder, errorBody } from "./ChatEncoder.ts"
 import type { ChatAsked } from "./ChatReader.ts"
 import { ChatReader, whole } from "./ChatReader.ts"
 import { refuses, translate } from "./ChatRequest.ts"
@@ -11,14 +10,15 @@ import { body, ChatWriter } from "./ChatWriter.ts"
 
 const asked = (body: Fields): ChatAsked => {
   const last = fields(list(body["messages"]).at(-1))["role"]
-  const field = "max_completion_tokens" in body ? "max_completion_tokens" : "max_tokens"
-  const tokens = number(body[field])
+  // Some callers send both, one of them as `null`.
+  const field = ["max_completion_tokens", "max_tokens"].find((name) => number(body[name]) !== undefined)
+  const tokens = field === undefined ? undefined : number(body[field])
   const choices = Math.max(1, number(body["n"]) ?? 1)
   return {
     model: text(body["model"]),
     streams: body["stream"] === true,
     last: last === "tool" || last === "function" ? "tool" : last === "assistant" ? "assistant" : "user",
-    limit: tokens === undefined ? undefined : { field, tokens },
+    limit: field === undefined || tokens === undefined ? undefined : { field, tokens },
     continues: choices === 1,
     choices
   }
@@ -49,23 +49,12 @@ export const chat: Wire = {
     if (stream !== true || given["include_usage"] === true) return undefined
     return new Map([["stream_options", JSON.stringify({ ...given, include_usage: true })]])
   },
-  continued: (body, partial, nudge) =>
-    new Map([
-      [
-        "messages",
-        appended(valueOf(body, "messages") ?? "[]", [
-          ...(partial.trim() === "" ? [] : [{ role: "assistant", content: partial }]),
-          { role: "user", content: nudge }
-        ])
-      ]
-    ]),
+  turns: "messages",
   reader: (reading) => new ChatReader(reading),
   whole,
   encoder: () => new ChatEncoder(),
   translator: { refuses, translate, writer: (writing) => new ChatWriter(writing), body },
   typeOf,
-  errorBody: ({ code, message, type }) => ({
-    error: { message, type, param: null, code: code ?? null }
-  }),
+  errorBody,
   headers: {}
 }

@@ -25,9 +25,9 @@ export class ChatEncoder implements Encoder {
     return `${own}data: [DONE]\n\n`
   }
 
-  failed({ code, message, type }: Problem): string {
+  failed(problem: Problem): string {
     // No `[DONE]` follows, which would be the end of a complete answer.
-    return written({ error: { message, type, param: null, code: code ?? null } })
+    return written(errorBody(problem))
   }
 
   #events(part: Part, carried: Carried): string {
@@ -83,6 +83,11 @@ export class ChatEncoder implements Encoder {
     return written({ ...value, ...this.#id })
   }
 }
+
+/** An error of OpenAI, in any of its formats. */
+export const errorBody = ({ code, message, type }: Problem): Fields => ({
+  error: { message, type, param: null, code: code ?? null }
+})
 
 /** The usage of all attempts, where the chunk has one. */
 const usageFor = ({ inputTokens, outputTokens }: Usage, { usage }: Fields): Fields => {

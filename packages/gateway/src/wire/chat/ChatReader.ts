@@ -271,11 +271,14 @@ const reasons: Readonly<Record<string, Response.FinishReason>> = {
 
 const reasonOf = (reason: string): Response.FinishReason => reasons[reason] ?? "other"
 
-const usageOf = (usage: Fields): Usage => {
-  const total = number(usage["prompt_tokens"])
-  const cacheRead = number(fields(usage["prompt_tokens_details"])["cached_tokens"])
-  const out = number(usage["completion_tokens"])
-  const reasoning = number(fields(usage["completion_tokens_details"])["reasoning_tokens"])
+const usageOf = (usage: Fields): Usage => openAiUsage(usage, "prompt", "completion")
+
+/** The usage in a format of OpenAI: both have the same counts, under other names. */
+export const openAiUsage = (usage: Fields, input: string, output: string): Usage => {
+  const total = number(usage[`${input}_tokens`])
+  const cacheRead = number(fields(usage[`${input}_tokens_details`])["cached_tokens"])
+  const out = number(usage[`${output}_tokens`])
+  const reasoning = number(fields(usage[`${output}_tokens_details`])["reasoning_tokens"])
   return {
     inputTokens: { total, cacheRead, cacheWrite: undefined, uncached: less(total, cacheRead) },
     outputTokens: { total: out, reasoning, text: less(out, reasoning) }

@@ -1,10 +1,9 @@
 /** Anthropic's Messages. */
 import { fields, list, number, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
-import { appended, valueOf } from "../../json/Splice.ts"
 import type { Edits } from "../../json/Splice.ts"
 import type { Asked, Wire } from "../Wire.ts"
-import { cut, MessagesEncoder } from "./MessagesEncoder.ts"
+import { cut, errorBody, MessagesEncoder } from "./MessagesEncoder.ts"
 import { MessagesReader, whole } from "./MessagesReader.ts"
 import { refuses, translate } from "./MessagesRequest.ts"
 import { body, MessagesWriter } from "./MessagesWriter.ts"
@@ -55,21 +54,12 @@ export const messages: Wire = {
   keepAlive: 'event: ping\ndata: {"type":"ping"}\n\n',
   asked,
   withoutCuts,
-  continued: (body, partial, nudge) =>
-    new Map([
-      [
-        "messages",
-        appended(valueOf(body, "messages") ?? "[]", [
-          ...(partial.trim() === "" ? [] : [{ role: "assistant", content: partial }]),
-          { role: "user", content: nudge }
-        ])
-      ]
-    ]),
+  turns: "messages",
   reader: (reading) => new MessagesReader(reading),
   whole,
   encoder: () => new MessagesEncoder(),
   translator: { refuses, translate, writer: (writing) => new MessagesWriter(writing), body },
   typeOf: (status) => types[status] ?? (status < 500 ? "invalid_request_error" : "api_error"),
-  errorBody: ({ message, type }) => ({ type: "error", error: { type, message } }),
+  errorBody,
   headers: { "anthropic-version": "2023-06-01" }
 }

@@ -41,8 +41,8 @@ export class MessagesEncoder implements Encoder {
     return out + this.#own(part, carried, out)
   }
 
-  failed({ message, type }: Problem): string {
-    return written({ type: "error", error: { type, message } }, "error")
+  failed(problem: Problem): string {
+    return written(errorBody(problem), "error")
   }
 
   #begin(source: Source): void {
@@ -149,6 +149,11 @@ export class MessagesEncoder implements Encoder {
     return written(value, "content_block_delta")
   }
 }
+
+export const errorBody = ({ message, type }: Problem): Fields => ({
+  type: "error",
+  error: { type, message }
+})
 
 /** The event of a delta with the text that is left of it. */
 const retold = (part: Part, value: Fields): Fields => {

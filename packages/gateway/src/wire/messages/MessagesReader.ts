@@ -187,10 +187,9 @@ export class MessagesReader implements Reader {
         return [frame(this.#source, [event])]
       default: {
         const params = parse(block.arguments) ?? (block.arguments === "" ? {} : block.arguments)
-        const isProviders = this.#flows || block.kind === "provider-call"
         return [
           { type: "tool-params-end", id, metadata },
-          { type: "tool-call", id, name, params, ...(isProviders ? { providerExecuted: true } : undefined) }
+          { type: "tool-call", id, name, params, ...flowing(this.#flows || block.kind !== "call") }
         ]
       }
     }

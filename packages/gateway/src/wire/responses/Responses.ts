@@ -1,9 +1,9 @@
 /** OpenAI's Responses. */
 import { fields, list, number, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
-import { appended, valueOf } from "../../json/Splice.ts"
 import type { Edits } from "../../json/Splice.ts"
 import { typeOf } from "../chat/Chat.ts"
+import { errorBody } from "../chat/ChatEncoder.ts"
 import type { Asked, Wire } from "../Wire.ts"
 import { cut, ResponsesEncoder } from "./ResponsesEncoder.ts"
 import { ResponsesReader, whole } from "./ResponsesReader.ts"
@@ -52,25 +52,12 @@ export const responses: Wire = {
       ? "A response in the background is fetched later, from the key that makes it, and the gateway fetches none. Ask without background."
       : undefined,
   withoutCuts,
-  continued: (body, partial, nudge) => {
-    const input = valueOf(body, "input") ?? "[]"
-    // A text stands for one message of the user.
-    const items = input.startsWith("[") ? input : `[{"role":"user","content":${input}}]`
-    return new Map([
-      [
-        "input",
-        appended(items, [
-          ...(partial.trim() === "" ? [] : [{ role: "assistant", content: partial }]),
-          { role: "user", content: nudge }
-        ])
-      ]
-    ])
-  },
+  turns: "input",
   reader: (reading) => new ResponsesReader(reading),
   whole,
   encoder: () => new ResponsesEncoder(),
   translator: { refuses, translate, writer: (writing) => new ResponsesWriter(writing), body },
   typeOf,
-  errorBody: ({ code, message, type }) => ({ error: { message, type, param: null, code: code ?? null } }),
+  errorBody,
   headers: {}
 }

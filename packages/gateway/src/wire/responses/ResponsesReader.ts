@@ -8,6 +8,7 @@
 import type { Response } from "effect/ai"
 import { fields, isFields, list, number, parse, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
+import { openAiUsage } from "../chat/ChatReader.ts"
 import type { Event } from "../Sse.ts"
 import type { Part, Reader, Reading, Received, Source, Usage, Whole } from "../Wire.ts"
 import { carrying, flowing, frame, received, RefusedEvent } from "../Wire.ts"
@@ -252,18 +253,4 @@ const reasonOf = (response: Fields, hasCall: boolean, hasRefusal: boolean): Resp
   return hasCall ? "tool-calls" : hasRefusal ? "content-filter" : "stop"
 }
 
-const usageOf = (usage: Fields): Usage => {
-  const total = number(usage["input_tokens"])
-  const cacheRead = number(fields(usage["input_tokens_details"])["cached_tokens"])
-  const out = number(usage["output_tokens"])
-  const reasoning = number(fields(usage["output_tokens_details"])["reasoning_tokens"])
-  return {
-    inputTokens: {
-      total,
-      cacheRead,
-      cacheWrite: undefined,
-      uncached: total === undefined ? undefined : Math.max(0, total - (cacheRead ?? 0))
-    },
-    outputTokens: { total: out, reasoning, text: out === undefined ? undefined : out - (reasoning ?? 0) }
-  }
-}
+const usageOf = (usage: Fields): Usage => openAiUsage(usage, "input", "output")
