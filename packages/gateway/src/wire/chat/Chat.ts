@@ -1,5 +1,5 @@
 /** OpenAI's Chat Completions, which most vendors speak. */
-import { fields, list, number, text } from "../../json/Json.ts"
+import { count, fields, list, number, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
 import { appended, valueOf } from "../../json/Splice.ts"
 import type { Wire } from "../Wire.ts"
@@ -12,7 +12,7 @@ import { body, ChatWriter } from "./ChatWriter.ts"
 const asked = (body: Fields): ChatAsked => {
   const last = fields(list(body["messages"]).at(-1))["role"]
   const field = "max_completion_tokens" in body ? "max_completion_tokens" : "max_tokens"
-  const tokens = number(body[field])
+  const tokens = count(body[field])
   const choices = Math.max(1, number(body["n"]) ?? 1)
   return {
     model: text(body["model"]),

@@ -12,6 +12,7 @@ import type {
 import {
   argumentsOf,
   callPart,
+  checkLimit,
   chosen,
   Conversation,
   Dropped,
@@ -70,6 +71,7 @@ export const refuses = (body: Fields): string | undefined => {
 }
 
 export const translate = (body: Fields): Translation => {
+  checkLimit(body, "max_tokens", "max_completion_tokens")
   const dropped = new Dropped()
   dropped.unread(body, read)
   sharedDrops(body, dropped)

@@ -1,5 +1,5 @@
 /** Anthropic's Messages. */
-import { fields, list, number, text } from "../../json/Json.ts"
+import { count, fields, list, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
 import { appended, valueOf } from "../../json/Splice.ts"
 import type { Edits } from "../../json/Splice.ts"
@@ -12,7 +12,7 @@ import { body, MessagesWriter } from "./MessagesWriter.ts"
 const asked = (body: Fields): Asked => {
   const last = fields(list(body["messages"]).at(-1))
   const hasResult = list(last["content"]).some((block) => fields(block)["type"] === "tool_result")
-  const tokens = number(body["max_tokens"])
+  const tokens = count(body["max_tokens"])
   return {
     model: text(body["model"]),
     streams: body["stream"] === true,

@@ -1,5 +1,5 @@
 /** OpenAI's Responses. */
-import { fields, list, number, text } from "../../json/Json.ts"
+import { count, fields, list, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
 import { appended, valueOf } from "../../json/Splice.ts"
 import type { Edits } from "../../json/Splice.ts"
@@ -12,7 +12,7 @@ import { body, ResponsesWriter } from "./ResponsesWriter.ts"
 
 const asked = (body: Fields): Asked => {
   const last = fields(list(body["input"]).at(-1))
-  const tokens = number(body["max_output_tokens"])
+  const tokens = count(body["max_output_tokens"])
   return {
     model: text(body["model"]),
     streams: body["stream"] === true,

@@ -10,6 +10,7 @@ import type { CallOptions, FunctionTool, Settings, Translation, UserPart } from 
 import {
   argumentsOf,
   callPart,
+  checkLimit,
   chosen,
   Conversation,
   Dropped,
@@ -58,6 +59,7 @@ export const refuses = (body: Fields): string | undefined => {
 }
 
 export const translate = (body: Fields): Translation => {
+  checkLimit(body, "max_output_tokens")
   const dropped = new Dropped()
   dropped.unread(body, read)
   sharedDrops(body, dropped)
