@@ -274,6 +274,22 @@ describe("calls of tools", () => {
     })
   )
 
+  it.effect.each(["messages", "responses"] as const)("%s: without arguments have an empty object", (wire) =>
+    Effect.gen(function* () {
+      const { gateway } = yield* over("chat", (response, { body }) => {
+        const call = { id: "c", type: "function", function: { name: "look", arguments: "" } }
+        const message = { role: "assistant", content: null, tool_calls: [call] }
+        const choices = [{ index: 0, message, finish_reason: "tool_calls" }]
+        if (body.stream !== true) return Vendor.json(response, 200, { id: "one", model: "m", choices })
+        Vendor.stream(response, Answers.stream("chat", { id: "one", text: [], call: [""] }).join(""))
+      })
+      const stream = yield* asked(gateway, wire, { stream: true })
+      assert.deepStrictEqual(streamed(wire, stream.text).calls, [["look", "{}"]])
+      const { text } = yield* asked(gateway, wire)
+      assert.include(text, wire === "messages" ? '"input":{}' : '"arguments":"{}","status":"completed"')
+    })
+  )
+
   it.effect("of a namespace, and with any text as input, have the form that the caller expects", () =>
     Effect.gen(function* () {
       const values: Array<object> = [

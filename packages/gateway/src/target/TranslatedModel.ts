@@ -87,7 +87,9 @@ export const make = ({
           calls: translated.calls,
           written: (part) => {
             const original = client.original(part.metadata ?? {})
-            return original?.type === "tool-call" ? original.input : JSON.stringify(part.params)
+            const said = original?.type === "tool-call" ? original.input : ""
+            // Some servers write nothing for a call without arguments.
+            return said.trim() === "" ? JSON.stringify(part.params) : said
           }
         }
         /** The client has said what it leaves out. */
