@@ -11,10 +11,10 @@ import { ClientOptions } from "@outlast/agent/failover"
 import { AttemptRequest, Conversation } from "@outlast/agent/internal"
 import { ClientCall, Connection } from "@outlast/providers/internal"
 import { Array as Arr, Clock, Effect, Stream } from "effect"
-import { text } from "../json/Json.ts"
+import { isFields, text } from "../json/Json.ts"
 import { InOrder, isProviders } from "../wire/InOrder.ts"
 import { Untranslatable } from "../wire/Translation.ts"
-import type { Part, Source, Translator, Writing } from "../wire/Wire.ts"
+import type { Part, Source, Translator, Whole, Writing } from "../wire/Wire.ts"
 import { carrying, flowing, frame, received, written } from "../wire/Wire.ts"
 import { droppedFor, unreadBy } from "./Translated.ts"
 import type { WireCall } from "./WireCall.ts"
@@ -110,6 +110,10 @@ export const make = ({
       AttemptRequest.generateText(target, sent).pipe(
         Effect.provideService(ClientOptions.ClientOptions, client),
         Effect.provideService(Connection.Sender, fetch),
+        Effect.filterOrFail(
+          (parts) => !translator.hasObjects || !parts.some(isUnreadable) || !parts.some(endsWhole),
+          badCall
+        ),
         Effect.mapError(failed),
         Effect.map((parts) => {
           begun()
@@ -141,9 +145,15 @@ export const make = ({
           return { ...part, ...own, metadata }
         }
         let isBegun = false
+        let hasBadCall = false
+        const isBad = (parts: ReadonlyArray<Part>): boolean => {
+          hasBadCall ||= translator.hasObjects && parts.some(isUnreadable)
+          return hasBadCall && parts.some(endsWhole)
+        }
         return AttemptRequest.streamText(target, sent).pipe(
           Stream.provideService(ClientOptions.ClientOptions, client),
           Stream.provideService(Connection.Sender, fetch),
+          Stream.mapArrayEffect((parts) => (isBad(parts) ? Effect.fail(badCall()) : Effect.succeed(parts))),
           Stream.mapError(failed),
           Stream.mapArray((parts) => {
             const out = parts.flatMap((part) => order.push(part)).map(carried)
@@ -158,6 +168,19 @@ export const make = ({
 
   return { info, reportsHeaders: inner.reportsHeaders, generateText, streamText }
 }
+
+/** A caller whose format has an object here would run the tool with other arguments, or with none. */
+const isUnreadable = (part: Part | Whole): boolean => part.type === "tool-call" && !isFields(part.params)
+
+/** A call that the output limit has cut is left out of the answer. */
+const endsWhole = (part: Part | Whole): boolean => part.type === "finish" && part.reason !== "length"
+
+const badCall = (): Failure =>
+  ProviderFailure.local(
+    ProviderFailure.badCall,
+    new FailoverReason.Format({ side: "response", problem: "has arguments that are no JSON object" }),
+    undefined
+  )
 
 /** The request is at fault: the caller reads which field. */
 const refused = (

@@ -62,7 +62,7 @@ export const chat: Wire = {
   reader: (reading) => new ChatReader(reading),
   whole,
   encoder: () => new ChatEncoder(),
-  translator: { refuses, translate, writer: (writing) => new ChatWriter(writing), body },
+  translator: { refuses, translate, hasObjects: false, writer: (writing) => new ChatWriter(writing), body },
   typeOf,
   errorBody: ({ code, message, type }) => ({
     error: { message, type, param: null, code: code ?? null }

@@ -68,7 +68,13 @@ export const messages: Wire = {
   reader: (reading) => new MessagesReader(reading),
   whole,
   encoder: () => new MessagesEncoder(),
-  translator: { refuses, translate, writer: (writing) => new MessagesWriter(writing), body },
+  translator: {
+    refuses,
+    translate,
+    hasObjects: true,
+    writer: (writing) => new MessagesWriter(writing),
+    body
+  },
   typeOf: (status) => types[status] ?? (status < 500 ? "invalid_request_error" : "api_error"),
   errorBody: ({ message, type }) => ({ type: "error", error: { type, message } }),
   headers: { "anthropic-version": "2023-06-01" }

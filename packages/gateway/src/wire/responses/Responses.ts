@@ -69,7 +69,13 @@ export const responses: Wire = {
   reader: (reading) => new ResponsesReader(reading),
   whole,
   encoder: () => new ResponsesEncoder(),
-  translator: { refuses, translate, writer: (writing) => new ResponsesWriter(writing), body },
+  translator: {
+    refuses,
+    translate,
+    hasObjects: false,
+    writer: (writing) => new ResponsesWriter(writing),
+    body
+  },
   typeOf,
   errorBody: ({ code, message, type }) => ({ error: { message, type, param: null, code: code ?? null } }),
   headers: {}
