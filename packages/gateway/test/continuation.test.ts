@@ -1,6 +1,7 @@
 /**
  * A stream that is cut at any event goes on at the second target, and the vendors' own clients read one whole answer.
  */
+import Anthropic from "@anthropic-ai/sdk"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Gateway } from "@outlast/gateway"
@@ -114,6 +115,39 @@ describe("what is never continued", () => {
 })
 
 describe("the usage of a continued answer", () => {
+  it.effect.each([
+    ["messages", 10],
+    // It was cut before it told any.
+    ["chat", 5]
+  ] as const)("messages: has the input of the attempts after one over %s, too", ([format, tokens]) =>
+    Effect.gen(function* () {
+      const events = Answers.stream(format, { id: "first", text })
+      const first = yield* Vendor.start((response, { socket }) => {
+        Vendor.stream(response, events.slice(0, 5).join(""), true)
+        setImmediate(() => socket.destroy())
+      })
+      const second = yield* Vendor.start((response, hit) =>
+        Vendor.stream(
+          response,
+          Answers.stream("messages", rest({ id: "second", text }, Answers.partialOf(hit))).join("")
+        )
+      )
+      const chain = [Vendor.target(format, first, "a"), Vendor.target("messages", second, "b")] as const
+      const gateway = yield* Gateway.make({ routes: { route: { chain, policy: Vendor.impatient } } })
+      const client = new Anthropic({ apiKey: "none", baseURL: "http://gateway", fetch: gateway.fetch })
+      const { content, usage } = yield* Effect.promise(() =>
+        client.messages
+          .stream({ model: "route", max_tokens: 1000, messages: [{ role: "user", content: "Hello" }] })
+          .finalMessage()
+      )
+      assert.deepStrictEqual(
+        content.map((block) => (block.type === "text" ? block.text : block.type)),
+        [all]
+      )
+      assert.strictEqual(usage.input_tokens, tokens)
+    })
+  )
+
   it.effect.each(["messages", "responses", "chat"] as const)("%s: is what is known of all attempts", (wire) =>
     Effect.gen(function* () {
       const events = Answers.stream(wire, { id: "first", text })

@@ -49,6 +49,13 @@ describe.skipIf(files.length === 0)("recorded requests", () => {
 })
 
 describe("a request", () => {
+  it.effect.each(["1e400", "1.5", "0", '"5"'])("with the output limit %s is left to the vendor", (limit) =>
+    Effect.gen(function* () {
+      const { text } = yield* sent("chat", `{"model":"m","max_tokens":${limit},"messages":[]}`)
+      assert.strictEqual(text, `{"model":"vendor-model","max_tokens":${limit},"messages":[]}`)
+    })
+  )
+
   const text =
     '{ "temperature": 1.0, "seed": 12345678901234567890, "model" : "smart \\"one\\"",\n "unknown": {"a": [1e3, "}\\\\"]}, "messages": [{"role": "user", "content": "\\u00e9 {model}"}], "z": null }'
 

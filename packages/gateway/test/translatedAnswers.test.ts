@@ -4,6 +4,7 @@
 import Anthropic from "@anthropic-ai/sdk"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
+import type { ServerResponse } from "node:http"
 import OpenAI from "openai"
 import type { ProviderModel } from "@outlast/agent"
 import { Gateway } from "@outlast/gateway"
@@ -273,6 +274,74 @@ describe("calls of tools", () => {
           `${wire} over ${format}`
         )
       }
+    })
+  )
+
+  it.effect.each(["messages", "responses"] as const)("%s: without arguments have an empty object", (wire) =>
+    Effect.gen(function* () {
+      const { gateway } = yield* over("chat", (response, { body }) => {
+        const call = { id: "c", type: "function", function: { name: "look", arguments: "" } }
+        const message = { role: "assistant", content: null, tool_calls: [call] }
+        const choices = [{ index: 0, message, finish_reason: "tool_calls" }]
+        if (body.stream !== true) return Vendor.json(response, 200, { id: "one", model: "m", choices })
+        Vendor.stream(response, Answers.stream("chat", { id: "one", text: [], call: [""] }).join(""))
+      })
+      const stream = yield* asked(gateway, wire, { stream: true })
+      assert.deepStrictEqual(streamed(wire, stream.text).calls, [["look", "{}"]])
+      const { text } = yield* asked(gateway, wire)
+      assert.include(text, wire === "messages" ? '"input":{}' : '"arguments":"{}","status":"completed"')
+    })
+  )
+
+  const unreadable =
+    (finish: string) =>
+    (response: ServerResponse, { body }: Vendor.Hit) => {
+      const call = { id: "c", type: "function", function: { name: "look", arguments: '{"a":' } }
+      const message = { role: "assistant", content: null, tool_calls: [{ index: 0, ...call }] }
+      const choice = { index: 0, finish_reason: finish }
+      if (body.stream !== true) {
+        return Vendor.json(response, 200, { id: "one", model: "m", choices: [{ ...choice, message }] })
+      }
+      const chunk = { id: "one", object: "chat.completion.chunk", created: 1, model: "m" }
+      const choices = [{ ...choice, delta: message }]
+      Vendor.stream(response, events("chat", [{ ...chunk, choices }]) + "data: [DONE]\n\n")
+    }
+
+  it.effect.each([true, false])("without an object are asked for again for Messages, stream: %s", (stream) =>
+    Effect.gen(function* () {
+      const bad = yield* Vendor.start(unreadable("tool_calls"))
+      const good = yield* Vendor.start((response) => {
+        const answer = Answers.stream("messages", { id: "one", text: [], call: ['{"a":1}'] })
+        if (stream) return Vendor.stream(response, answer.join(""))
+        const content = [{ type: "tool_use", id: "t", name: "look", input: { a: 1 } }]
+        const usage = { input_tokens: 1, output_tokens: 1 }
+        const stop_reason = "tool_use"
+        Vendor.json(response, 200, {
+          id: "m",
+          type: "message",
+          role: "assistant",
+          content,
+          stop_reason,
+          usage
+        })
+      })
+      const chain = [Vendor.target("chat", bad, "a"), Vendor.target("messages", good, "b")] as const
+      const gateway = yield* Gateway.make({ routes: { route: { chain, policy: Vendor.impatient } } })
+      const { answer, text } = yield* asked(gateway, "messages", { stream })
+      assert.strictEqual(answer.status, 200, text)
+      assert.strictEqual(answer.headers.get("x-outlast-attempts"), "2")
+      const alone = yield* over("chat", unreadable("tool_calls"))
+      const failed = yield* asked(alone.gateway, "messages", { stream })
+      assert.include(failed.text, "a tool call that has arguments that are no JSON object")
+    })
+  )
+
+  it.effect.each([true, false])("that the limit cut are left out for Messages, stream: %s", (stream) =>
+    Effect.gen(function* () {
+      const { gateway } = yield* over("chat", unreadable("length"))
+      const { text } = yield* asked(gateway, "messages", { stream })
+      assert.include(text, '"stop_reason":"max_tokens"')
+      assert.notInclude(text, "tool_use")
     })
   )
 

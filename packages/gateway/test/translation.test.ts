@@ -237,6 +237,21 @@ describe("settings", () => {
     })
   )
 
+  it.effect.each([
+    ["chat", "messages", "user", { user: "u".repeat(65) }],
+    ["messages", "chat", "metadata.user_id", { metadata: { user_id: "u".repeat(65) } }],
+    ["messages", "responses", "metadata.user_id", { metadata: { user_id: "u".repeat(65) } }]
+  ] as const)(
+    "%s over %s: %s longer than OpenAI takes goes to Anthropic alone",
+    ([wire, format, field, more]) =>
+      Effect.gen(function* () {
+        const { body, dropped } = yield* sentTo(format, wire, more)
+        assert.strictEqual(body.user, undefined)
+        assert.strictEqual(body.metadata?.user_id?.length, format === "messages" ? 65 : undefined)
+        assert.strictEqual(dropped.includes(field), format !== "messages")
+      })
+  )
+
   it.effect("ask OpenAI to show its thinking only for a caller that sees it", () =>
     Effect.gen(function* () {
       const chat = yield* sentTo("responses", "chat", { reasoning_effort: "high" })
@@ -549,6 +564,10 @@ describe("what no other format has", () => {
       "messages[0].content[0].source",
       { messages: [{ role: "user", content: [{ type: "image", source: { type: "file", file_id: "f" } }] }] }
     ],
+    ["chat", "max_tokens", { max_tokens: 1.5 }],
+    ["chat", "max_completion_tokens", { max_completion_tokens: -1 }],
+    ["messages", "max_tokens", { max_tokens: 0 }],
+    ["responses", "max_output_tokens", { max_output_tokens: "5" }],
     ["responses", "input[0]", { input: [{ type: "item_reference", id: "rs_1" }] }],
     ["chat", "tools", { tools: [{ type: "web_search" }] }],
     ["messages", "tools", { tools: [{ type: "web_search_20250305", name: "web_search" }] }],

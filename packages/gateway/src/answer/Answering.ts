@@ -251,7 +251,7 @@ const inCall = <A, E>(
   const context = priority === undefined ? own : Context.add(own, Priority.Priority, priority)
   // An answer that reaches the caller's limit is cut, and not continued.
   const limited =
-    limit === undefined || limit.tokens < 1
+    limit === undefined
       ? context
       : Context.add(context, OutputLimit.OutputLimit, { start: limit.tokens, max: limit.tokens })
   return Effect.useSpan(`gateway ${call.wire.name}`, { kind: "server", parent: call.parent }, answer).pipe(

@@ -20,6 +20,10 @@ export const text = (value: unknown): string => (typeof value === "string" ? val
 /** The number; `undefined` for any other value. */
 export const number = (value: unknown): number | undefined => (typeof value === "number" ? value : undefined)
 
+/** The whole number above 0; `undefined` for any other value. */
+export const count = (value: unknown): number | undefined =>
+  typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : undefined
+
 /** The value of a JSON text; `undefined` where it is none. */
 export const parse = (json: string): unknown => {
   try {

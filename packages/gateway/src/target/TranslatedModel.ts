@@ -12,7 +12,7 @@ import { AttemptRequest, Conversation } from "@outlast/agent/internal"
 import { ClientCall, Connection } from "@outlast/providers/internal"
 import { Array as Arr, Clock, Effect, Stream } from "effect"
 import type { Response } from "effect/ai"
-import { text } from "../json/Json.ts"
+import { isFields, text } from "../json/Json.ts"
 import { InOrder, isProviders } from "../wire/InOrder.ts"
 import { Untranslatable } from "../wire/Translation.ts"
 import type { Part, Source, Translator, Whole, Writing } from "../wire/Wire.ts"
@@ -85,7 +85,9 @@ export const make = ({
           calls: translated.calls,
           written: (part) => {
             const original = client.original(part.metadata ?? {})
-            return original?.type === "tool-call" ? original.input : JSON.stringify(part.params)
+            const said = original?.type === "tool-call" ? original.input : ""
+            // Some servers write nothing for a call without arguments.
+            return said.trim() === "" ? JSON.stringify(part.params) : said
           }
         }
         /** The client has said what it leaves out. */
@@ -108,6 +110,10 @@ export const make = ({
       AttemptRequest.generateText(target, sent).pipe(
         Effect.provideService(ClientOptions.ClientOptions, client),
         Effect.provideService(Connection.Sender, fetch),
+        Effect.filterOrFail(
+          (parts) => !translator.hasObjects || !parts.some(isUnreadable) || !parts.some(endsWhole),
+          badCall
+        ),
         Effect.mapError(failed),
         Effect.map((parts) => {
           begun(parts)
@@ -143,9 +149,15 @@ export const make = ({
           return { ...part, ...own, metadata }
         }
         let isBegun = false
+        let hasBadCall = false
+        const isBad = (parts: ReadonlyArray<Part>): boolean => {
+          hasBadCall ||= translator.hasObjects && parts.some(isUnreadable)
+          return hasBadCall && parts.some(endsWhole)
+        }
         return AttemptRequest.streamText(target, sent).pipe(
           Stream.provideService(ClientOptions.ClientOptions, client),
           Stream.provideService(Connection.Sender, fetch),
+          Stream.mapArrayEffect((parts) => (isBad(parts) ? Effect.fail(badCall()) : Effect.succeed(parts))),
           Stream.mapError(failed),
           Stream.mapArray((parts) => {
             const out = parts.flatMap((part) => order.push(part)).map(carried)
@@ -162,6 +174,19 @@ export const make = ({
 }
 
 const isNamed = ({ type }: Pick<Whole, "type">): boolean => type === "response-metadata"
+
+/** A caller whose format has an object here would run the tool with other arguments, or with none. */
+const isUnreadable = (part: Part | Whole): boolean => part.type === "tool-call" && !isFields(part.params)
+
+/** A call that the output limit has cut is left out of the answer. */
+const endsWhole = (part: Part | Whole): boolean => part.type === "finish" && part.reason !== "length"
+
+const badCall = (): Failure =>
+  ProviderFailure.local(
+    ProviderFailure.badCall,
+    new FailoverReason.Format({ side: "response", problem: "has arguments that are no JSON object" }),
+    undefined
+  )
 
 /** The request is at fault: the caller reads which field. */
 const refused = (

@@ -4,7 +4,7 @@
  * - A setting that a target cannot express, and that changes little, is dropped by name. The answer names it in a header.
  * - A field without which the answer would be another one is {@link Untranslatable}.
  */
-import { isFields, text } from "../json/Json.ts"
+import { count, isFields, text } from "../json/Json.ts"
 import type { Fields } from "../json/Json.ts"
 import type { CallOptions, Namespaced } from "./Conversation.ts"
 import { cached } from "./Conversation.ts"
@@ -115,6 +115,24 @@ export const formatOf = (type: string, own: Fields): CallOptions["responseFormat
   }
 }
 
+/** Refuses an output limit that no vendor takes: without it the answer would have no limit. */
+export const checkLimit = (body: Fields, ...names: ReadonlyArray<string>): void => {
+  for (const name of names) {
+    const limit = body[name]
+    if (limit === undefined || limit === null || count(limit) !== undefined) continue
+    throw new Untranslatable(name, "is not a whole number of tokens above 0")
+  }
+}
+
+/** OpenAI refuses a request whose `user` has more characters. Claude Code names its users with more. */
+const longestUser = 64
+
+const isLong = (user: string): boolean => user.length > longestUser
+
+/** Namespaces of the targets that are told this user. */
+export const userTakers = (user: string): ReadonlyArray<string> =>
+  isLong(user) ? ["anthropic"] : ["openai", "openaiCompatible", "anthropic"]
+
 /** Provider options that mean the same everywhere where they exist. */
 export const shared = (of: {
   readonly user?: unknown
@@ -125,16 +143,17 @@ export const shared = (of: {
   readonly showsThinking: boolean
 }): Namespaced => {
   const user = text(of.user) || undefined
+  const short = user === undefined || isLong(user) ? undefined : user
   const parallel = typeof of.parallel === "boolean" ? of.parallel : undefined
   const all = {
     openai: given({
-      user,
+      user: short,
       parallelToolCalls: parallel,
       promptCacheKey: text(of.cacheKey) || undefined,
       textVerbosity: text(of.verbosity) || undefined,
       reasoningSummary: of.showsThinking ? "auto" : null
     }),
-    openaiCompatible: given({ user, parallel_tool_calls: parallel }),
+    openaiCompatible: given({ user: short, parallel_tool_calls: parallel }),
     anthropic: given({
       metadata: user === undefined ? undefined : { userId: user },
       disableParallelToolUse: parallel === false ? true : undefined
@@ -146,7 +165,7 @@ export const shared = (of: {
 /** Names the fields of {@link shared} for targets that have no such option. */
 export const sharedDrops = (body: Fields, dropped: Dropped): void => {
   const isSaid = (name: string) => body[name] !== undefined && body[name] !== null
-  if (isSaid("user")) dropped.add("user", "openai", "openaiCompatible", "anthropic")
+  if (isSaid("user")) dropped.add("user", ...userTakers(text(body["user"])))
   if (body["parallel_tool_calls"] === false) {
     dropped.add("parallel_tool_calls", "openai", "openaiCompatible", "anthropic")
   }

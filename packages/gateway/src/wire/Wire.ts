@@ -108,6 +108,8 @@ export interface Translator {
   readonly refuses: (body: Fields) => string | undefined
   /** Throws `Untranslatable`. */
   readonly translate: (body: Fields) => Translation
+  /** Arguments of a call are an object. In the other wires they are a text, which the caller reads. */
+  readonly hasObjects: boolean
   readonly writer: (writing: Writing) => Writer
   /** The body of a whole answer. */
   readonly body: (parts: ReadonlyArray<Whole>, writing: Writing) => Fields

@@ -1,5 +1,5 @@
 /** OpenAI's Chat Completions, which most vendors speak. */
-import { fields, list, number, text } from "../../json/Json.ts"
+import { count, fields, list, number, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
 import type { Wire } from "../Wire.ts"
 import { ChatEncoder, errorBody } from "./ChatEncoder.ts"
@@ -11,8 +11,8 @@ import { body, ChatWriter } from "./ChatWriter.ts"
 const asked = (body: Fields): ChatAsked => {
   const last = fields(list(body["messages"]).at(-1))["role"]
   // Some callers send both, one of them as `null`.
-  const field = ["max_completion_tokens", "max_tokens"].find((name) => number(body[name]) !== undefined)
-  const tokens = field === undefined ? undefined : number(body[field])
+  const field = ["max_completion_tokens", "max_tokens"].find((name) => count(body[name]) !== undefined)
+  const tokens = field === undefined ? undefined : count(body[field])
   const choices = Math.max(1, number(body["n"]) ?? 1)
   return {
     model: text(body["model"]),
@@ -53,7 +53,7 @@ export const chat: Wire = {
   reader: (reading) => new ChatReader(reading),
   whole,
   encoder: () => new ChatEncoder(),
-  translator: { refuses, translate, writer: (writing) => new ChatWriter(writing), body },
+  translator: { refuses, translate, hasObjects: false, writer: (writing) => new ChatWriter(writing), body },
   typeOf,
   errorBody,
   headers: {}

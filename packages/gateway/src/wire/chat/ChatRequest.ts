@@ -14,6 +14,7 @@ import {
 } from "../Conversation.ts"
 import type { FunctionTool, Settings, Translation } from "../Translation.ts"
 import {
+  checkLimit,
   chosen,
   Dropped,
   effortOf,
@@ -66,6 +67,7 @@ export const refuses = (body: Fields): string | undefined => {
 }
 
 export const translate = (body: Fields): Translation => {
+  checkLimit(body, "max_tokens", "max_completion_tokens")
   const dropped = new Dropped()
   dropped.unread(body, read)
   sharedDrops(body, dropped)

@@ -1,5 +1,5 @@
 /** Anthropic's Messages. */
-import { fields, list, number, text } from "../../json/Json.ts"
+import { count, fields, list, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
 import type { Edits } from "../../json/Splice.ts"
 import type { Asked, Wire } from "../Wire.ts"
@@ -11,7 +11,7 @@ import { body, MessagesWriter } from "./MessagesWriter.ts"
 const asked = (body: Fields): Asked => {
   const last = fields(list(body["messages"]).at(-1))
   const hasResult = list(last["content"]).some((block) => fields(block)["type"] === "tool_result")
-  const tokens = number(body["max_tokens"])
+  const tokens = count(body["max_tokens"])
   return {
     model: text(body["model"]),
     streams: body["stream"] === true,
@@ -58,7 +58,13 @@ export const messages: Wire = {
   reader: (reading) => new MessagesReader(reading),
   whole,
   encoder: () => new MessagesEncoder(),
-  translator: { refuses, translate, writer: (writing) => new MessagesWriter(writing), body },
+  translator: {
+    refuses,
+    translate,
+    hasObjects: true,
+    writer: (writing) => new MessagesWriter(writing),
+    body
+  },
   typeOf: (status) => types[status] ?? (status < 500 ? "invalid_request_error" : "api_error"),
   errorBody,
   headers: { "anthropic-version": "2023-06-01" }

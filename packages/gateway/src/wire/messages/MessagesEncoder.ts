@@ -95,10 +95,8 @@ export class MessagesEncoder implements Encoder {
       case "message_delta": {
         this.#usage = { ...this.#usage, ...counts(fields(value["usage"])) }
         if (this.#source === this.#first) return value
-        return {
-          ...value,
-          usage: { ...fields(value["usage"]), ...known(added(this.#before, this.#usage), value) }
-        }
+        // The start of the answer told the usage of the first attempt alone, or of none.
+        return { ...value, usage: { ...fields(value["usage"]), ...added(this.#before, this.#usage) } }
       }
       default:
         return value
@@ -181,7 +179,3 @@ const added = (a: Fields, b: Fields): Fields =>
       name in a || name in b ? [[name, (number(a[name]) ?? 0) + (number(b[name]) ?? 0)]] : []
     )
   )
-
-/** The sums that the event has a place for. */
-const known = (sums: Fields, { usage }: Fields): Fields =>
-  Object.fromEntries(Object.entries(sums).filter(([name]) => name in fields(usage)))

@@ -5,6 +5,7 @@ import type { AssistantPart, CallOptions, UserPart } from "../Conversation.ts"
 import { callPart, Conversation, filePart, marksCache, outputOf, textPart } from "../Conversation.ts"
 import type { FunctionTool, Settings, Translation } from "../Translation.ts"
 import {
+  checkLimit,
   chosen,
   Dropped,
   effortOf,
@@ -13,6 +14,7 @@ import {
   given,
   shared,
   unknownKind,
+  userTakers,
   Untranslatable,
   withoutVendorTools
 } from "../Translation.ts"
@@ -41,13 +43,14 @@ export const refuses = (body: Fields): string | undefined =>
   list(body["mcp_servers"]).length > 0 ? "mcp_servers" : undefined
 
 export const translate = (body: Fields): Translation => {
+  checkLimit(body, "max_tokens")
   const dropped = new Dropped()
   dropped.unread(body, read)
   if (["system", "messages", "tools"].some((name) => marksCache(body[name]))) {
     dropped.add("cache_control", "anthropic")
   }
-  const user = fields(body["metadata"])["user_id"]
-  if (text(user) !== "") dropped.add("metadata.user_id", "openai", "openaiCompatible", "anthropic")
+  const user = text(fields(body["metadata"])["user_id"])
+  if (user !== "") dropped.add("metadata.user_id", ...userTakers(user))
   const config = fields(body["output_config"])
   const format = fields(config["format"] ?? body["output_format"])
   const tools = toolsOf(list(body["tools"]).map(fields), dropped)

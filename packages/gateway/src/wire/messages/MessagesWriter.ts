@@ -3,6 +3,7 @@
  * later requests. Pure.
  */
 import type { Response } from "effect/ai"
+import { isFields } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
 import type { Part, Usage, Whole, Writer, Writing } from "../Wire.ts"
 import { cut } from "./MessagesEncoder.ts"
@@ -70,7 +71,8 @@ export const body = (parts: ReadonlyArray<Whole>, writing: Writing): Fields => {
     if (part.type === "reasoning") {
       return part.text === "" ? [] : [{ type: "thinking", thinking: part.text, signature: cut }]
     }
-    return part.type === "tool-call"
+    // A call that the output limit has cut has no object.
+    return part.type === "tool-call" && isFields(part.params)
       ? [{ type: "tool_use", id: part.id, name: part.name, input: part.params }]
       : []
   })

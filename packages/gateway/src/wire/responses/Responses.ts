@@ -1,5 +1,5 @@
 /** OpenAI's Responses. */
-import { fields, list, number, text } from "../../json/Json.ts"
+import { count, fields, list, text } from "../../json/Json.ts"
 import type { Fields } from "../../json/Json.ts"
 import type { Edits } from "../../json/Splice.ts"
 import { typeOf } from "../chat/Chat.ts"
@@ -12,7 +12,7 @@ import { body, ResponsesWriter } from "./ResponsesWriter.ts"
 
 const asked = (body: Fields): Asked => {
   const last = fields(list(body["input"]).at(-1))
-  const tokens = number(body["max_output_tokens"])
+  const tokens = count(body["max_output_tokens"])
   return {
     model: text(body["model"]),
     streams: body["stream"] === true,
@@ -56,7 +56,13 @@ export const responses: Wire = {
   reader: (reading) => new ResponsesReader(reading),
   whole,
   encoder: () => new ResponsesEncoder(),
-  translator: { refuses, translate, writer: (writing) => new ResponsesWriter(writing), body },
+  translator: {
+    refuses,
+    translate,
+    hasObjects: false,
+    writer: (writing) => new ResponsesWriter(writing),
+    body
+  },
   typeOf,
   errorBody,
   headers: {}

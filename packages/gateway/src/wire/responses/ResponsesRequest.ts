@@ -10,6 +10,7 @@ import type { CallOptions, UserPart } from "../Conversation.ts"
 import { argumentsOf, callPart, Conversation, filePart, outputOf, textPart } from "../Conversation.ts"
 import type { FunctionTool, Settings, Translation } from "../Translation.ts"
 import {
+  checkLimit,
   chosen,
   Dropped,
   effortOf,
@@ -54,6 +55,7 @@ export const refuses = (body: Fields): string | undefined => {
 }
 
 export const translate = (body: Fields): Translation => {
+  checkLimit(body, "max_output_tokens")
   const dropped = new Dropped()
   dropped.unread(body, read)
   sharedDrops(body, dropped)
