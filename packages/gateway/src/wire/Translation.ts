@@ -56,6 +56,13 @@ export class Dropped {
     this.all.set(field, unlessFor)
   }
 
+  /** Fields with a value that the decoder has not understood: `undefined` in `read`. */
+  misread(given: Fields, read: Fields, prefix = ""): void {
+    for (const [name, value] of Object.entries(read)) {
+      if (value === undefined && given[name] !== undefined && given[name] !== null) this.add(prefix + name)
+    }
+  }
+
   /** Fields of the request that no decoder reads. */
   unread(body: Fields, read: ReadonlySet<string>): void {
     for (const [name, value] of Object.entries(body)) {
@@ -237,6 +244,10 @@ const efforts: ReadonlyMap<string, Reasoning> = new Map([
   ["xhigh", "xhigh"],
   ["max", "max"]
 ])
+
+/** The formats of an answer; a text is none that must be asked for. */
+export const isKnownFormat = (type: unknown): true | undefined =>
+  type === "text" || type === "json_object" || type === "json_schema" || undefined
 
 export const effortOf = (effort: unknown): Reasoning | undefined => efforts.get(text(effort))
 

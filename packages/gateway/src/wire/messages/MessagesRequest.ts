@@ -31,7 +31,7 @@ import {
 } from "../Translation.ts"
 
 /** Fields that are translated. */
-const read: ReadonlySet<string> = new Set([
+const known: ReadonlySet<string> = new Set([
   "model",
   "messages",
   "system",
@@ -56,7 +56,7 @@ export const refuses = (body: Fields): string | undefined =>
 export const translate = (body: Fields): Translation => {
   checkLimit(body, "max_tokens")
   const dropped = new Dropped()
-  dropped.unread(body, read)
+  dropped.unread(body, known)
   if (["system", "messages", "tools"].some((name) => marksCache(body[name]))) {
     dropped.add("cache_control", "anthropic")
   }
@@ -67,6 +67,18 @@ export const translate = (body: Fields): Translation => {
   const tools = toolsOf(list(body["tools"]).map(fields), dropped)
   const choice = fields(body["tool_choice"])
   const thinking = fields(body["thinking"])
+  const read = {
+    temperature: number(body["temperature"]),
+    top_p: number(body["top_p"]),
+    top_k: number(body["top_k"]),
+    stop_sequences: Array.isArray(body["stop_sequences"]) ? body["stop_sequences"].map(text) : undefined,
+    tool_choice: choiceOf(choice, tools)
+  }
+  dropped.misread(body, read)
+  dropped.misread(config, { effort: effortOf(config["effort"]) }, "output_config.")
+  if (choice["disable_parallel_tool_use"] === true) {
+    dropped.add("tool_choice.disable_parallel_tool_use", "openai", "openaiCompatible", "anthropic")
+  }
   return {
     dropped: dropped.all,
     names: { response_format: "output_config.format", reasoning_summary: "thinking" },
@@ -75,11 +87,11 @@ export const translate = (body: Fields): Translation => {
       prompt: promptOf(body, dropped),
       ...given<Settings>({
         tools: tools.length === 0 ? undefined : tools,
-        toolChoice: choiceOf(choice, tools),
-        temperature: number(body["temperature"]),
-        topP: number(body["top_p"]),
-        topK: number(body["top_k"]),
-        stopSequences: Array.isArray(body["stop_sequences"]) ? body["stop_sequences"].map(text) : undefined,
+        toolChoice: read.tool_choice,
+        temperature: read.temperature,
+        topP: read.top_p,
+        topK: read.top_k,
+        stopSequences: read.stop_sequences,
         reasoning: reasoningOf(thinking, config["effort"]),
         responseFormat: formatOf(text(format["type"]), format),
         providerOptions: shared({
