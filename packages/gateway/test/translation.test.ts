@@ -587,6 +587,16 @@ describe("what no other format has", () => {
       "messages[0].content[0].source",
       { messages: [{ role: "user", content: [{ type: "image", source: { type: "file", file_id: "f" } }] }] }
     ],
+    [
+      "chat",
+      "messages[0].content[0].image_url.url",
+      { messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "file:///a.png" } }] }] }
+    ],
+    [
+      "messages",
+      "messages[0].content[0].source.url",
+      { messages: [{ role: "user", content: [{ type: "image", source: { type: "url", url: "a.png" } }] }] }
+    ],
     ["chat", "max_tokens", { max_tokens: 1.5 }],
     ["chat", "max_completion_tokens", { max_completion_tokens: -1 }],
     ["messages", "max_tokens", { max_tokens: 0 }],

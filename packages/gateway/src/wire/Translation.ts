@@ -162,6 +162,13 @@ export const filePart = (data: string, mediaType: string, more: Fields = {}): Fi
   return { type: "file", mediaType, data: { type: "data", data }, ...rest }
 }
 
+/** A link of a request. Anything else would be taken for bytes in base64. */
+export const linkAt = (at: string, link: unknown): string => {
+  const given = text(link)
+  if (given.startsWith("data:") || (/^https?:/i.test(given) && URL.canParse(given))) return given
+  throw new Untranslatable(at, "is neither a URL of http(s) nor a data URL")
+}
+
 /** The text of a data URL without base64. Some callers do not escape it. */
 const unescaped = (content: string): string => {
   try {

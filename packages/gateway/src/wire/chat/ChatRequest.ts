@@ -22,6 +22,7 @@ import {
   functionTool,
   given,
   isKnownFormat,
+  linkAt,
   marksCache,
   outputOf,
   shared,
@@ -189,7 +190,7 @@ const userPart = (part: Fields, at: string): UserPart => {
       return textPart(text(part["text"]), part)
     case "image_url": {
       const { detail, url } = fields(part["image_url"])
-      const file = filePart(text(url), "image/*", part)
+      const file = filePart(linkAt(`${at}.image_url.url`, url), "image/*", part)
       if (text(detail) === "") return file
       const { providerOptions } = file
       return { ...file, providerOptions: { ...providerOptions, openai: { imageDetail: text(detail) } } }

@@ -20,6 +20,7 @@ import {
   formatOf,
   functionTool,
   given,
+  linkAt,
   marksCache,
   outputOf,
   shared,
@@ -192,7 +193,9 @@ const userPart = (block: Fields, at: string): UserPart => {
       const more = { ...block, filename: block["title"] }
       const unknown = block["type"] === "image" ? "image/*" : "application/pdf"
       if (source["type"] === "base64") return filePart(text(source["data"]), text(source["media_type"]), more)
-      if (source["type"] === "url") return filePart(text(source["url"]), unknown, more)
+      if (source["type"] === "url") {
+        return filePart(linkAt(`${at}.source.url`, source["url"]), unknown, more)
+      }
       if (source["type"] === "text") return textPart(text(source["data"]), block)
       throw new Untranslatable(`${at}.source`, "names a file that only its vendor has")
     }
