@@ -252,6 +252,41 @@ describe("settings", () => {
       })
   )
 
+  it.effect.each([
+    ["chat", ["temperature", "stop", "reasoning_effort", "tool_choice", "response_format"]],
+    ["messages", ["temperature", "stop_sequences", "tool_choice", "output_config.effort"]],
+    ["responses", ["top_p", "tool_choice", "reasoning.effort", "text.format"]]
+  ] as const)("%s: are named where their value has no meaning: %o", ([wire, names]) =>
+    Effect.gen(function* () {
+      const more = {
+        temperature: "0.2",
+        top_p: wire === "responses" ? true : 1,
+        stop: 5,
+        stop_sequences: "x",
+        reasoning_effort: "utmost",
+        reasoning: { effort: "utmost" },
+        output_config: { effort: "utmost" },
+        tool_choice: wire === "messages" ? { type: "some" } : "some",
+        response_format: { type: "xml" },
+        text: { format: { type: "xml" } }
+      }
+      const { dropped } = yield* sentTo("gemini", wire, more)
+      assert.includeMembers([...dropped], [...names])
+    })
+  )
+
+  it.effect("name the wish for single calls where the target has no such setting", () =>
+    Effect.gen(function* () {
+      const tool_choice = { type: "auto", disable_parallel_tool_use: true }
+      const more = { tools: [lookMessages], tool_choice }
+      const gemini = yield* sentTo("gemini", "messages", more)
+      assert.deepStrictEqual(gemini.dropped, ["tool_choice.disable_parallel_tool_use"])
+      const chat = yield* sentTo("chat", "messages", more)
+      assert.strictEqual(chat.body.parallel_tool_calls, false)
+      assert.deepStrictEqual(chat.dropped, [])
+    })
+  )
+
   it.effect("ask OpenAI to show its thinking only for a caller that sees it", () =>
     Effect.gen(function* () {
       const chat = yield* sentTo("responses", "chat", { reasoning_effort: "high" })
@@ -563,6 +598,16 @@ describe("what no other format has", () => {
       "messages",
       "messages[0].content[0].source",
       { messages: [{ role: "user", content: [{ type: "image", source: { type: "file", file_id: "f" } }] }] }
+    ],
+    [
+      "chat",
+      "messages[0].content[0].image_url.url",
+      { messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "file:///a.png" } }] }] }
+    ],
+    [
+      "messages",
+      "messages[0].content[0].source.url",
+      { messages: [{ role: "user", content: [{ type: "image", source: { type: "url", url: "a.png" } }] }] }
     ],
     ["chat", "max_tokens", { max_tokens: 1.5 }],
     ["chat", "max_completion_tokens", { max_completion_tokens: -1 }],

@@ -36,12 +36,26 @@ export class Untranslatable extends Error {
 export const unknownKind = (at: string, kind: unknown): Untranslatable =>
   new Untranslatable(at, `is of the kind "${text(kind).slice(0, 60)}", which other formats do not have`)
 
+/** A link of a request. Anything else would be taken for bytes in base64. */
+export const linkAt = (at: string, link: unknown): string => {
+  const given = text(link)
+  if (given.startsWith("data:") || (/^https?:/i.test(given) && URL.canParse(given))) return given
+  throw new Untranslatable(at, "is neither a URL of http(s) nor a data URL")
+}
+
 /** Collects what is left out while a request is read. */
 export class Dropped {
   readonly all = new Map<string, ReadonlyArray<string>>()
 
   add(field: string, ...unlessFor: ReadonlyArray<string>): void {
     this.all.set(field, unlessFor)
+  }
+
+  /** Fields with a value that the decoder has not understood: `undefined` in `read`. */
+  misread(given: Fields, read: Fields, prefix = ""): void {
+    for (const [name, value] of Object.entries(read)) {
+      if (value === undefined && given[name] !== undefined && given[name] !== null) this.add(prefix + name)
+    }
   }
 
   /** Fields of the request that no decoder reads. */
@@ -98,6 +112,10 @@ const efforts: ReadonlyMap<string, Reasoning> = new Map([
   ["xhigh", "xhigh"],
   ["max", "max"]
 ])
+
+/** The formats of an answer; a text is none that must be asked for. */
+export const isKnownFormat = (type: unknown): true | undefined =>
+  type === "text" || type === "json_object" || type === "json_schema" || undefined
 
 export const effortOf = (effort: unknown): Reasoning | undefined => efforts.get(text(effort))
 

@@ -21,6 +21,8 @@ import {
   formatOf,
   functionTool,
   given,
+  isKnownFormat,
+  linkAt,
   shared,
   sharedDrops,
   unknownKind,
@@ -29,7 +31,7 @@ import {
 } from "../Translation.ts"
 
 /** Fields that are translated, or that ask for nothing that is missed. */
-const read: ReadonlySet<string> = new Set([
+const known: ReadonlySet<string> = new Set([
   "model",
   "messages",
   "stream",
@@ -69,14 +71,25 @@ export const refuses = (body: Fields): string | undefined => {
 export const translate = (body: Fields): Translation => {
   checkLimit(body, "max_tokens", "max_completion_tokens")
   const dropped = new Dropped()
-  dropped.unread(body, read)
+  dropped.unread(body, known)
   sharedDrops(body, dropped)
   if (body["store"] === true) dropped.add("store")
   if (text(body["verbosity"]) !== "") dropped.add("verbosity", "openai")
   if (marksCache(body["messages"]) || marksCache(body["tools"])) dropped.add("cache_control", "anthropic")
   const tools = toolsOf(body, dropped)
-  const stop = body["stop"]
   const format = fields(body["response_format"])
+  const read = {
+    temperature: number(body["temperature"]),
+    top_p: number(body["top_p"]),
+    seed: number(body["seed"]),
+    presence_penalty: number(body["presence_penalty"]),
+    frequency_penalty: number(body["frequency_penalty"]),
+    stop: stopsOf(body["stop"]),
+    reasoning_effort: effortOf(body["reasoning_effort"]),
+    tool_choice: choiceOf(body["tool_choice"], tools),
+    response_format: isKnownFormat(format["type"])
+  }
+  dropped.misread(body, read)
   return {
     dropped: dropped.all,
     names: { stop_sequences: "stop" },
@@ -85,14 +98,14 @@ export const translate = (body: Fields): Translation => {
       prompt: promptOf(list(body["messages"]), dropped),
       ...given<Settings>({
         tools: tools.length === 0 ? undefined : tools,
-        toolChoice: choiceOf(body["tool_choice"], tools),
-        temperature: number(body["temperature"]),
-        topP: number(body["top_p"]),
-        seed: number(body["seed"]),
-        presencePenalty: number(body["presence_penalty"]),
-        frequencyPenalty: number(body["frequency_penalty"]),
-        stopSequences: typeof stop === "string" ? [stop] : Array.isArray(stop) ? stop.map(text) : undefined,
-        reasoning: effortOf(body["reasoning_effort"]),
+        toolChoice: read.tool_choice,
+        temperature: read.temperature,
+        topP: read.top_p,
+        seed: read.seed,
+        presencePenalty: read.presence_penalty,
+        frequencyPenalty: read.frequency_penalty,
+        stopSequences: read.stop,
+        reasoning: read.reasoning_effort,
         responseFormat: formatOf(text(format["type"]), fields(format["json_schema"])),
         providerOptions: shared({
           user: body["user"],
@@ -106,6 +119,9 @@ export const translate = (body: Fields): Translation => {
     }
   }
 }
+
+const stopsOf = (stop: unknown): Array<string> | undefined =>
+  typeof stop === "string" ? [stop] : Array.isArray(stop) ? stop.map(text) : undefined
 
 const toolsOf = (body: Fields, dropped: Dropped): Array<FunctionTool> => {
   const tools = list(body["tools"]).map(fields)
@@ -170,7 +186,7 @@ const userPart = (part: Fields, at: string): UserPart => {
       return textPart(text(part["text"]), part)
     case "image_url": {
       const { detail, url } = fields(part["image_url"])
-      const file = filePart(text(url), "image/*", part)
+      const file = filePart(linkAt(`${at}.image_url.url`, url), "image/*", part)
       if (text(detail) === "") return file
       const { providerOptions } = file
       return { ...file, providerOptions: { ...providerOptions, openai: { imageDetail: text(detail) } } }

@@ -12,6 +12,7 @@ import {
   formatOf,
   functionTool,
   given,
+  linkAt,
   shared,
   unknownKind,
   userTakers,
@@ -20,7 +21,7 @@ import {
 } from "../Translation.ts"
 
 /** Fields that are translated. */
-const read: ReadonlySet<string> = new Set([
+const known: ReadonlySet<string> = new Set([
   "model",
   "messages",
   "system",
@@ -45,7 +46,7 @@ export const refuses = (body: Fields): string | undefined =>
 export const translate = (body: Fields): Translation => {
   checkLimit(body, "max_tokens")
   const dropped = new Dropped()
-  dropped.unread(body, read)
+  dropped.unread(body, known)
   if (["system", "messages", "tools"].some((name) => marksCache(body[name]))) {
     dropped.add("cache_control", "anthropic")
   }
@@ -56,6 +57,18 @@ export const translate = (body: Fields): Translation => {
   const tools = toolsOf(list(body["tools"]).map(fields), dropped)
   const choice = fields(body["tool_choice"])
   const thinking = fields(body["thinking"])
+  const read = {
+    temperature: number(body["temperature"]),
+    top_p: number(body["top_p"]),
+    top_k: number(body["top_k"]),
+    stop_sequences: Array.isArray(body["stop_sequences"]) ? body["stop_sequences"].map(text) : undefined,
+    tool_choice: choiceOf(choice, tools)
+  }
+  dropped.misread(body, read)
+  dropped.misread(config, { effort: effortOf(config["effort"]) }, "output_config.")
+  if (choice["disable_parallel_tool_use"] === true) {
+    dropped.add("tool_choice.disable_parallel_tool_use", "openai", "openaiCompatible", "anthropic")
+  }
   return {
     dropped: dropped.all,
     names: { response_format: "output_config.format", reasoning_summary: "thinking" },
@@ -64,11 +77,11 @@ export const translate = (body: Fields): Translation => {
       prompt: promptOf(body, dropped),
       ...given<Settings>({
         tools: tools.length === 0 ? undefined : tools,
-        toolChoice: choiceOf(choice, tools),
-        temperature: number(body["temperature"]),
-        topP: number(body["top_p"]),
-        topK: number(body["top_k"]),
-        stopSequences: Array.isArray(body["stop_sequences"]) ? body["stop_sequences"].map(text) : undefined,
+        toolChoice: read.tool_choice,
+        temperature: read.temperature,
+        topP: read.top_p,
+        topK: read.top_k,
+        stopSequences: read.stop_sequences,
         reasoning: reasoningOf(thinking, config["effort"]),
         responseFormat: formatOf(text(format["type"]), format),
         providerOptions: shared({
@@ -169,7 +182,9 @@ const userPart = (block: Fields, at: string): UserPart => {
       const more = { ...block, filename: block["title"] }
       const unknown = block["type"] === "image" ? "image/*" : "application/pdf"
       if (source["type"] === "base64") return filePart(text(source["data"]), text(source["media_type"]), more)
-      if (source["type"] === "url") return filePart(text(source["url"]), unknown, more)
+      if (source["type"] === "url") {
+        return filePart(linkAt(`${at}.source.url`, source["url"]), unknown, more)
+      }
       if (source["type"] === "text") return textPart(text(source["data"]), block)
       throw new Untranslatable(`${at}.source`, "names a file that only its vendor has")
     }

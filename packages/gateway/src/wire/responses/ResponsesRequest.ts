@@ -17,6 +17,7 @@ import {
   formatOf,
   functionTool,
   given,
+  isKnownFormat,
   shared,
   sharedDrops,
   unknownKind,
@@ -25,7 +26,7 @@ import {
 } from "../Translation.ts"
 
 /** Fields that are translated, or that ask for nothing that is missed. */
-const read: ReadonlySet<string> = new Set([
+const known: ReadonlySet<string> = new Set([
   "model",
   "input",
   "instructions",
@@ -57,7 +58,7 @@ export const refuses = (body: Fields): string | undefined => {
 export const translate = (body: Fields): Translation => {
   checkLimit(body, "max_output_tokens")
   const dropped = new Dropped()
-  dropped.unread(body, read)
+  dropped.unread(body, known)
   sharedDrops(body, dropped)
   if (body["store"] === true) dropped.add("store")
   const said = fields(body["text"])
@@ -65,6 +66,16 @@ export const translate = (body: Fields): Translation => {
   const format = fields(said["format"])
   const calls = new Map<string, Fields>()
   const tools = toolsOf(list(body["tools"]).map(fields), calls, dropped)
+  const read = {
+    temperature: number(body["temperature"]),
+    top_p: number(body["top_p"]),
+    tool_choice: choiceOf(body["tool_choice"], tools)
+  }
+  const { effort, summary } = fields(body["reasoning"])
+  const reasoning = effortOf(effort)
+  dropped.misread(body, read)
+  dropped.misread({ effort }, { effort: reasoning }, "reasoning.")
+  dropped.misread(said, { format: isKnownFormat(format["type"]) }, "text.")
   return {
     dropped: dropped.all,
     names: { response_format: "text.format", reasoning_summary: "reasoning.summary" },
@@ -73,17 +84,17 @@ export const translate = (body: Fields): Translation => {
       prompt: promptOf(body, dropped),
       ...given<Settings>({
         tools: tools.length === 0 ? undefined : tools,
-        toolChoice: choiceOf(body["tool_choice"], tools),
-        temperature: number(body["temperature"]),
-        topP: number(body["top_p"]),
-        reasoning: effortOf(fields(body["reasoning"])["effort"]),
+        toolChoice: read.tool_choice,
+        temperature: read.temperature,
+        topP: read.top_p,
+        reasoning,
         responseFormat: formatOf(text(format["type"]), format),
         providerOptions: shared({
           user: body["user"],
           parallel: body["parallel_tool_calls"],
           cacheKey: body["prompt_cache_key"],
           verbosity: said["verbosity"],
-          showsThinking: text(fields(body["reasoning"])["summary"]) !== ""
+          showsThinking: text(summary) !== ""
         })
       })
     }
