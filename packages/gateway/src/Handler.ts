@@ -268,7 +268,7 @@ const narrowedOf = ({ header }: Incoming): Narrowed | string => {
 }
 
 /** Headers that go on to a vendor. */
-const forwarded = /^(?:anthropic-[a-z0-9-]+|openai-[a-z0-9-]+|idempotency-key)$/
+const forwarded = /^(?:anthropic|openai)-[a-z0-9-]+$/
 
 const forwardedOf = ({ header, names }: Incoming): Readonly<Record<string, string>> =>
   Object.fromEntries(

@@ -1,6 +1,6 @@
 /** What a caller gets beside an answer: errors of its wire, headers, models, keep-alives. */
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Effect, Fiber, Result } from "effect"
+import { ConfigProvider, Effect, Fiber, Logger, Result } from "effect"
 import { TestClock } from "effect/testing"
 import OpenAI from "openai"
 import { Gateway, RoutesConfig } from "@outlast/gateway"
@@ -785,6 +785,17 @@ describe("Gateway.create", () => {
       yield* Effect.promise(() => gateway.dispose())
       assert.match(yield* read(answer), /Hello [^]*data: \{"error":\{"message":"The gateway is shutting down/)
       assert.strictEqual(yield* Effect.promise(() => vendor.hits[0]?.closed ?? Promise.reject()), undefined)
+    })
+  )
+
+  it.effect("does not take a chain for each format for chains that are built again and again", () =>
+    Effect.gen(function* () {
+      const lines: Array<string> = []
+      const logger = Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))])
+      const vendor = yield* Vendor.start((response) => Vendor.json(response, 200, {}))
+      const gateway = yield* Effect.provide(over("chat", vendor), logger)
+      for (const wire of wires) yield* Effect.flatMap(asked(gateway, wire), read)
+      assert.notInclude(lines.join("\n"), "was built")
     })
   )
 

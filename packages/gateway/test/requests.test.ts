@@ -78,6 +78,7 @@ describe("a request", () => {
           "anthropic-beta": "context-management-2025-06-27",
           "accept-encoding": "br, zstd",
           "x-forwarded-for": "10.0.0.1",
+          "idempotency-key": "one",
           "x-stainless-lang": "js"
         }
       )
@@ -89,6 +90,8 @@ describe("a request", () => {
         "authorization",
         "cookie",
         "accept-encoding",
+        // Each attempt is another request, and a continuation has another body.
+        "idempotency-key",
         "x-forwarded-for",
         "x-stainless-lang"
       ]) {

@@ -46,7 +46,8 @@ export const make = <const S extends Specs, Class extends string>(
   chain: NonEmpty<S>,
   options: Omit<ChainOptions.Options<Class>, "background">
 ): Effect.Effect<Calls, ChainError, Services<S> | Scope.Scope> =>
-  Effect.map(ChainOptions.build<S, Class>(chain, options), ({ built }) => callsOf(built))
+  // A gateway has several chains of the same targets, and keeps each.
+  Effect.map(ChainOptions.build<S, Class>(chain, options, false), ({ built }) => callsOf(built))
 
 const callsOf = (chain: Chain.Chain): Calls => ({
   generateText: (request, narrowed) => generateText(within(chain, narrowed), request, (failure) => failure),

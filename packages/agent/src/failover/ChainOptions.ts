@@ -91,14 +91,15 @@ const checks: Check.Checks<Options<string>> = {
 
 /**
  * Builds the chain of these entries with these options. `background` has the policy of calls of that priority; it
- * shares everything else with `built`.
+ * shares everything else with `built`. `warnsOfBuilds`: a chain that is built again and again is a mistake of the program.
  *
  * Fails when no target can be built. Throws an `InvalidOption` (a `RangeError`) for an empty chain, an entry that is not
  * a target, and an option that is unknown or not allowed: a defect, as everything that a program got wrong.
  */
 export const build = <const S extends Specs, Class extends string>(
   chain: NonEmpty<S>,
-  options: Options<Class>
+  options: Options<Class>,
+  warnsOfBuilds = true
 ): Effect.Effect<BuiltChain, ChainError, Services<S> | Scope.Scope> =>
   Effect.gen(function* () {
     Chain.validate("Failover", "chain", chain)
@@ -108,7 +109,7 @@ export const build = <const S extends Specs, Class extends string>(
       policy,
       chain.map(({ model }) => model)
     )
-    const built = yield* Chain.build(chain, yield* settingsOf(policy, options))
+    const built = yield* Chain.build(chain, { ...(yield* settingsOf(policy, options)), warnsOfBuilds })
     const { background } = options
     if (background !== undefined) {
       validateModels(
@@ -154,7 +155,7 @@ const compactNoun = "an Effect<Prompt>, for example by Compaction.reactive(compa
 const settingsOf = <Class extends string>(
   policy: RecoveryPolicy<string>,
   options: Options<Class>
-): Effect.Effect<Chain.Settings, never, Scope.Scope> =>
+): Effect.Effect<Omit<Chain.Settings, "warnsOfBuilds">, never, Scope.Scope> =>
   Effect.gen(function* () {
     const { circuits, retryBudget } = policy
     const { circuitsOf, isHealthy } = options

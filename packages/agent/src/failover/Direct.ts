@@ -40,7 +40,8 @@ export const layer = <E, R>(
         countsTokens: false,
         compact: undefined,
         order: inOrder,
-        store: undefined
+        store: undefined,
+        warnsOfBuilds: true
       })
       const model = yield* UndeclaredTools.make({
         generateText: (options) =>

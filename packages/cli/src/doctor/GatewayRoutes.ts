@@ -35,6 +35,13 @@ export const examine = (
     ]
   })
 
+/** The first route of a valid file that can answer no call, in a sentence. */
+export const unanswered = (file: string, content: unknown): Effect.Effect<string | undefined> =>
+  Effect.map(
+    examine(file, content, []),
+    (checks) => checks.find(({ area, level }) => area === "routes" && level === "error")?.message
+  )
+
 const ofRoute = (file: string, route: string, chain: ReadonlyArray<ProviderModel.TargetSpec>) =>
   Effect.gen(function* () {
     const targets = yield* Effect.forEach(chain, (spec) => ofTarget(`routes.${route}: `, spec))

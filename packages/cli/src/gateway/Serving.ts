@@ -8,6 +8,7 @@ import * as CallerKeys from "../command/CallerKeys.ts"
 import { UsageError } from "../command/UsageError.ts"
 import * as ConfigCheck from "../config/ConfigCheck.ts"
 import { StartFailed } from "../command/StartFailed.ts"
+import * as GatewayRoutes from "../doctor/GatewayRoutes.ts"
 import * as Operations from "./Operations.ts"
 
 export interface Options extends Omit<Operations.Options, "ops"> {
@@ -101,6 +102,8 @@ const followed = (gateway: Gateway.Gateway, first: Loaded) =>
       // A mistake that was taken back is a change, too.
       if (complaint === "" && JSON.stringify(input) === JSON.stringify(loaded.input)) return
       const routes = yield* ConfigCheck.decoded(file, RoutesConfig.reload(input, loaded))
+      const unanswered = yield* GatewayRoutes.unanswered(file, input)
+      if (unanswered !== undefined) return yield* new StartFailed({ exitCode: 1, message: unanswered })
       yield* gateway.replace(routes)
       loaded = { file, input, routes }
       complaint = ""

@@ -123,6 +123,12 @@ const ending: Access.Refusal = {
 const headersWithin = 10_000
 const requestWithin = 60_000
 
+/** Milliseconds that an idle connection is kept: longer than load balancers keep theirs, which otherwise use a closed one. */
+const idleFor = 75_000
+
+/** Milliseconds that a caller may read nothing of what waits for it. */
+const readsWithin = 60_000
+
 /** Why a server does not start with these keys of callers; `undefined`: it does. */
 export const refusedKeys = (host: string, keys: ReadonlyArray<Redacted.Redacted>): string | undefined => {
   if (keys.length === 0 && !Access.isLoopback(host)) {
@@ -157,6 +163,7 @@ export const listen = (
         maxHeaderSize: 32_768,
         headersTimeout: headersWithin,
         requestTimeout: requestWithin,
+        keepAliveTimeout: idleFor,
         connectionsCheckingInterval: 1_000
       },
       (request, response) => {
@@ -332,11 +339,19 @@ const write = (
   }
   response.writeHead(status, headers)
   return new Promise<void>((resolve, reject) => {
-    response.on("drain", () => body.resume())
+    response.on("drain", () => {
+      response.setTimeout(0)
+      body.resume()
+    })
     // The signal of the request has ended the call.
     response.once("close", resolve)
     body.to({
-      write: (text) => response.write(text),
+      write: (text) => {
+        const hasRoom = response.write(text)
+        // Without a listener, Node closes a connection on which nothing has moved for this time.
+        if (!hasRoom) response.setTimeout(readsWithin)
+        return hasRoom
+      },
       end: () => {
         response.end()
         resolve()

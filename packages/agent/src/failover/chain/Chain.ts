@@ -64,6 +64,8 @@ export interface Settings {
   readonly compact: Compact | undefined
   readonly order: Order
   readonly store: ChainStore | undefined
+  /** False for a program that keeps its chains and may have several of the same targets. */
+  readonly warnsOfBuilds: boolean
 }
 
 /** State that all calls of one layer share. */
@@ -302,7 +304,7 @@ const builtOr = <A, E, R, B>(
  * Warns about dead targets and about models that a cost limit cannot count, once for consecutive builds, and about a chain
  * that is built too often.
  */
-const warn = (built: ReadonlyArray<Built>, { policy }: Settings): Effect.Effect<void> =>
+const warn = (built: ReadonlyArray<Built>, { policy, warnsOfBuilds }: Settings): Effect.Effect<void> =>
   Effect.clockWith((clock) => {
     const refs = built.map((result) => ("live" in result ? result.live.ref : result.dead.target))
     const { isFirst, line } = Builds.count(clock, refs)
@@ -319,7 +321,7 @@ const warn = (built: ReadonlyArray<Built>, { policy }: Settings): Effect.Effect<
       : []
     const told = Effect.forEach(lines, Warnings.write, { discard: true })
     // Frequent builds have no event, so this line is logged even when `Warnings` are off.
-    return line === undefined ? told : Effect.andThen(told, Warnings.log(line))
+    return line === undefined || !warnsOfBuilds ? told : Effect.andThen(told, Warnings.log(line))
   })
 
 const publishDead = ({ target, failure }: TargetOut): Effect.Effect<void> =>
