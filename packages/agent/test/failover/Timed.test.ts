@@ -32,6 +32,21 @@ it.effect("an effect that ends before its limit gives its own result, and no ala
   })
 )
 
+it.effect("a rest of less than a millisecond passes with the next millisecond", () =>
+  Effect.gen(function* () {
+    let rings = 0
+    const fiber = yield* Effect.forkChild(
+      limited(
+        Effect.never,
+        () => (++rings > 3 ? 0 : 0.000_001),
+        () => Effect.succeed("over")
+      )
+    )
+    yield* TestClock.adjust(3)
+    assert.strictEqual(yield* Fiber.join(fiber), "over")
+  })
+)
+
 it.effect("an effect that fails or dies before its limit ends the same way", () =>
   Effect.gen(function* () {
     const failing = yield* Effect.forkChild(timed(Effect.delay(Effect.fail("own"), 10), second, late))

@@ -12,6 +12,8 @@ import type { TestClock } from "effect/testing"
 
 /** Rounds of the scheduler without a task after which the program waits. A chain of promises may take a few. */
 const quietRounds = 8
+/** Milliseconds. */
+const smallestStep = 0.001
 /** Rounds after which a program that never waits is left alone. */
 const maxRounds = 100_000
 
@@ -51,7 +53,9 @@ export class Pace {
         if (fiber.pollUnsafe() !== undefined) return
         const now = clock.currentTimeMillisUnsafe()
         const next = Math.min(end, ...[...this.#sleeps].map(({ until }) => until))
-        yield* clock.adjust(Math.max(0, next - now))
+        const step = next - now
+        // A rest of rounding is less than a clock moves by: without a smallest step, it would stand still for ever.
+        yield* clock.adjust(step > 0 ? Math.max(smallestStep, step) : 0)
         if (next === end) return yield* this.#quiet()
       }
     })

@@ -19,7 +19,9 @@ const longest = 2 ** 31 - 1
 export const set = (context: Context.Context<never>, millis: number, ring: () => void): (() => void) => {
   if (millis === Infinity) return unset
   if (EventLoop.isLive(Context.get(context, Clock.Clock)) && millis <= longest) return onLoop(millis, ring)
-  const sleeper = Effect.runForkWith(context)(Effect.sleep(Duration.millis(millis)))
+  // A rest of rounding is no time on a clock of tests: the alarm would ring at once, and be set again without end.
+  const whole = millis > 0 ? Math.max(1, millis) : 0
+  const sleeper = Effect.runForkWith(context)(Effect.sleep(Duration.millis(whole)))
   const forget = sleeper.addObserver((exit) => {
     if (Exit.isSuccess(exit)) ring()
   })
