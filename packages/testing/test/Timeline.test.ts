@@ -388,14 +388,6 @@ describe("Arbitraries", () => {
   )
 })
 
-it.effect("moves from a sleep to one that ends a rounding later", () =>
-  Effect.gen(function* () {
-    const program = Effect.all([605_391.2576649999, 605_391.257665].map(Effect.sleep), { concurrency: 2 })
-    const timeline = yield* Timeline.record(program, { limit: "1 hour" })
-    assert.strictEqual(timeline.exit?._tag, "Success")
-  })
-)
-
 it.effect(
   "a recorder inside a test moves the clock of the test to the end of the program, and no further",
   () =>
