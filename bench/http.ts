@@ -13,7 +13,7 @@ import { toAiSdk } from "@outlast/ai-sdk"
 import { OpenAiCompatible } from "@outlast/providers"
 import { UndiciFetch } from "@outlast/providers/undici"
 import { generateText } from "ai"
-import type { LanguageModel as AiSdkModel } from "ai"
+import type { LanguageModel as AiSdkModel, ModelMessage } from "ai"
 import { Effect, ManagedRuntime } from "effect"
 import { LanguageModel } from "effect/ai"
 import type { ChildProcess } from "node:child_process"
@@ -38,6 +38,12 @@ const targets = { direct: 1 / 0.78, aiSdk: 1 / 0.6, healthy: 1 / 1.05, dead: 1 /
 const prompt = "What is the plan?"
 const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: prompt }] })
 const headers = { "content-type": "application/json", authorization: "Bearer secret" }
+
+const conversation = Array.from({ length: 201 }, (_, i): ModelMessage => {
+  const content =
+    i % 2 === 0 ? `Look at file ${i}.` : `File ${i} says ${"this and that, ".repeat(30)}and no more.`
+  return i % 2 === 0 ? { role: "user", content } : { role: "assistant", content }
+})
 
 interface Caller {
   readonly name: string
@@ -227,6 +233,11 @@ const libraries = async (report: Report, provider: string): Promise<void> => {
     name,
     call: () => generateText({ model, prompt, maxRetries: 0 })
   })
+  /** The model goes on with a conversation, as an agent does. */
+  const goingOn = (name: string, model: AiSdkModel): Caller => ({
+    name,
+    call: () => generateText({ model, messages: conversation, maxRetries: 0 })
+  })
   await compare(
     report,
     "AI SDK over HTTP",
@@ -236,6 +247,12 @@ const libraries = async (report: Report, provider: string): Promise<void> => {
       caller("AI SDK, UndiciFetch", rawUndici),
       caller("toAiSdk(Failover), UndiciFetch", toAiSdk(oneUndici))
     ],
+    targets.aiSdk
+  )
+  await compare(
+    report,
+    `AI SDK over HTTP, ${conversation.length} messages`,
+    [goingOn("AI SDK", raw), goingOn("toAiSdk(Failover)", toAiSdk(one))],
     targets.aiSdk
   )
   for (const runtime of [direct, one, three, directUndici, oneUndici]) await runtime.dispose()
