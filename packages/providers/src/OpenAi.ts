@@ -63,7 +63,7 @@ export const chatModel = (modelId: string, options: ChatOptions = {}): ProviderM
   return Wiring.wired(spec, { ...wiring, wires: wiresOf(wiring, "chat") })
 }
 
-/** OpenAI speaks both formats. What another server speaks is known of the constructor alone. */
+/** OpenAI speaks both formats. For another server, only the format of the constructor is known. */
 const wiresOf = ({ baseUrl }: Pick<Wiring.Wiring, "baseUrl">, own: Wiring.WireName) =>
   baseUrl === defaults.baseUrl ? (["chat", "responses"] as const) : [own]
 

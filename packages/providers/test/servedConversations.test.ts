@@ -99,7 +99,7 @@ const conversation = (turns: number): LanguageModelV4Prompt => [
 
 type Edit = (prompt: LanguageModelV4Prompt, at: number, n: number) => LanguageModelV4Prompt
 
-/** What a program may do with its conversation between two calls. */
+/** Changes that a program may make to its conversation between two calls. */
 const edits: Readonly<Record<string, Edit>> = {
   nothing: (prompt) => prompt,
   "new objects": (prompt) => structuredClone(prompt),

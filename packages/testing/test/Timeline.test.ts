@@ -388,6 +388,22 @@ describe("Arbitraries", () => {
   )
 })
 
+it.effect("moves from a sleep to one that ends a rounding later", () =>
+  Effect.gen(function* () {
+    // The sums of both are equal, and their floating-point values are not.
+    const times = [
+      [14_044.217152, 10_000, 590_000],
+      [14_044.217152, 600_000]
+    ]
+    const program = Effect.all(
+      times.map((sleeps) => Effect.forEach(sleeps, (millis) => Effect.sleep(millis), { discard: true })),
+      { concurrency: 2 }
+    )
+    const timeline = yield* Timeline.record(program, { limit: "1 hour" })
+    assert.strictEqual(timeline.exit?._tag, "Success")
+  })
+)
+
 it.effect(
   "a recorder inside a test moves the clock of the test to the end of the program, and no further",
   () =>

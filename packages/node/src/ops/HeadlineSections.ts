@@ -26,7 +26,7 @@ const Targets = Schema.Array(
 )
 export type Target = (typeof Targets.Type)[number]
 
-/** What callers of a gateway ask for: a chain each. */
+/** Routes of a gateway. Each has one chain for each format. */
 const Routes = Schema.Array(
   Schema.Struct({
     route: Schema.String,

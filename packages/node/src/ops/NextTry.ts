@@ -3,7 +3,7 @@ import type { Activity, Target } from "./HeadlineSections.ts"
 
 type Step = Activity["running"][number]["steps"][number]
 
-/** Unix milliseconds by the id of a target: 0 now, `null` when nobody can tell. */
+/** Unix milliseconds by the id of a target: 0 for now, `null` when the time is unknown. */
 export type NextTries = Readonly<Record<string, number | null>>
 
 /**

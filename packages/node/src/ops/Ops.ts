@@ -60,7 +60,7 @@ export { addAll as routes } from "./Routes.ts"
 // Service
 // -----------------------------------------------------------------------------
 
-/** The ports, as they were opened. `undefined`: there is no such listener. */
+/** Ports of the open listeners; `undefined` for a listener that is off. */
 export interface Service {
   readonly probes: number | undefined
   readonly metrics: number | undefined

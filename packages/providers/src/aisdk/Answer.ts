@@ -259,8 +259,8 @@ const streamPart = (part: Piece): Response.StreamPartEncoded | undefined => {
 }
 
 /**
- * The end, with the finish reason `tool-calls` where the provider's own says nothing and the program has complete
- * calls.
+ * The finish of an answer. Its reason becomes `tool-calls` if the provider's reason is unknown and the answer has complete
+ * calls of the program.
  */
 const called = <E extends { readonly finishReason: Spec.FinishReason }>(
   end: E,

@@ -125,7 +125,7 @@ class Connection {
 
 const connecting = new AsyncLocalStorage<Connection>()
 
-/** What the current call says of itself. `undefined` outside of a call. */
+/** The listeners and the kind of the current call; `undefined` outside of a call. */
 export const current = (): Listeners | undefined => connecting.getStore()?.listeners
 
 /** Sends the requests of targets that have no `fetch` of their own. Default: the global `fetch`, looked up each time. */

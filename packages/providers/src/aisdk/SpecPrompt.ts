@@ -69,9 +69,10 @@ interface Encoded {
   readonly messages: ReadonlyArray<Spec.Message>
 }
 
-/** What the messages of conversations that go on have become. */
+/** Encoded messages, for later calls with the same conversation. */
 const conversations = new WeakMap<Prompt.Message, Encoded>()
 
+/** The encoded form of a message from an earlier call in the same format. */
 const encodedBefore = (
   message: Prompt.Message,
   { isForeign = false, toolFiles, version }: Options
@@ -80,7 +81,7 @@ const encodedBefore = (
   return before?.version === version && before.toolFiles === toolFiles ? before.messages : undefined
 }
 
-/** The message as it is sent, kept for later calls. */
+/** The message as it is sent. It is kept for later calls if no other message is merged with it (`isAlone`). */
 const kept = (
   message: Prompt.Message,
   encoded: ReadonlyArray<Spec.Message>,

@@ -12,7 +12,7 @@ import type { TestClock } from "effect/testing"
 
 /** Rounds of the scheduler without a task after which the program waits. A chain of promises may take a few. */
 const quietRounds = 8
-/** Milliseconds. */
+/** Milliseconds that the clock moves by at least: a duration below a nanosecond moves nothing. */
 const smallestStep = 0.001
 /** Rounds after which a program that never waits is left alone. */
 const maxRounds = 100_000
@@ -54,7 +54,7 @@ export class Pace {
         const now = clock.currentTimeMillisUnsafe()
         const next = Math.min(end, ...[...this.#sleeps].map(({ until }) => until))
         const step = next - now
-        // A rest of rounding is less than a clock moves by: without a smallest step, it would stand still for ever.
+        // Two sleeps may end a rounding apart.
         yield* clock.adjust(step > 0 ? Math.max(smallestStep, step) : 0)
         if (next === end) return yield* this.#quiet()
       }
